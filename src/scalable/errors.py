@@ -1,0 +1,40 @@
+"""The errors a caller may meet. All share one base; each message says what is wrong and what to do instead."""
+
+from __future__ import annotations
+
+
+class ScalableError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class QuantityError(ScalableError, ValueError):
+    """A size, amount or time that cannot be read, or two that cannot be combined.
+
+    ``at`` leads from the value that was checked to the part of it that is wrong; ``others`` were found with it.
+    """
+
+    def __init__(self, message: str, remedy: str = "", at: tuple[str | int, ...] = ()) -> None:
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+        self.message = message
+        self.remedy = remedy
+        self.at = at
+        self.others: list[QuantityError] = []
+
+    @classmethod
+    def raise_all(cls, found: list[QuantityError]) -> None:
+        """Raise the first of several, if there is any, with the others attached."""
+        if found:
+            found[0].others = found[1:]
+            raise found[0]
+
+
+class PlanningError(ScalableError, ValueError):
+    """A plan that cannot be made from what the manifest says."""
+
+
+class UsageError(ScalableError):
+    """A command called in a way that cannot work (exit status 2)."""
+
+
+class UnknownNameError(PlanningError, UsageError):
+    """A sweep, objective or policy that does not exist; the message lists those that do."""

@@ -1,0 +1,107 @@
+"""A declared sweep as what it consists of: rows (cells of the grid) and searches (what must be computed for them).
+
+The grid is never held in memory unless asked for; a row's key is a hash of everything that identifies it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import product
+from typing import NamedTuple
+
+from scalable.catalogue import FACTORS, TRIALS, Factor, Variant
+from scalable.manifest.work import Sweep
+
+KEY_BYTES = 16  # 128 bit: two of 10 million rows collide with probability 1e-25
+
+
+class Cell(NamedTuple):
+    """One run of the sweep: it yields one row."""
+
+    factor: str
+    variant: Variant
+    asset: str
+    fold: int
+    cost_bps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The rows of a sweep in their order: variant, asset, fold, cost (the last changes fastest)."""
+
+    factor: str
+    variants: tuple[Variant, ...]
+    assets: tuple[str, ...]
+    folds: int
+    costs_bps: tuple[float, ...]
+    trials: int
+    seed: int
+    shared: bool
+    """Searches are shared between costs, and between variants the search does not see."""
+
+    @classmethod
+    def of(cls, sweep: Sweep, groups: Mapping[str, list[str]]) -> Grid:
+        factor = FACTORS.get(sweep.factor)
+        return cls(
+            factor=sweep.factor,
+            variants=canonical(sweep.variants, factor) if factor else tuple(sweep.variants or ()),
+            assets=tuple(groups[sweep.assets] if isinstance(sweep.assets, str) else sweep.assets),
+            folds=sweep.folds,
+            costs_bps=tuple(sweep.costs_bps),
+            trials=sweep.trials or TRIALS[sweep.power],
+            seed=sweep.seed,
+            shared=factor is not None and sweep.run is None,
+        )
+
+    def __len__(self) -> int:
+        return len(self.variants) * len(self.assets) * self.folds * len(self.costs_bps)
+
+    def __iter__(self) -> Iterator[Cell]:
+        cells = product((self.factor,), self.variants, self.assets, range(self.folds), self.costs_bps)
+        return map(Cell._make, cells)
+
+    @property
+    def searches(self) -> int:
+        """How many distinct computations serve all rows."""
+        if not self.shared:
+            return len(self)
+        return len(self.assets) * self.folds * (len(self.variants) if FACTORS[self.factor].in_search else 1)
+
+    @property
+    def rows_per_search(self) -> int:
+        return len(self) // self.searches
+
+    def keyed(self, fingerprint: bytes = b"") -> Iterator[tuple[str, Cell]]:
+        """Every cell with its key. ``fingerprint`` stands for what else decides the row: data, code, libraries."""
+        base = blake2b(encoded((self.trials, self.seed)) + fingerprint, digest_size=KEY_BYTES)
+        heads = []  # not by variant: 1, 1.0 and true are one key to a dict and three variants to us
+        tails = [encoded((fold, cost)) for fold in range(self.folds) for cost in self.costs_bps]
+        for variant, asset in product(self.variants, self.assets):
+            head = base.copy()
+            head.update(encoded((self.factor, variant, asset)))
+            heads.append(head)
+        cells = iter(self)
+        for head in heads:
+            for tail in tails:
+                key = head.copy()
+                key.update(tail)
+                yield key.hexdigest(), next(cells)
+
+
+def canonical(written: list[Variant] | None, factor: Factor) -> tuple[Variant, ...]:
+    """The factor's own variants for those written, so that ``1`` and ``1.0`` are one row with one key."""
+    if written is None:
+        return factor.variants
+    own = {(isinstance(v, bool), v): v for v in factor.variants}
+    return tuple(own.get((isinstance(v, bool), v), v) for v in written)
+
+
+def encoded(values: tuple[Variant, ...]) -> bytes:
+    """Values as bytes that differ whenever a value, its type or the order differs."""
+    parts = []
+    for value in values:
+        text = repr(value).encode()
+        parts.append(b"%s:%d:%s" % (type(value).__name__.encode(), len(text), text))
+    return b"|".join(parts)

@@ -1,0 +1,24 @@
+"""Settings for all tests: generated examples are derandomised, so a run can be repeated; skips may be forbidden."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("scalable", derandomize=True, print_blob=True)
+settings.load_profile("scalable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where all tiers are required, a test that is skipped for a missing component has failed."""
+    report = yield
+    if report.skipped and os.environ.get("SCALABLE_REQUIRE_ALL_TIERS"):
+        report.outcome = "failed"
+        report.longrepr = f"required here, but skipped: {report.longrepr}"
+    return report
