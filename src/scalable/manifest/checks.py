@@ -1,0 +1,229 @@
+"""Checks that need more than one section: names that refer to others, sizes that must fit, money in one currency.
+
+Each check yields findings with the path of what is wrong; ``load.py`` turns paths into lines and columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel
+
+from scalable.catalogue import FACTORS
+from scalable.manifest.machines import NodeType, Pool, Profile
+from scalable.manifest.models import Manifest
+from scalable.manifest.shipped import PROFILES
+from scalable.manifest.targets import BUILT_IN, LocalTarget, SlurmTarget
+from scalable.manifest.work import Together
+from scalable.quantities import Money, Price, shown
+
+MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    path: Path
+    message: str
+    code: str
+    remedy: str
+    warning: bool = False
+    about_key: bool = False
+    """The key is wrong, not its value."""
+
+
+def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
+    yield from check_targets(manifest, [*BUILT_IN, *providers])
+    for name, task in manifest.tasks.items():
+        if task.component not in manifest.components:
+            yield undefined(("tasks", name, "component"), "component", task.component, manifest.components)
+    yield from check_pools(manifest)
+    yield from check_profiles(manifest)
+    yield from check_sweeps(manifest)
+    yield from check_workloads(manifest)
+    yield from check_budget(manifest)
+    yield from check_currency(manifest)
+
+
+def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_key: bool = False) -> Finding:
+    """A name that nothing has: lists the ones there are and proposes the nearest."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    listed = f"; known: {', '.join(names)}" if names else ""
+    remedy = f"write {near[0]}" if near else f"choose one of {', '.join(names)}" if names else f"define a {noun} first"
+    return Finding(path, f"{noun} {name!r} is not defined{listed}", f"undefined-{noun}", remedy, about_key=about_key)
+
+
+def check_targets(manifest: Manifest, providers: list[str]) -> Iterator[Finding]:
+    for name, target in manifest.targets.items():
+        here = ("targets", name)
+        if target.provider not in providers:
+            yield undefined((*here, "provider"), "provider", target.provider, providers)
+            continue
+        for option in target.model_extra or {}:
+            if target.provider in BUILT_IN:
+                near = get_close_matches(option, list(type(target).model_fields), n=1)
+                message = f"the provider {target.provider} has no option {option!r}; it is ignored"
+                remedy = f"write {near[0]}" if near else "remove it"
+                yield Finding((*here, option), message, "unknown-option", remedy, warning=True, about_key=True)
+        if isinstance(target, SlurmTarget) and target.comm_port is not None:
+            message = "comm_port is no longer needed and is ignored"
+            yield Finding((*here, "comm_port"), message, "ignored-option", "remove it", warning=True, about_key=True)
+        differing = [name for name, part in manifest.components.items() if part.memory or part.env]
+        if isinstance(target, LocalTarget) and not target.processes and len(manifest.components) > 1 and differing:
+            message = f"all workers share one process: memory and env of {', '.join(differing)} cannot differ"
+            yield Finding((*here, "processes"), message, "shared-process", "write processes: true", warning=True)
+
+
+def check_pools(manifest: Manifest) -> Iterator[Finding]:
+    for name, pool in manifest.pools.items():
+        here = ("pools", name)
+        node = manifest.nodes.get(pool.node)
+        if node is None:
+            yield undefined((*here, "node"), "node", pool.node, manifest.nodes)
+            continue
+        free = node.allocatable or node
+        if pool.used and (pool.used.cpu > free.cpu or pool.used.memory > free.memory):
+            remedy = f"write at most {free.cpu} CPU and {free.memory}"
+            yield Finding((*here, "used"), f"more is used than a {pool.node} has", "used-over-node", remedy)
+        if node.price is None:
+            message = f"the node {pool.node} of pool {name} has no price, so its cost cannot be forecast"
+            path = ("nodes", pool.node)
+            remedy = "write e.g. price: 0.1644 EUR/h"
+            yield Finding(path, message, "missing-price", remedy, warning=manifest.budget is None, about_key=True)
+
+
+def check_profiles(manifest: Manifest) -> Iterator[Finding]:
+    nodes = [manifest.nodes[pool.node] for pool in manifest.pools.values() if pool.node in manifest.nodes]
+    nodes = nodes or list(manifest.nodes.values())
+    for name, profile in manifest.profiles.items():
+        if profile is PROFILES.get(name):
+            continue  # nobody wrote it; what uses it is checked when it is planned
+        if nodes and not any(fits(profile, node) for node in nodes):
+            largest = max(nodes, key=lambda node: (node.cpu, node.memory))
+            message = f"the profile's limit of {profile.limit.cpu} CPU / {profile.limit.memory} fits on no node"
+            remedy = f"write at most {largest.cpu} CPU and {largest.memory}, or add a larger node to a pool"
+            yield Finding(("profiles", name, "limit"), message, "profile-over-node", remedy)
+
+
+def fits(profile: Profile, node: NodeType) -> bool:
+    free = node.allocatable or node
+    inside = profile.request.cpu <= free.cpu and profile.request.memory <= free.memory
+    return inside and all(getattr(profile.limit, size) <= getattr(node, size) for size in ("cpu", "memory", "gpus"))
+
+
+def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
+    for name, sweep in manifest.sweeps.items():
+        here = ("sweeps", name)
+        if isinstance(sweep.assets, str) and sweep.assets not in manifest.groups:
+            yield undefined((*here, "assets"), "group", sweep.assets, manifest.groups)
+        factor = FACTORS.get(sweep.factor)
+        if factor is None and sweep.variants is None:
+            near = undefined((*here, "factor"), "factor", sweep.factor, FACTORS)
+            yield Finding(near.path, near.message, near.code, f"{near.remedy}, or give your own factor its variants")
+        if factor is not None and sweep.run is None:
+            for index, variant in enumerate(sweep.variants or []):
+                if variant not in factor.variants:
+                    known = ", ".join(str(v) for v in factor.variants)
+                    message = f"{shown(variant)} is not a variant of {factor.name}"
+                    yield Finding((*here, "variants", index), message, "unknown-variant", f"choose one of {known}")
+        yield from check_size(manifest, here, sweep.profile, sweep.pool)
+        assets = manifest.groups.get(sweep.assets, ()) if isinstance(sweep.assets, str) else sweep.assets
+        variants = sweep.variants or (factor.variants if factor else ())
+        rows = len(variants) * len(assets) * sweep.folds * len(sweep.costs_bps)
+        if rows > MAX_ROWS:
+            message = f"{rows:,} rows are more than the {MAX_ROWS:,} a sweep may have"
+            yield Finding(here, message, "too-many-rows", "split it into several sweeps", about_key=True)
+
+
+def check_size(manifest: Manifest, here: Path, profile: str | None, pool: str | None) -> Iterator[Finding]:
+    """A named profile and pool exist, and the one fits on the nodes of the other."""
+    if profile is not None and profile not in manifest.profiles:
+        yield undefined((*here, "profile"), "profile", profile, manifest.profiles)
+    if pool is not None and pool not in manifest.pools:
+        yield undefined((*here, "pool"), "pool", pool, manifest.pools)
+    if profile in manifest.profiles and pool in manifest.pools:
+        node = manifest.nodes.get(manifest.pools[pool].node)
+        if node is not None and not fits(manifest.profiles[profile], node):
+            message = f"a worker of profile {profile} does not fit on a node of pool {pool}"
+            yield Finding((*here, "profile"), message, "profile-over-pool", "choose a smaller profile or another pool")
+
+
+def check_workloads(manifest: Manifest) -> Iterator[Finding]:
+    for name, workload in manifest.workloads.items():
+        yield from check_size(manifest, ("workloads", name), workload.profile, workload.pool)
+    for name, scenario in manifest.scenarios.items():
+        yield from check_together(manifest, ("scenarios", name), scenario)
+
+
+def check_together(manifest: Manifest, here: Path, together: Together) -> Iterator[Finding]:
+    for sweep in together.sweeps:
+        if sweep not in manifest.sweeps and sweep not in manifest.profiles:
+            known = [*manifest.sweeps, *manifest.profiles]
+            yield undefined((*here, "sweeps", sweep), "sweep or profile", sweep, known, about_key=True)
+    for workload in together.workloads:
+        if workload not in manifest.workloads:
+            yield undefined((*here, "workloads", workload), "workload", workload, manifest.workloads, about_key=True)
+
+
+def check_budget(manifest: Manifest) -> Iterator[Finding]:
+    budget = manifest.budget
+    if budget is None:
+        return
+    for month, lines in budget.months.items():
+        for scenario in lines:
+            if scenario not in manifest.scenarios:
+                path = ("budget", "months", month, scenario)
+                yield undefined(path, "scenario", scenario, manifest.scenarios, about_key=True)
+    for name, option in budget.options.items():
+        here: Path = ("budget", "options", name)
+        if option.sweep not in manifest.sweeps:
+            yield undefined((*here, "sweep"), "sweep", option.sweep, manifest.sweeps)
+        yield from check_size(manifest, here, None, option.pool)
+    for name, question in budget.growth.items():
+        here = ("budget", "growth", name)
+        yield from check_together(manifest, here, question)
+        if question.assets is not None and question.assets not in manifest.groups:
+            yield undefined((*here, "assets"), "group", question.assets, manifest.groups)
+        if question.node is not None and question.node not in manifest.nodes:
+            yield undefined((*here, "node"), "node", question.node, manifest.nodes)
+    for name, fixed in budget.fixed.items():
+        pool = manifest.pools.get(name)
+        monthly = pool_month(manifest, pool) if pool else None
+        if monthly is not None and monthly.currency == fixed.currency and monthly.amount != fixed.amount:
+            message = f"{fixed} a month, but the pool {name} costs {monthly}"
+            yield Finding(("budget", "fixed", name), message, "fixed-differs", f"write {monthly}", warning=True)
+
+
+def pool_month(manifest: Manifest, pool: Pool) -> Money | None:
+    node = manifest.nodes.get(pool.node)
+    return node.price.monthly * pool.count if pool.count and node and node.price else None
+
+
+def check_currency(manifest: Manifest) -> Iterator[Finding]:
+    """All money must be in the currency of the budget, or of the first price."""
+    amounts = list(money_in(manifest, ()))
+    amounts.sort(key=lambda found: found[0] != ("budget", "monthly"))
+    for path, money in amounts:
+        first_path, first = amounts[0]
+        if money.currency != first.currency:
+            message = f"{money.currency} where {'.'.join(map(str, first_path))} is in {first.currency}"
+            yield Finding(path, message, "currency-mix", f"write it in {first.currency}: amounts are not converted")
+
+
+def money_in(part: Any, path: Path) -> Iterator[tuple[Path, Money]]:
+    """Every amount and price of a manifest with its path."""
+    if isinstance(part, Money):
+        yield path, part
+    elif isinstance(part, Price):
+        yield path, part.money
+    elif isinstance(part, BaseModel):
+        for name in type(part).model_fields:
+            yield from money_in(getattr(part, name), (*path, name))
+    elif isinstance(part, dict):
+        for name, inner in part.items():
+            yield from money_in(inner, (*path, name))

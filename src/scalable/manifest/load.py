@@ -1,0 +1,310 @@
+"""From the text of a manifest to its typed form, with every error at once and each at its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Mapping as Environment
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from scalable.errors import QuantityError, UsageError
+from scalable.manifest import layers, tree
+from scalable.manifest.checks import Finding, check
+from scalable.manifest.findings import Issue, ManifestError, Place, ValidationReport
+from scalable.manifest.models import Manifest
+from scalable.manifest.shipped import with_shipped
+from scalable.manifest.targets import BUILT_IN
+from scalable.quantities import shown
+
+Loc = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A usable manifest, what was warned about, and the target its overlay came from."""
+
+    manifest: Manifest
+    report: ValidationReport
+    target: str | None
+
+
+def load_file(
+    path: Path,
+    *,
+    env: Environment[str, str],
+    target: str | None = None,
+    overlay: str | None = None,
+    providers: Iterable[str] = (),
+) -> Loaded:
+    """Read a manifest file; see ``load_text``."""
+    return load_text(read(path), str(path), env=env, target=target, overlay=overlay, providers=providers)
+
+
+def read(path: Path) -> str:
+    """The text of a file, refused with its place when it is missing, too large or no UTF-8."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(tree.MAX_BYTES + 1)
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder; name the manifest in it, e.g. {path / 'scalable.yaml'}") from None
+    except OSError as error:
+        hint = "; scalable init  writes one" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"cannot read {path}: {error.strerror}{hint}") from None
+    if len(data) > tree.MAX_BYTES:
+        message = f"too large for a manifest; at most {tree.MAX_BYTES // 1024} KiB are read"
+        raise alone(str(path), message, "too-large", "move data out of it")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"byte 0x{data[error.start]:02x} on line {line} is not UTF-8"
+        raise alone(str(path), message, "not-utf-8", "save the file as UTF-8") from None
+
+
+def alone(file: str, message: str, code: str, remedy: str) -> ManifestError:
+    return ManifestError(ValidationReport.of([Issue("", f"{file}: {message}", code, remedy)]))
+
+
+def load_text(
+    source: str,
+    file: str = "scalable.yaml",
+    *,
+    env: Environment[str, str],
+    target: str | None = None,
+    overlay: str | None = None,
+    providers: Iterable[str] = (),
+) -> Loaded:
+    """The manifest with its overlay and variables applied, or a ``ManifestError`` with all that is wrong."""
+    problems: list[Issue] = []
+    root = tree.compose(source, file, problems)
+    target = choose_target(root, target)
+    merged = layers.overlaid(root, target, overlay, env, problems)
+    layers.check_overlays(root, env, problems)
+    body = tree.Mapping(merged.place, {k: v for k, v in merged.items.items() if k != "overlays"}, merged.keys)
+    filled = layers.substituted(body, env, problems)
+    assert isinstance(filled, tree.Mapping)
+    values = tree.to_python(filled)
+    report = ValidationReport.of(problems)
+    try:
+        manifest = with_shipped(Manifest.model_validate(values))
+        findings = list(check(manifest, providers))
+    except ValidationError as error:
+        issues = [each for found in error.errors(include_url=False) for each in issues_of(found, filled)]
+        spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
+        report += ValidationReport.of(found for found in issues if found.place not in spoiled)
+        findings = check_rest(values, [real(found["loc"], filled) for found in error.errors()], providers)
+    report += ValidationReport.of(
+        [placed(f, filled) for f in findings if not f.warning], [placed(f, filled) for f in findings if f.warning]
+    )
+    if not report.ok:
+        raise ManifestError(report, {file: source})
+    return Loaded(manifest, report, target)
+
+
+def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str]) -> list[Finding]:
+    """Findings between the entries that are readable by themselves, so that all errors come at once.
+
+    What was taken out is not reported as undefined where others refer to it.
+    """
+    left = {name: dict(part) if isinstance(part, dict) else part for name, part in values.items()}
+    gone: set[str | int] = set()
+    for loc in wrong:
+        section, *entry = loc
+        if entry and section not in SINGLE and isinstance(left.get(str(section)), dict):
+            left[str(section)].pop(entry[0], None)
+            gone.add(entry[0])
+        else:
+            left.pop(str(section), None)
+            gone.add(section)
+    try:
+        manifest = with_shipped(Manifest.model_validate({"version": 1, "project": {"name": "unnamed"}, **left}))
+    except ValidationError:
+        return []
+    return [finding for finding in check(manifest, providers) if not follows(finding, gone)]
+
+
+def follows(finding: Finding, gone: set[str | int]) -> bool:
+    """Whether a finding only says that something which was taken out is missing."""
+    if finding.code.startswith(("undefined-", "missing-price", "profile-over")):
+        if any(f"'{name}'" in finding.message for name in gone):
+            return True
+        return any(section in gone and noun in finding.code for section, noun in NOUNS.items())
+    return False
+
+
+NOUNS = {
+    "components": "component",
+    "nodes": "node",
+    "pools": "pool",
+    "profiles": "profile",
+    "groups": "group",
+    "sweeps": "sweep",
+    "workloads": "workload",
+    "scenarios": "scenario",
+}
+
+
+SINGLE = frozenset({"version", "project", "budget", "policies", "store"})  # sections that are one thing, not a list
+
+
+def choose_target(root: tree.Mapping, asked: str | None) -> str | None:
+    """The target asked for, else the first of the manifest."""
+    node = tree.locate(root, ("targets",))[1]
+    names = list(node.items) if isinstance(node, tree.Mapping) else []
+    if asked is not None:
+        if asked not in names:
+            near = get_close_matches(asked, names, n=1)
+            listed = f"the manifest has {', '.join(names)}" if names else "the manifest has no targets"
+            raise UsageError(f"no target {asked!r}: {listed}" + (f"; did you mean {near[0]}?" if near else ""))
+        return asked
+    return names[0] if names else None
+
+
+def placed(finding: Finding, root: tree.Node) -> Issue:
+    where = tree.key_place(root, finding.path) if finding.about_key else tree.locate(root, finding.path)[0]
+    found = Issue(dotted(finding.path), finding.message, finding.code, finding.remedy, where)
+    return concealed(found, finding.path, root)
+
+
+def concealed(found: Issue, loc: Loc, root: tree.Node) -> Issue:
+    """A finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
+    depth = len(loc)
+    while (node := tree.locate(root, loc[:depth])[1]) is None:
+        depth -= 1
+    for scalar in node.items if isinstance(node, tree.Sequence) else [node]:
+        if isinstance(scalar, tree.Scalar) and scalar.source and scalar.text:
+            source = scalar.source.replace("\\", r"\\")
+            for held in (shown(scalar.value), repr(scalar.value), scalar.text):
+                whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
+                found = replace(found, message=whole.sub(source, found.message))
+            if scalar.text in loc:
+                found = replace(found, path=found.path.replace(scalar.text, scalar.source))
+    return found
+
+
+def issues_of(error: Any, root: tree.Node) -> list[Issue]:
+    """What one of pydantic's errors says: usually one finding, several where a check collected them."""
+    cause = error.get("ctx", {}).get("error")
+    others = cause.others if isinstance(cause, QuantityError) else []
+    return [issue(error, root), *(issue({**error, "ctx": {"error": other}}, root) for other in others)]
+
+
+def issue(error: Any, root: tree.Node) -> Issue:
+    """One of pydantic's errors as a finding with its place and what to write."""
+    loc = real(error["loc"], root)
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, QuantityError):
+        loc += cause.at
+    return concealed(described(error, loc, cause, root), loc, root)
+
+
+def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Issue:
+    if loc == ("project", "name") and error["type"] != "missing":
+        message = "'project.name' is required and must be a non-empty string"
+        return Issue("project.name", message, "bad-value", "write e.g. name: my-project", tree.locate(root, loc)[0])
+    if isinstance(cause, QuantityError):
+        return Issue(dotted(loc), cause.message, "bad-value", cause.remedy, tree.locate(root, loc)[0])
+    place, node = tree.locate(root, loc)
+    path = dotted(loc)
+    match error["type"]:
+        case "missing":
+            message = f"'{path}' is required"
+            if path == "project.name":
+                message += " and must be a non-empty string"
+            place = tree.key_place(root, loc[:-1]) if len(loc) > 1 else place
+            return Issue(path, message, "missing", f"add  {loc[-1]}: {EXAMPLES.get(str(loc[-1]), '…')}", place)
+        case "extra_forbidden":
+            known = fields_at(loc[:-1])
+            near = get_close_matches(str(loc[-1]), known, n=1)
+            remedy = f"write {near[0]}" if near else f"known here: {', '.join(known)}" if known else "remove it"
+            return Issue(path, f"unknown key {str(loc[-1])!r}", "unknown-key", remedy, tree.key_place(root, loc))
+        case "literal_error":
+            expected = error["ctx"]["expected"]
+            return Issue(path, f"{written(node)} is not one of {expected}", "bad-value", f"write {expected}", place)
+        case "model_type" | "dict_type" | "model_attributes_type":
+            known = fields_at(loc)
+            keys = f"{{{known[0]}: …}}" if known else "{name: …}"
+            return Issue(path, f"{written(node)} is not a mapping", "wrong-type", f"write keys, e.g. {keys}", place)
+        case "too_short":
+            return Issue(path, "the list is empty", "bad-value", "write at least one, e.g. [first]", place)
+        case "list_type":
+            return Issue(path, f"{written(node)} is not a list", "wrong-type", "write e.g. [first, second]", place)
+    return Issue(path, f"{written(node)}: {error['msg'].lower()}", "wrong-type", "", place)
+
+
+EXAMPLES = {
+    "version": "1",
+    "project": "{name: my-project}",
+    "name": "my-project",
+    "provider": "local",
+    "factor": "calibration",
+    "assets": "defi_top5",
+    "cpu": "2",
+    "memory": "8GiB",
+    "price": "0.1644 EUR/h",
+    "monthly": "200 EUR",
+    "node": "PRO2-M",
+    "request": "{cpu: 2, memory: 2GiB}",
+    "limit": "{cpu: 4, memory: 8GiB}",
+    "maximum": "20",
+    "hours": "4",
+    "sessions": "12",
+    "workers": "5",
+}
+
+
+def real(loc: Loc, root: tree.Node) -> Loc:
+    """A pydantic location without what the source does not have: union members and ``[key]`` marks."""
+    path: list[str | int] = []
+    for part in loc:
+        if part == "[key]":
+            continue
+        parent = tree.locate(root, tuple(path))[1]
+        has = isinstance(parent, tree.Mapping) and str(part) in parent.items
+        if not has and (part in BUILT_IN or part == "other") and path[:1] == ["targets"] and len(path) == 2:
+            continue
+        if part in ("str", "int", "float", "bool", "tuple[str, ...]") and not has:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def fields_at(loc: Loc) -> list[str]:
+    """The keys that are known at a path, for messages about one that is not."""
+    current: Any = Manifest
+    for part in loc:
+        if is_model(current):
+            field = current.model_fields.get(str(part))
+            current = field.annotation if field else None
+        elif getattr(current, "__origin__", None) in (dict, list):
+            current = current.__args__[-1]
+        else:
+            return []
+        if getattr(current, "__origin__", None) not in (dict, list) and not is_model(current):
+            current = next((member for member in getattr(current, "__args__", ()) if is_model(member)), None)
+    return list(current.model_fields) if is_model(current) else []
+
+
+def is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def dotted(loc: Loc) -> str:
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def written(node: tree.Node | None) -> str:
+    if isinstance(node, tree.Scalar):
+        return shown(node.source or node.value)
+    return "a list" if isinstance(node, tree.Sequence) else "a mapping" if node else "this"
+
+
+__all__ = ["Loaded", "Place", "load_file", "load_text"]
