@@ -1,0 +1,1 @@
+"""How big things are and whether they fit: packing, placement, margins and the memory check before a run."""

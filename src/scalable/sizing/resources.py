@@ -1,0 +1,97 @@
+"""What a worker takes and what a node offers, and the two records providers are asked with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalable.manifest.machines import NodeType, Pool, Profile
+from scalable.manifest.machines import Resources as Written
+from scalable.quantities import Cpu, Memory
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Size:
+    """CPU, memory and GPUs taken together, in exact integers."""
+
+    cpu: Cpu
+    memory: Memory
+    gpus: int = 0
+
+    def fits(self, room: Size) -> bool:
+        return self.cpu <= room.cpu and self.memory <= room.memory and self.gpus <= room.gpus
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.cpu + other.cpu, self.memory + other.memory, self.gpus + other.gpus)
+
+    def __sub__(self, other: Size) -> Size:
+        return Size(self.cpu - other.cpu, self.memory - other.memory, self.gpus - other.gpus)
+
+    def __mul__(self, count: int) -> Size:
+        return Size(self.cpu * count, self.memory * count, self.gpus * count)
+
+    def times_in(self, room: Size) -> int:
+        """How many of these fit side by side in a room."""
+        pairs = (
+            (self.cpu.millis, room.cpu.millis),
+            (self.memory.bytes, room.memory.bytes),
+            (self.gpus, room.gpus),
+        )
+        return max(0, min((there // needed for needed, there in pairs if needed > 0), default=0))
+
+    @classmethod
+    def of(cls, written: Written | NodeType) -> Size:
+        return cls(written.cpu, written.memory, written.gpus)
+
+
+def nominal(node: NodeType) -> Size:
+    return Size.of(node)
+
+
+def offered(node: NodeType, pool: Pool) -> Size:
+    """What a node nominally has for work: all but what other services use of it."""
+    used = Size(pool.used.cpu, pool.used.memory) if pool.used else Size(Cpu(0), Memory(0))
+    return nominal(node) - used
+
+
+def allocatable(node: NodeType, pool: Pool | None = None) -> Size:
+    """What pods can have of a node: without the system's share, and without what other services use."""
+    left = node.allocatable
+    room = Size(left.cpu, left.memory, node.gpus) if left else nominal(node)
+    if pool and pool.used:
+        room -= Size(pool.used.cpu, pool.used.memory)
+    return room
+
+
+def burst(profile: Profile, peak: Memory | None = None) -> Size:
+    """What a worker takes at its worst: all CPUs of its limit, and the memory it was seen to use."""
+    return Size(profile.limit.cpu, peak or profile.memory_peak, profile.limit.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceRequest:
+    """What one worker of a tag asks of a provider."""
+
+    cpus: float = 1
+    memory: str | None = None
+    walltime: str | None = None
+    gpus: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"cpus": self.cpus, "memory": self.memory, "walltime": self.walltime, "gpus": self.gpus}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePlan:
+    """How many workers of each tag there should be, and how big each is."""
+
+    workers_by_tag: dict[str, int] = field(default_factory=dict)
+    resources_by_tag: dict[str, ResourceRequest] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        parts = []
+        for tag, count in self.workers_by_tag.items():
+            size = self.resources_by_tag.get(tag)
+            detail = f" × {size.cpus:g} CPU / {size.memory or 'any memory'}" if size else ""
+            parts.append(f"{tag}: {count}{detail}")
+        return ", ".join(parts) or "no workers"
