@@ -1,0 +1,272 @@
+"""What can happen (events) and what the engine answers (instructions). Nothing else passes its door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from scalable.quantities import Memory, Money
+
+
+class Loss(Enum):
+    """Why an attempt ended without a result. The value is the word people see."""
+
+    RAISED = "raised"  # the code raised an error that would come again: bad input, assertion, type
+    TRANSIENT = "transient"  # the code raised an error that may pass: a connection, a time-out
+    OUT_OF_MEMORY = "out of memory"  # over its limit; only a larger profile can help
+    STUCK = "stuck"  # we killed it because it made no progress
+    WORKER_LOST = "worker lost"  # its worker vanished without notice
+    NODE_LOST = "node lost"  # its machine vanished; neighbours on it are lost too
+    PREEMPTED = "preempted"  # the machine was taken back with notice; costs no retry
+    WALLTIME = "walltime"  # the batch job's time ended; costs no retry
+    CANNOT_START = "cannot start"  # a missing module or file: it would fail everywhere
+    STOPPED = "stopped"  # we stopped it for the budget or on request; costs no retry
+    OPERATOR = "killed by operator"  # a person killed it; not run again
+
+
+class RunState(Enum):
+    """Where a run is. The last four are final."""
+
+    HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
+    QUEUED = "queued"  # could start now if a worker were free
+    DELAYED = "delayed"  # waits out a retry's delay
+    RUNNING = "running"  # has a worker
+    KILLING = "killing"  # was told to die and has not been reported dead
+    FINISHED = "finished"
+    FAILED = "failed"  # will not be tried again
+    REFUSED = "refused"  # was never started: cannot be met, or over the memory check
+    STOPPED = "stopped"  # not started again: budget used up or sweep cancelled; can be resumed later
+
+    @property
+    def final(self) -> bool:
+        return self in FINAL
+
+
+FINAL = (RunState.FINISHED, RunState.FAILED, RunState.REFUSED, RunState.STOPPED)
+
+
+class SweepKind(Enum):
+    NORMAL = "normal"  # a few at once
+    HEAVY = "heavy"  # alone among sweeps
+    FREE = "free"  # discovery, backtests: beside anything
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One unit of work, started and retried as a whole."""
+
+    id: str
+    sweep: str
+    tag: str
+    group: str = ""
+    """Runs of one group share data; they are kept on one worker while that costs nothing."""
+    expected_s: float | None = None
+    memory: Memory | None = None
+    """The peak expected by the memory check."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    id: str
+    kind: SweepKind
+    runs: tuple[Run, ...]
+    workers: int
+    """How many workers it asks for at most."""
+
+
+# What can happen
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSubmitted:
+    sweep: Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class SweepCancelled:
+    sweep: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJoined:
+    worker: str
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLost:
+    worker: str
+    cause: Loss = Loss.WORKER_LOST
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLeaving:
+    """Notice that a worker will go soon (spot, eviction, walltime): it gets no more work."""
+
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersRefused:
+    """Workers that were asked for will not come: a quota, a refused batch job, a bad image."""
+
+    tag: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    run: str
+    attempt: int
+    peak: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLost:
+    run: str
+    attempt: int
+    cause: Loss
+    peak: Memory | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A sign of life. ``until`` declares a long step: no further sign is due before then."""
+
+    run: str
+    attempt: int
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPersisted:
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSeen:
+    """The process tree of a run used CPU since the last look; the sign of life of code that never reports."""
+
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpendChanged:
+    """What was paid so far, and what must still be paid for all that was asked for if everything stopped now.
+
+    ``per_hour`` is how fast that sum grows: the nodes that hold workers. Sent right after workers were asked for and
+    whenever a node comes, empties, fills or goes.
+    """
+
+    spent: Money
+    per_hour: Money
+    wind_down: Money
+    covered: int = 0
+    """How many ``AddWorkers`` the figures include; later ones are counted by the engine itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    reason: str = "paused by the operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; see ``Engine.next_wake``."""
+
+
+Event = (
+    SweepSubmitted
+    | SweepCancelled
+    | WorkerJoined
+    | WorkerLost
+    | WorkerLeaving
+    | WorkersRefused
+    | RunFinished
+    | RunLost
+    | Progressed
+    | RowPersisted
+    | CpuSeen
+    | SpendChanged
+    | Paused
+    | Resumed
+    | Tick
+)
+
+
+# What is to be done
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    run: str
+    attempt: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillRun:
+    """Save evidence, kill the run with all its children, then report ``RunLost`` with this cause."""
+
+    run: str
+    attempt: int
+    worker: str
+    cause: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class AddWorkers:
+    tag: str
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveWorker:
+    worker: str
+    tag: str
+    reason: str
+    forced: bool = False
+    """No scaling decision: the budget is used up, or the worker had notice anyway. No cooldown delays it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    run: str
+    state: RunState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepAdmitted:
+    sweep: str
+    kind: SweepKind
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEnded:
+    """``complete`` only if every run finished."""
+
+    sweep: str
+    complete: bool
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something a person should know. ``kind`` is stable for machines."""
+
+    kind: str
+    text: str
+    run: str = ""
+
+
+Instruction = StartRun | KillRun | AddWorkers | RemoveWorker | RunEnded | SweepAdmitted | SweepEnded | Alert

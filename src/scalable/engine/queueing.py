@@ -1,0 +1,88 @@
+"""The queue of one tag: first come first served between groups, and a worker stays with its group while it can.
+
+A group is the data runs share (an asset of a sweep). A free worker first continues the group it served last; else it
+takes the group that fewest workers serve, the oldest among equals, so that two sweeps side by side both move.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scalable.engine.state import RunRecord
+
+Group = tuple[str, str]
+
+
+class RunQueue:
+    def __init__(self) -> None:
+        self.waiting: dict[Group, deque[RunRecord]] = {}
+        self.served: dict[Group, int] = {}
+        self.order: dict[Group, int] = {}
+        self.choices: list[tuple[int, int, Group]] = []
+        """Heap of (workers serving, order, group); entries that no longer hold are dropped when met."""
+        self.size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
+    def put(self, record: RunRecord, *, first: bool = False) -> None:
+        group = (record.run.sweep, record.run.group)
+        line = self.waiting.get(group)
+        if line is None:
+            line = self.waiting[group] = deque()
+        if group not in self.order:
+            self.order[group] = len(self.order)
+        if not line:
+            self.offer(group)
+        if first:
+            line.appendleft(record)
+        else:
+            line.append(record)
+        self.size += 1
+
+    def take(self, last: Group | None, allowed: Callable[[RunRecord], bool] | None = None) -> RunRecord | None:
+        """The next run for a worker that served ``last`` before; only one that is ``allowed``, if that is given."""
+        group: Group | None
+        if not self.size:
+            return None
+        if allowed is not None:
+            order = sorted(self.waiting, key=lambda g: (g != last, self.served.get(g, 0), self.order[g]))
+            group = next((g for g in order if self.waiting[g] and allowed(self.waiting[g][0])), None)
+            if group is None:
+                return None
+        else:
+            group = last if last is not None and self.waiting.get(last) else self.least_served()
+        self.size -= 1
+        self.count(group, +1)
+        return self.waiting[group].popleft()
+
+    def done(self, record: RunRecord) -> None:
+        """A run taken from here no longer has a worker."""
+        self.count((record.run.sweep, record.run.group), -1)
+
+    def remove(self, record: RunRecord) -> None:
+        """Take out one run that still waits."""
+        self.waiting[record.run.sweep, record.run.group].remove(record)
+        self.size -= 1
+
+    def all(self) -> list[RunRecord]:
+        return [record for line in self.waiting.values() for record in line]
+
+    def count(self, group: Group, change: int) -> None:
+        self.served[group] = self.served.get(group, 0) + change
+        if self.waiting.get(group):
+            self.offer(group)
+
+    def offer(self, group: Group) -> None:
+        heapq.heappush(self.choices, (self.served.get(group, 0), self.order[group], group))
+
+    def least_served(self) -> Group:
+        while True:
+            served, _, group = self.choices[0]
+            if self.waiting.get(group) and served == self.served.get(group, 0):
+                return group
+            heapq.heappop(self.choices)

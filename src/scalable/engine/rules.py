@@ -1,0 +1,43 @@
+"""What the engine is told before it starts: kinds of workers, room in the pools, policies, the money there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalable.manifest.policies import Policies
+from scalable.quantities import Memory, Money
+from scalable.sizing.placement import PoolRoom
+
+KILL_WITHIN_S = 60.0  # H4: killing takes less than a minute; after that the worker goes too
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerKind:
+    """All workers of one tag: same size, same pool, same queue."""
+
+    tag: str
+    pool: str
+    memory: Memory
+    """The most a run may be expected to use: its limit, or the share of a node the memory check allows."""
+    slots: int = 1
+    """Runs a worker takes at once; the window of work handed out is the free slots, never more."""
+    minimum: int = 0
+    maximum: int | None = None
+    alone: bool = False
+    """While a sweep runs on it, no other sweep does."""
+    larger: str | None = None
+    """The tag a run climbs to after running out of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Everything that is fixed for the life of an engine."""
+
+    kinds: Mapping[str, WorkerKind]
+    pools: Mapping[str, PoolRoom]
+    policies: Policies = field(default_factory=Policies)
+    budget: Money | None = None
+    """What may be spent from now on; nothing means no limit."""
+    most_workers: int | None = None
+    """Of all kinds together; nothing means as many as the pools hold."""

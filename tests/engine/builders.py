@@ -1,0 +1,241 @@
+"""A world in a few words: an engine, what it was told, and what it answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from scalable.engine import Engine, Rules, WorkerKind
+from scalable.engine.events import (
+    AddWorkers,
+    Alert,
+    Event,
+    Instruction,
+    KillRun,
+    Loss,
+    RemoveWorker,
+    Run,
+    RunEnded,
+    RunFinished,
+    RunLost,
+    RunState,
+    StartRun,
+    Sweep,
+    SweepAdmitted,
+    SweepKind,
+    SweepSubmitted,
+    Tick,
+    WorkerJoined,
+    WorkerLost,
+)
+from scalable.engine.explain import explain
+from scalable.manifest.policies import Policies
+from scalable.quantities import Cpu, Memory, Money
+from scalable.sizing.placement import PoolRoom
+from scalable.sizing.resources import Size
+
+NODE = Size(Cpu.of(15.6), Memory.of_gib(60))
+REQUESTS = {
+    "standard": Size(Cpu.of(2), Memory.of_gib(2)),
+    "heavy": Size(Cpu.of(2), Memory.of_gib(12)),
+    "huge": Size(Cpu.of(2), Memory.of_gib(30)),
+    "wfrb": Size(Cpu.of(1), Memory.of_gib(2)),
+}
+KINDS = {
+    "standard": WorkerKind("standard", "compute", Memory.of_gib(8)),
+    "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
+    "huge": WorkerKind("huge", "compute", Memory.of_gib(48), alone=True),
+    "wfrb": WorkerKind("wfrb", "compute", Memory.of_gib(4)),
+}
+LADDER = ("standard", "heavy", "huge")  # where a run climbs after running out of memory
+
+T = TypeVar("T", bound=Instruction)
+
+
+def gib(number: float) -> Memory:
+    return Memory.of_gib(number)
+
+
+def money(text: str) -> Money:
+    return Money.parse(text)
+
+
+def a_world() -> World:
+    return World()
+
+
+@dataclass
+class World:
+    """Describe it with ``with_…``, let things happen to it, then look at what the engine answered."""
+
+    profiles: tuple[str, ...] = ("standard", "heavy", "wfrb")
+    nodes: int = 6
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
+    budget: Money | None = None
+    price: Money | None = None
+    now: float = 0.0
+    log: list[tuple[float, Instruction]] = field(default_factory=list)
+    made: int = 0
+    obliging: bool = False
+    engine: Engine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> World:
+        rungs = [name for name in LADDER if name in self.profiles]
+        above = dict(pairwise(rungs))
+        kinds = {
+            name: replace(KINDS[name], larger=above.get(name), **self.kinds.get(name, {})) for name in self.profiles
+        }
+        room = PoolRoom(
+            "compute",
+            NODE,
+            self.nodes,
+            {name: REQUESTS[name] for name in self.profiles},
+            price=self.price,
+            provision_s=180.0,
+            idle_s=600.0,
+        )
+        policies = Policies.model_validate(self.policies)
+        self.engine = Engine(Rules(kinds, {"compute": room}, policies, self.budget))
+        return self
+
+    # What it is
+
+    def with_profiles(self, *names: str) -> World:
+        self.profiles = names
+        return self.rebuild()
+
+    def with_nodes(self, most: int) -> World:
+        self.nodes = most
+        return self.rebuild()
+
+    def with_policy(self, section: str, **values: Any) -> World:
+        self.policies[section] = values
+        return self.rebuild()
+
+    def with_kind(self, tag: str, **values: Any) -> World:
+        self.kinds[tag] = values
+        return self.rebuild()
+
+    def with_budget(self, budget: str, price: str = "1 EUR") -> World:
+        self.budget, self.price = money(budget), money(price)
+        return self.rebuild()
+
+    def with_willing_cluster(self) -> World:
+        """Workers come and go, and runs die, the moment they are told to."""
+        self.obliging = True
+        return self
+
+    def with_sweep(
+        self,
+        name: str,
+        runs: int = 1,
+        *,
+        kind: SweepKind = SweepKind.NORMAL,
+        on: str | None = None,
+        workers: int | None = None,
+        expected_s: float | None = None,
+        memory: Memory | None = None,
+    ) -> World:
+        """Submit a sweep now; its runs are called ``name/1``, ``name/2``, …"""
+        tag = on or {SweepKind.NORMAL: "standard", SweepKind.HEAVY: "heavy", SweepKind.FREE: "wfrb"}[kind]
+        made = tuple(Run(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory) for n in range(1, runs + 1))
+        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, runs))))
+        return self
+
+    def with_run(self, name: str, on: str = "standard") -> World:
+        """A sweep of one run, which is running on a worker of its own: ``w1``, ``w2``, …"""
+        kind = SweepKind.HEAVY if KINDS[on].alone else SweepKind.NORMAL
+        self.happens(SweepSubmitted(Sweep(f"sweep of {name}", kind, (Run(name, f"sweep of {name}", on),), 1)))
+        return self.with_workers(1, on)
+
+    def with_workers(self, count: int, tag: str = "standard") -> World:
+        for _ in range(count):
+            self.made += 1
+            self.happens(WorkerJoined(f"w{self.made}", tag))
+        return self
+
+    # What happens to it
+
+    def happens(self, *events: Event) -> list[Instruction]:
+        """Tell the engine, and let a willing cluster answer. Returns what the engine decided on the way."""
+        since = len(self.log)
+        pending = list(events)
+        while pending:
+            event = pending.pop(0)
+            instructions = self.engine.handle(event, self.now)
+            self.log += [(self.now, instruction) for instruction in instructions]
+            if self.obliging:
+                pending += [answer for instruction in instructions for answer in self.answers(instruction)]
+        return [instruction for _, instruction in self.log[since:]]
+
+    def answers(self, instruction: Instruction) -> list[Event]:
+        match instruction:
+            case AddWorkers(tag, count):
+                self.made += count
+                return [WorkerJoined(f"w{self.made - count + n}", tag) for n in range(1, count + 1)]
+            case RemoveWorker(worker):
+                return [WorkerLost(worker, Loss.STOPPED)]
+            case KillRun(run, attempt, _, cause):
+                return [RunLost(run, attempt, cause)]
+        return []
+
+    def passes(self, seconds: float) -> list[Instruction]:
+        """Let time go by; the engine is woken exactly when it asked to be."""
+        since, end = len(self.log), self.now + seconds
+        while (wake := self.engine.next_wake()) <= end:
+            assert wake > self.now, "the engine asked to be woken in the past"
+            self.now = wake
+            self.happens(Tick())
+        self.now = end
+        self.happens(Tick())
+        return [instruction for _, instruction in self.log[since:]]
+
+    def finishes(self, *runs: str) -> list[Instruction]:
+        return [i for run in runs for i in self.happens(RunFinished(run, self.attempt(run)))]
+
+    def loses(self, run: str, cause: Loss, peak: Memory | None = None, message: str = "") -> list[Instruction]:
+        return self.happens(RunLost(run, self.attempt(run), cause, peak, message))
+
+    # What it came to
+
+    def attempt(self, run: str) -> int:
+        return self.engine.state.runs[run].attempt
+
+    def state(self, run: str) -> RunState:
+        return self.engine.state.runs[run].state
+
+    def all(self, kind: type[T]) -> list[T]:
+        return only(kind, [instruction for _, instruction in self.log])
+
+    def admitted(self) -> list[str]:
+        return [one.sweep for one in self.all(SweepAdmitted)]
+
+    def starts(self, run: str) -> list[StartRun]:
+        return [one for one in self.all(StartRun) if one.run == run]
+
+    def started_at(self, run: str, attempt: int) -> float:
+        return next(t for t, i in self.log if isinstance(i, StartRun) and (i.run, i.attempt) == (run, attempt))
+
+    def failure(self, run: str) -> RunEnded:
+        return next(one for one in self.all(RunEnded) if one.run == run)
+
+    def alerts(self, kind: str) -> list[Alert]:
+        return [one for one in self.all(Alert) if one.kind == kind]
+
+    def asked(self, tag: str = "standard") -> list[int]:
+        return [one.count for one in self.all(AddWorkers) if one.tag == tag]
+
+    def removed(self) -> list[str]:
+        return [one.worker for one in self.all(RemoveWorker)]
+
+    def explains(self, run: str) -> list[str]:
+        return explain(self.engine.state, run, self.now)
+
+
+def only(kind: type[T], instructions: list[Instruction]) -> list[T]:
+    return [one for one in instructions if isinstance(one, kind)]

@@ -1,0 +1,199 @@
+"""What must hold whatever happens, checked from outside: only events and instructions are looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from scalable.engine.events import (
+    AddWorkers,
+    Event,
+    Instruction,
+    KillRun,
+    Loss,
+    RemoveWorker,
+    RunEnded,
+    RunFinished,
+    RunLost,
+    RunState,
+    SpendChanged,
+    StartRun,
+    Sweep,
+    SweepAdmitted,
+    SweepEnded,
+    SweepKind,
+    SweepSubmitted,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkersRefused,
+)
+from scalable.engine.retries import FREE
+from scalable.engine.rules import Rules
+from scalable.quantities import Money
+
+ROUNDING = Decimal("0.000001")
+
+
+@dataclass
+class Worker:
+    tag: str
+    runs: set[str] = field(default_factory=set)
+    leaving: bool = False
+    told: bool = False
+
+
+@dataclass
+class Invariants:
+    """A journal for ``simulate``; raises at the first step that breaks a rule."""
+
+    rules: Rules
+    sweeps: dict[str, Sweep] = field(default_factory=dict)
+    admitted: dict[str, SweepKind] = field(default_factory=dict)
+    sweep_of: dict[str, str] = field(default_factory=dict)
+    tag_of: dict[str, str] = field(default_factory=dict)
+    live: dict[str, tuple[int, str]] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    free_losses: dict[str, int] = field(default_factory=dict)
+    final: dict[str, RunState] = field(default_factory=dict)
+    ended: set[str] = field(default_factory=set)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    requested: dict[str, int] = field(default_factory=dict)
+    last_up: dict[str, float] = field(default_factory=dict)
+    last_down: dict[str, float] = field(default_factory=dict)
+    killed_for: dict[str, Loss] = field(default_factory=dict)
+
+    def __call__(self, now: float, event: Event, instructions: list[Instruction]) -> None:
+        self.happened(event)
+        for instruction in instructions:
+            self.decided(instruction, now)
+
+    def happened(self, event: Event) -> None:
+        match event:
+            case SweepSubmitted(sweep):
+                self.sweeps[sweep.id] = sweep
+                self.sweep_of |= {run.id: sweep.id for run in sweep.runs}
+                self.tag_of |= {run.id: run.tag for run in sweep.runs}
+            case WorkerJoined(worker, tag):
+                self.workers[worker] = Worker(tag)
+                self.requested[tag] -= 1
+            case WorkersRefused(tag, count):
+                self.requested[tag] -= count
+            case WorkerLeaving(worker):
+                self.workers[worker].leaving = True
+            case WorkerLost(worker, cause):
+                record = self.workers.pop(worker)
+                for run in record.runs:
+                    self.close(run, self.killed_for.pop(run, Loss.STOPPED if record.told else cause))
+            case RunFinished(run, attempt):
+                if self.live.get(run, (0, ""))[0] == attempt:
+                    self.close(run, None)
+            case RunLost(run, attempt, cause):
+                if self.live.get(run, (0, ""))[0] == attempt:
+                    self.close(run, cause)
+            case SpendChanged(spent, _, wind_down):
+                assert self.rules.budget is not None
+                assert spent.amount + wind_down.amount <= self.rules.budget.amount + ROUNDING, (
+                    "committed over the budget"
+                )
+
+    def close(self, run: str, cause: Loss | None) -> None:
+        _, worker = self.live.pop(run)
+        if worker in self.workers:
+            self.workers[worker].runs.discard(run)
+        if cause in FREE:
+            self.free_losses[run] = self.free_losses.get(run, 0) + 1
+
+    def decided(self, instruction: Instruction, now: float) -> None:
+        match instruction:
+            case SweepAdmitted(sweep, kind):
+                self.admitted[sweep] = kind
+            case SweepEnded(sweep):
+                assert all(run.id in self.final for run in self.sweeps[sweep].runs), "a sweep ended with open runs"
+                self.ended.add(sweep)
+            case StartRun(run, attempt, worker):
+                self.started(run, attempt, worker)
+            case KillRun(run, attempt, worker, cause):
+                assert self.live[run] == (attempt, worker), "killed what is not running there"
+                self.killed_for[run] = cause
+            case RunEnded(run, state):
+                assert state.final
+                assert run not in self.final, "two final states"
+                assert run not in self.live, "ended while an attempt is live"
+                self.final[run] = state
+            case AddWorkers(tag, count):
+                self.asked(tag, count, now)
+            case RemoveWorker(worker, tag, _, forced):
+                record = self.workers[worker]
+                deaf = forced and any(run in self.killed_for for run in record.runs)
+                assert not record.runs or deaf, "a busy worker was removed"
+                assert not record.told, "removed twice"
+                assert forced or not record.leaving
+                record.leaving = record.told = True
+                if not forced:
+                    pool = self.rules.kinds[tag].pool
+                    self.cooled(now, self.last_up.get(pool), "scaled down right after scaling up")
+                    self.last_down[pool] = now
+
+    def started(self, run: str, attempt: int, worker: str) -> None:
+        assert run not in self.final, "a final run was started"
+        assert run not in self.live, "two live attempts of one run"
+        assert attempt == self.starts.get(run, 0) + 1
+        self.starts[run] = attempt
+        allowed = 1 + self.rules.policies.retry.times + self.free_losses.get(run, 0)
+        assert attempt <= allowed, "more attempts than the policy allows"
+        record = self.workers[worker]
+        kind = self.rules.kinds[record.tag]
+        assert not record.leaving, "work for a worker that is leaving"
+        record.runs.add(run)
+        assert len(record.runs) <= kind.slots, "more runs on a worker than it has slots"
+        self.killed_for.pop(run, None)
+        self.live[run] = (attempt, worker)
+        sweeps = {self.sweep_of[other] for other in self.live}
+        ruled = {sweep for sweep in sweeps if self.admitted[sweep] is not SweepKind.FREE}
+        heavy = {self.sweep_of[r] for r, (_, w) in self.live.items() if self.rules.kinds[self.workers[w].tag].alone}
+        assert not heavy or ruled == heavy, "heavy work is not alone"
+        assert len(heavy) <= 1, "two heavy sweeps at once"
+        assert len(ruled) <= self.rules.policies.concurrency.normal, "too many sweeps at once"
+
+    def asked(self, tag: str, count: int, now: float) -> None:
+        kind = self.rules.kinds[tag]
+        self.cooled(now, self.last_down.get(kind.pool), "scaled up right after scaling down")
+        self.last_up[kind.pool] = now
+        self.requested[tag] = self.requested.get(tag, 0) + count
+        staying = sum(w.tag == tag and not w.leaving for w in self.workers.values()) + self.requested[tag]
+        needed = -(-sum(self.may_run_on(run, tag) for run in self.sweep_of) // kind.slots)
+        half_used = sum(len(w.runs) < kind.slots for w in self.workers.values() if w.tag == tag and w.runs)
+        assert staying <= max(kind.minimum, needed + half_used), "more workers than runnable work needs"
+        if self.rules.most_workers is not None:
+            everyone = len(self.workers) + sum(self.requested.values())
+            assert everyone <= self.rules.most_workers, "more workers than the target allows"
+        if kind.maximum is not None:
+            assert staying <= max(kind.maximum, kind.minimum), "over the maximum"
+        room = self.rules.pools[kind.pool]
+        counts: dict[str, int] = {}
+        for worker in self.workers.values():
+            counts[worker.tag] = counts.get(worker.tag, 0) + 1
+        for other, number in self.requested.items():
+            counts[other] = counts.get(other, 0) + number
+        here = {t: n for t, n in counts.items() if self.rules.kinds[t].pool == kind.pool}
+        assert room.nodes(here) <= room.max_nodes, "over the pool's capacity"
+
+    def may_run_on(self, run: str, tag: str) -> bool:
+        """A run that is open, admitted, and was submitted for the tag or may have climbed to it."""
+        sweep = self.sweep_of[run]
+        if run in self.final or sweep not in self.admitted or sweep in self.ended:
+            return False
+        own = self.tag_of[run]
+        return own == tag or (self.rules.kinds[own].larger == tag and self.starts.get(run, 0) > 0)
+
+    def cooled(self, now: float, before: float | None, message: str) -> None:
+        wait = self.rules.policies.scaling.cooldown.seconds
+        assert before is None or now >= before + wait - 1e-6, message
+
+    def at_the_end(self, cost: Money) -> None:
+        if self.rules.budget is not None:
+            assert cost.amount <= self.rules.budget.amount + ROUNDING, "the bill is over the budget"
+        assert set(self.final) == set(self.sweep_of), "runs without a final state"
+        assert self.ended == set(self.sweeps), "sweeps that did not end"
+        assert not self.live

@@ -1,0 +1,150 @@
+"""The engine under thousands of generated worlds: sweeps of all kinds, faults of all kinds, pauses, budgets."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scalable.engine import Rules, WorkerKind
+from scalable.engine.events import Event, Paused, Resumed, Run, Sweep, SweepCancelled, SweepKind, SweepSubmitted
+from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
+from scalable.quantities import Cpu, Duration, Memory, Money
+from scalable.simulate import Faults, NodeFault, simulate
+from scalable.simulate.cluster import ModelPool
+from scalable.simulate.durations import Fixed, LogNormal
+from scalable.simulate.faults import Kind
+from scalable.sizing.placement import PoolRoom
+from scalable.sizing.resources import Size
+from tests.engine.invariants import Invariants
+
+TRACES = int(os.environ.get("SCALABLE_TRACES", "300"))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One generated world with everything that happens in it."""
+
+    rules: Rules
+    pools: dict[str, ModelPool]
+    sweeps: tuple[tuple[float, Sweep], ...]
+    durations: dict[str, Fixed | LogNormal]
+    faults: Faults
+    script: tuple[tuple[float, Event], ...]
+    seed: int
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    slots = draw(st.integers(1, 2))
+    nodes = draw(st.integers(2, 4))
+    sizes = {"small": Size(Cpu.of(1), Memory.of_gib(1)), "heavy": Size(Cpu.of(2), Memory.of_gib(8))}
+    sizes["other"] = Size(Cpu.of(draw(st.integers(1, 3))), Memory.of_gib(2))
+    priced = draw(st.booleans())
+    room = PoolRoom(
+        "compute",
+        Size(Cpu.of(4), Memory.of_gib(16)),
+        nodes,
+        sizes,
+        spread_over={"heavy": draw(st.integers(1, 2))},
+        price=Money.parse("1 EUR") if priced else None,
+        provision_s=draw(st.sampled_from([0.0, 30.0, 180.0])),
+        idle_s=draw(st.sampled_from([0.0, 60.0, 600.0])),
+    )
+    maximum = draw(st.one_of(st.none(), st.integers(1, 6)))
+    memory = Memory.of_gib(8)
+    kinds = {
+        "small": WorkerKind("small", "compute", memory, slots=slots, maximum=maximum, larger="heavy"),
+        "heavy": WorkerKind("heavy", "compute", Memory.of_gib(16), alone=True),
+        "other": WorkerKind("other", "compute", memory, larger="heavy"),
+    }
+    policies = Policies(
+        retry=Retry(times=draw(st.integers(0, 2)), delay=Duration(draw(st.sampled_from([0.0, 60.0])))),
+        stuck=Stuck(after=Duration(300)),
+        scaling=Scaling(
+            cooldown=Duration(draw(st.sampled_from([0.0, 30.0, 120.0]))),
+            idle=Duration(draw(st.sampled_from([0.0, 60.0]))),
+        ),
+        concurrency=Concurrency(normal=draw(st.integers(1, 2))),
+    )
+    budget = Money.parse(f"{draw(st.integers(1, 60)) / 20} EUR") if priced and draw(st.booleans()) else None
+    sweeps, durations = [], {}
+    for number in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(SweepKind))
+        tag = {SweepKind.NORMAL: "small", SweepKind.HEAVY: "heavy", SweepKind.FREE: "other"}[kind]
+        name = f"s{number}"
+        length = draw(st.sampled_from([1.0, 40.0, 210.0, 900.0]))
+        runs = tuple(
+            Run(f"{name}/{i}", name, tag, group=str(i % 3), expected_s=length) for i in range(draw(st.integers(0, 12)))
+        )
+        sweeps.append(
+            (draw(st.sampled_from([0.0, 0.0, 100.0, 1500.0])), Sweep(name, kind, runs, draw(st.integers(1, 6))))
+        )
+        durations[name] = Fixed(length) if draw(st.booleans()) else LogNormal(length, length * 3)
+    script: list[tuple[float, Event]] = []
+    if draw(st.booleans()):
+        pause = draw(st.floats(0, 3000))
+        script += [(pause, Paused()), (pause + draw(st.floats(1, 3000)), Resumed())]
+    if draw(st.integers(0, 4)) == 0:
+        script.append((draw(st.floats(0, 3000)), SweepCancelled("s0")))
+    faults = Faults(
+        nodes=tuple(NodeFault(at, nth) for nth, at in enumerate(draw(st.lists(st.floats(0, 4000), max_size=3)))),
+        rates={kind: draw(st.sampled_from([0.0, 0.0, 0.1, 0.3])) / 2 for kind in Kind},
+        refusals=draw(st.sampled_from([0, 0, 0, 1, 2, 5])),
+    )
+    return Trace(
+        rules=Rules(kinds, {"compute": room}, policies, budget, draw(st.sampled_from([None, None, 2, 5]))),
+        pools={"compute": ModelPool(room, cpus=draw(st.sampled_from([4.0, 3.0])))},
+        sweeps=tuple(sweeps),
+        durations=durations,
+        faults=faults,
+        script=tuple(script),
+        seed=draw(st.integers(0, 2**32)),
+    )
+
+
+def play(trace: Trace) -> Invariants:
+    watch = Invariants(trace.rules)
+    submissions = [(when, SweepSubmitted(sweep)) for when, sweep in trace.sweeps]
+    outcome = simulate(
+        trace.rules,
+        trace.pools,
+        [],
+        caps={"small": 1.0, "heavy": 2.0, "other": 1.0},
+        durations=trace.durations,
+        seed=trace.seed,
+        faults=trace.faults,
+        script=[*submissions, *trace.script],
+        journal=watch,
+    )
+    prices = {name: room.price for name, room in trace.rules.pools.items() if room.price}
+    watch.at_the_end(outcome.cost(prices, "EUR"))
+    return watch
+
+
+@settings(max_examples=TRACES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(traces())
+def test_no_trace_breaks_an_invariant(trace: Trace) -> None:
+    play(trace)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_generated_worlds_reach_every_kind_of_end(seed: int) -> None:
+    """The property test would prove little if its worlds were tame; these are how wild they are at least."""
+    seen: set[object] = set()
+
+    @settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(traces())
+    def look(trace: Trace) -> None:
+        watch = play(trace)
+        seen.update(watch.final.values())
+        seen.update(attempt > 1 and "retried" for attempt in watch.starts.values())
+        seen.update(kind for sweep, kind in watch.admitted.items() if sweep in watch.ended)
+
+    look()
+    assert {"finished", "failed", "stopped"} <= {getattr(s, "value", s) for s in seen}
+    assert "retried" in seen
+    assert set(SweepKind) <= seen
