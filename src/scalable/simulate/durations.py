@@ -1,0 +1,64 @@
+"""How long runs take: always the same, log-normal with a median and a 95th percentile, or drawn from history."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalable.manifest.work import Minutes
+
+Z95 = 1.6448536269514722  # the 95th percentile of the standard normal distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    seconds: float
+
+    def draw(self, chance: random.Random) -> float:
+        return self.seconds
+
+    @property
+    def expected(self) -> float:
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class LogNormal:
+    p50: float
+    p95: float
+
+    def draw(self, chance: random.Random) -> float:
+        return self.p50 * math.exp(self.sigma * chance.gauss(0.0, 1.0))
+
+    @property
+    def sigma(self) -> float:
+        return math.log(self.p95 / self.p50) / Z95
+
+    @property
+    def expected(self) -> float:
+        return self.p50 * math.exp(self.sigma**2 / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds of runs that ended, drawn again with replacement."""
+
+    seconds: Sequence[float]
+
+    def draw(self, chance: random.Random) -> float:
+        return chance.choice(self.seconds)
+
+    @property
+    def expected(self) -> float:
+        return sum(self.seconds) / len(self.seconds)
+
+
+RunLength = Fixed | LogNormal | Measured
+
+
+def from_minutes(minutes: Minutes) -> RunLength:
+    if minutes.p50 == minutes.p95:
+        return Fixed(minutes.p50 * 60)
+    return LogNormal(minutes.p50 * 60, minutes.p95 * 60)

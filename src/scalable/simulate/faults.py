@@ -1,0 +1,63 @@
+"""Failures to inject: named ones for a run's attempt or a moment, and random ones by rate and seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from scalable.engine.events import Loss
+from scalable.quantities import Memory
+
+
+class Kind(Enum):
+    OUT_OF_MEMORY = "out of memory"  # dies halfway with a peak over its limit
+    STUCK = "stuck"  # never reports nor ends; only the stuck rule gets rid of it
+    DEAF = "deaf"  # stuck, and killing it does not help either; only removing its worker does
+    SLOW = "slow"  # takes several times as long, but reports progress
+    RAISES = "raises"  # fails halfway with an error that would come again
+    TRANSIENT = "transient"  # fails halfway with an error that may pass
+    WORKER_DIES = "worker dies"  # takes its worker with it
+    PREEMPTED = "preempted"  # its worker gets notice, then goes
+
+
+LOSSES = {Kind.OUT_OF_MEMORY: Loss.OUT_OF_MEMORY, Kind.RAISES: Loss.RAISED, Kind.TRANSIENT: Loss.TRANSIENT}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFault:
+    kind: Kind
+    factor: float = 3.0
+    """How many times slower a slow run is."""
+    peak: Memory = field(default_factory=lambda: Memory.of_gib(9))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFault:
+    """At this time the n-th node that is up (counted from 0, modulo how many there are) vanishes."""
+
+    at: float
+    nth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    runs: Mapping[tuple[str, int], RunFault] = field(default_factory=dict)
+    """By run and attempt."""
+    nodes: tuple[NodeFault, ...] = ()
+    rates: Mapping[Kind, float] = field(default_factory=dict)
+    """Probability per attempt."""
+    refusals: int = 0
+    """How many of the first requests for workers are refused."""
+
+    def of(self, run: str, attempt: int, chance: random.Random) -> RunFault | None:
+        if (run, attempt) in self.runs:
+            return self.runs[run, attempt]
+        if self.rates:
+            draw = chance.random()
+            for kind, rate in self.rates.items():
+                draw -= rate
+                if draw < 0:
+                    return RunFault(kind)
+        return None

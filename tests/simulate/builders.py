@@ -1,0 +1,110 @@
+"""A modelled pool in a few words: so many runs of so long on so many workers, and what may go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scalable.engine import Rules, WorkerKind
+from scalable.engine.events import Event, Instruction, Run, Sweep, SweepKind, SweepSubmitted
+from scalable.manifest.policies import Policies
+from scalable.quantities import Cpu, Memory, Money
+from scalable.simulate import Faults, NodeFault, Outcome, RunFault, simulate
+from scalable.simulate.cluster import ModelPool
+from scalable.simulate.durations import Fixed, RunLength
+from scalable.simulate.faults import Kind
+from scalable.sizing.placement import PoolRoom
+from scalable.sizing.resources import Size
+
+RUN_S = 210.0  # D2: a run is 3.5 minutes on 4 saturated cores
+CORES = 4.0
+
+
+def a_cluster() -> Cluster:
+    return Cluster()
+
+
+@dataclass
+class Cluster:
+    """PRO2-M nodes with 15.6 cores to give; workers of 4 cores."""
+
+    nodes: int = 6
+    request: float = 3.9
+    """By which the scheduler packs: 4 to a node with 3.9, 7 with 2."""
+    provision_s: float = 180.0
+    idle_s: float = 600.0
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    script: list[tuple[float, Event]] = field(default_factory=list)
+    durations: dict[str, RunLength] = field(default_factory=dict)
+    faults: Faults = field(default_factory=Faults)
+    seen: list[tuple[float, Event, list[Instruction]]] = field(default_factory=list)
+
+    def with_nodes(self, most: int, *, request: float = 3.9) -> Cluster:
+        self.nodes, self.request = most, request
+        return self
+
+    def with_times(self, *, provision: float, idle: float) -> Cluster:
+        self.provision_s, self.idle_s = provision, idle
+        return self
+
+    def with_policy(self, section: str, **values: Any) -> Cluster:
+        self.policies[section] = values
+        return self
+
+    def with_sweep(
+        self,
+        name: str,
+        runs: int,
+        workers: int,
+        duration: RunLength | None = None,
+        *,
+        at: float = 0.0,
+        on: str = "standard",
+    ) -> Cluster:
+        """Runs are called ``name/0``, ``name/1``, …"""
+        duration = duration or Fixed(RUN_S)
+        made = tuple(Run(f"{name}/{n}", name, on, str(n % 5), duration.expected) for n in range(runs))
+        kind = SweepKind.HEAVY if on == "heavy" else SweepKind.NORMAL
+        self.script.append((at, SweepSubmitted(Sweep(name, kind, made, workers))))
+        self.durations[name] = duration
+        return self
+
+    def with_fault(self, run: str, kind: Kind, *, attempt: int = 1, **values: Any) -> Cluster:
+        known = {**self.faults.runs, (run, attempt): RunFault(kind, **values)}
+        self.faults = replace(self.faults, runs=known)
+        return self
+
+    def with_node_lost(self, at: float, nth: int = 0) -> Cluster:
+        self.faults = replace(self.faults, nodes=(*self.faults.nodes, NodeFault(at, nth)))
+        return self
+
+    def with_refusals(self, count: int) -> Cluster:
+        self.faults = replace(self.faults, refusals=count)
+        return self
+
+    def run(self, seed: int = 0) -> Outcome:
+        memory = {"standard": Memory.of_gib(2), "heavy": Memory.of_gib(12)}
+        room = PoolRoom(
+            "compute",
+            Size(Cpu.of(15.6), Memory.of_gib(60)),
+            self.nodes,
+            {tag: Size(Cpu.of(self.request), size) for tag, size in memory.items()},
+            price=Money.parse("0.1644 EUR"),
+            provision_s=self.provision_s,
+            idle_s=self.idle_s,
+        )
+        kinds = {
+            "standard": WorkerKind("standard", "compute", Memory.of_gib(8), larger="heavy"),
+            "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
+        }
+        return simulate(
+            Rules(kinds, {"compute": room}, Policies.model_validate(self.policies)),
+            {"compute": ModelPool(room, cpus=15.6)},
+            [],
+            caps={"standard": CORES, "heavy": CORES},
+            durations=self.durations,
+            seed=seed,
+            faults=self.faults,
+            script=self.script,
+            journal=lambda now, event, instructions: self.seen.append((now, event, instructions)),
+        )
