@@ -1,0 +1,8 @@
+"""Answers before anything is paid: plans, options, months, growth and acceptance, all by simulating the engine."""
+
+from scalable.planning.front import Choice
+from scalable.planning.history import History
+from scalable.planning.plan import Campaign, CostEstimate, Plan, plan_all, plan_sweep
+from scalable.planning.site import Machine, Site
+
+__all__ = ["Campaign", "Choice", "CostEstimate", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"]

@@ -1,0 +1,249 @@
+"""The cost–time front: how many workers are worth considering, what each number takes, and which one to choose.
+
+A closed formula foresees every number of workers; those it finds worth a look are simulated with the real engine,
+as many as a fixed budget of simulated runs allows. The choice is made among what was simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from scalable.errors import PlanningError, UnknownNameError
+from scalable.planning.balance import balanced
+from scalable.planning.loads import SweepLoad
+from scalable.planning.site import Site
+from scalable.quantities import Duration, Money, plural
+from scalable.simulate.outcome import Outcome
+from scalable.sizing.placement import margin
+
+SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have together: about 2 s
+MOST_POINTS = 12  # more would not fit on a screen
+NEAR_DEADLINE = 4  # the cheapest points that should just meet a deadline are simulated too
+WORTH_PAYING_FOR = 0.02  # a point less than this part faster than a cheaper one is left out
+HEADROOM = {"safe": 1.2, "aggressive": 1.0, "manual": 1.0}  # D7: how much longer than foreseen a plan must allow for
+OBJECTIVES = ("minimize cost", "minimize time", "balance")
+POLICIES = tuple(HEADROOM)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One number of workers and what it means."""
+
+    workers: int
+    nodes: int
+    wall_s: float
+    cost: Money | None
+    cpu_margin: float
+    ram_margin: float
+    guaranteed: bool
+    """Both margins are over the policy's."""
+    roomy: bool = False
+    """Fewer workers stand on a node than could, to keep the margins."""
+    simulated: bool = False
+    chosen: bool = False
+
+    @property
+    def price(self) -> float:
+        """What to weigh against time: money, or workers where nothing is paid."""
+        return float(self.cost.amount) if self.cost is not None else float(self.workers)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "workers": self.workers,
+            "nodes": self.nodes,
+            "wall_s": round(self.wall_s, 3),
+            "cost": self.cost.to_dict() if self.cost else None,
+            "cpu_margin": round(self.cpu_margin, 4),
+            "ram_margin": round(self.ram_margin, 4),
+            "guaranteed": self.guaranteed,
+            "simulated": self.simulated,
+            "chosen": self.chosen,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    points: tuple[Point, ...]
+    """From few workers to many; none is both slower and dearer than another, but for a chosen one set by hand."""
+    chosen: Point
+    outcome: Outcome
+    late: str
+    """Why the deadline is not met, if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a plan should favour. The seed is for durations that vary."""
+
+    objective: str = "balance"
+    policy: str = "safe"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_words(self.objective, self.policy)
+
+
+def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | None) -> Front:
+    objective, policy = choice.objective, choice.policy
+    limit = most_workers(site, load)
+    safe = policy == "safe"
+    foreseen = [foresee(site, load, workers, safe=safe) for workers in worth_a_look(site, load, limit)]
+    manual = min(load.workers, limit)
+    allowed = [p for p in foreseen if p.guaranteed or not safe] or foreseen
+    most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.grid.searches)) - 1)
+    kept = {point.workers: point for point in thin(pareto(allowed), most)}
+    if policy == "manual":
+        kept[manual] = foresee(site, load, manual, safe=False)
+    elif most == 1:
+        best = choose(allowed, objective, policy, deadline_s)
+        kept = {best.workers: best}
+    elif deadline_s is not None:
+        in_time = sorted(meeting(allowed, policy, deadline_s), key=lambda p: (p.price, p.workers))
+        kept |= {point.workers: point for point in in_time[:NEAR_DEADLINE]}
+    outcomes: dict[int, Outcome] = {}
+    points = []
+    for point in kept.values():
+        outcomes[point.workers] = outcome = run(site, load, point, choice.seed)
+        points.append(measured(site, load, point, outcome))
+    if policy == "manual":
+        chosen = next(point for point in points if point.workers == manual)
+    else:
+        chosen = choose(points, objective, policy, deadline_s)
+    shown = pareto(points) if len(points) > 1 else [*points, *thin(pareto(allowed), 6)]
+    shown = [replace(p, chosen=p.workers == chosen.workers) for p in unique(shown, chosen)]
+    late = why_late(points, chosen, policy, deadline_s)
+    return Front(tuple(shown), replace(chosen, chosen=True), outcomes[chosen.workers], late)
+
+
+def meeting(points: Sequence[Point], policy: str, deadline_s: float | None) -> list[Point]:
+    """The points that end in time, with the policy's headroom."""
+    return [p for p in points if deadline_s is None or p.wall_s * HEADROOM[policy] <= deadline_s]
+
+
+def why_late(points: Sequence[Point], chosen: Point, policy: str, deadline_s: float | None) -> str:
+    if deadline_s is None or meeting([chosen], policy, deadline_s):
+        return ""
+    deadline, takes = Duration(deadline_s), Duration(chosen.wall_s)
+    if policy == "manual":
+        return (
+            f"with {plural(chosen.workers, 'worker')} as written it takes {takes}, longer than the {deadline} allowed"
+        )
+    if chosen.wall_s <= deadline_s:
+        spare = f"{HEADROOM[policy] - 1:.0%}"
+        return f"the fastest takes {takes}: within the {deadline} allowed, but without the {spare} to spare of {policy}"
+    return f"no number of workers ends within {deadline}; the fastest is planned"
+
+
+def check_words(objective: str, policy: str) -> None:
+    if objective not in OBJECTIVES:
+        raise UnknownNameError(f"objective {objective!r} is unknown; choose one of {', '.join(map(repr, OBJECTIVES))}")
+    if policy not in POLICIES:
+        raise UnknownNameError(f"policy {policy!r} is unknown; choose one of {', '.join(map(repr, POLICIES))}")
+
+
+def most_workers(site: Site, load: SweepLoad) -> int:
+    placement = site.placement(load.profile, load.pool, load.profile.memory_peak)
+    limits = [load.grid.searches, placement.per_node * site.pools[load.pool].most]
+    if site.worker_limit is not None:
+        limits.append(site.worker_limit)
+    return max(1, min(limits))
+
+
+def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
+    """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
+    units = load.grid.searches
+    most = site.pools[load.pool].most
+    rounds = {ceil(units / number) for number in range(1, 201)}
+    full = set()
+    for roomy in (False, True):
+        per_node = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy).per_node
+        full |= {per_node * ceil(most * part / 100) for part in range(1, 101)}
+    return sorted(w for w in {limit, load.workers, *range(1, 13), *rounds, *full} if 1 <= w <= limit)
+
+
+def foresee(site: Site, load: SweepLoad, workers: int, *, safe: bool) -> Point:
+    """Time and cost by formula. When it must be safe, workers stand as far apart as the margins demand."""
+    dense = foresee_placed(site, load, workers, roomy=False)
+    if dense.guaranteed or not safe:
+        return dense
+    apart = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=True)
+    if workers > apart.per_node * site.pools[load.pool].most:
+        return dense
+    roomy = foresee_placed(site, load, workers, roomy=True)
+    return roomy if roomy.guaranteed else dense
+
+
+def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) -> Point:
+    """Rounds of equal runs on nodes whose CPUs are shared fairly."""
+    pool, node = site.pools[load.pool], site.node(load.pool)
+    placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy)
+    spread = min(load.profile.min_nodes, pool.most, workers)
+    nodes = min(max(ceil(workers / placement.per_node), spread, pool.least), pool.most)
+    cores = load.profile.limit.cpu.cores
+    room = (node.allocatable or node).cpu.cores - (pool.used.cpu.cores if pool.used else 0)
+    slowed = max(1.0, ceil(workers / nodes) * cores / room)
+    wall = ceil(load.grid.searches / workers) * load.duration.expected * slowed
+    price = site.price(load.pool)
+    hours = (wall + site.tail_s(load.pool)) / 3600
+    cost = price * (nodes - pool.least) * hours if price is not None else None
+    return with_margins(site, load, Point(workers, nodes, wall, cost, 0.0, 0.0, False, roomy))
+
+
+def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
+    there, policy = site.offered(load.pool) * max(1, point.nodes), site.manifest.policies.margins
+    cpu = margin(load.profile.limit.cpu.millis * point.workers, there.cpu.millis)
+    ram = margin(load.profile.memory_peak.bytes * point.workers, there.memory.bytes)
+    kept = (cpu > policy.cpu or not site.promises) and (ram > policy.ram or (not site.promises and ram > 0))
+    return replace(point, cpu_margin=cpu, ram_margin=ram, guaranteed=kept)
+
+
+def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
+    outcome = site.stage([load.job(point.workers, shared=shared)], roomy=point.roomy).simulate(seed)
+    if not outcome.complete:
+        why, which = next(iter(outcome.reasons.items()), ("the simulation gives no reason", ""))
+        raise PlanningError(f"sweeps.{load.name} would not finish with {point.workers} workers: {which}: {why}")
+    return outcome
+
+
+def measured(site: Site, load: SweepLoad, point: Point, outcome: Outcome) -> Point:
+    price = site.price(load.pool)
+    cost = outcome.cost({load.pool: price}, price.currency) if price is not None else None
+    nodes = outcome.peak_nodes + site.pools[load.pool].least
+    return with_margins(site, load, replace(point, wall_s=outcome.wall_s, cost=cost, nodes=nodes, simulated=True))
+
+
+def pareto(points: Sequence[Point]) -> list[Point]:
+    """From few workers to many, only points worth their price: each is clearly faster than all cheaper ones."""
+    best: list[Point] = []
+    for point in sorted(points, key=lambda p: (p.price, p.wall_s, p.workers)):
+        if not best or point.wall_s < best[-1].wall_s * (1 - WORTH_PAYING_FOR):
+            best.append(point)
+    return sorted(best, key=lambda p: p.workers)
+
+
+def thin(points: list[Point], most: int) -> list[Point]:
+    """At most so many, evenly picked, with both ends."""
+    if len(points) <= most:
+        return points
+    if most == 1:
+        return points[:1]
+    return [points[round(i * (len(points) - 1) / (most - 1))] for i in range(most)]
+
+
+def unique(points: Sequence[Point], chosen: Point) -> list[Point]:
+    by_workers = {point.workers: point for point in reversed(points)} | {chosen.workers: chosen}
+    return [by_workers[workers] for workers in sorted(by_workers)]
+
+
+def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: float | None) -> Point:
+    """The point an objective asks for among those in time; the fastest if none is."""
+    in_time = meeting(points, policy, deadline_s)
+    if objective == "minimize cost" and in_time:
+        return min(in_time, key=lambda p: (p.price, p.workers))
+    paid = any(point.cost is not None for point in points)  # where nothing is paid there is nothing to balance
+    if objective == "balance" and in_time and paid:
+        return balanced(pareto(in_time), lambda p: p.wall_s, lambda p: p.price)
+    return min(in_time or points, key=lambda p: (p.wall_s, p.price, p.workers))

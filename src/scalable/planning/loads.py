@@ -1,0 +1,183 @@
+"""From what a manifest declares to what must be computed: sweeps as jobs, scenarios as loads on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from scalable.catalogue import FACTORS, FULL_FEATURES, profile_for
+from scalable.engine.events import SweepKind
+from scalable.errors import PlanningError
+from scalable.grid import Grid
+from scalable.manifest.machines import Peak, Profile
+from scalable.manifest.work import Sweep, Together
+from scalable.planning.history import History
+from scalable.planning.site import Job, Site
+from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
+from scalable.sizing.margins import Load
+from scalable.sizing.preflight import Estimate, Verdict, estimate_peak, preflight
+
+ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
+
+
+@dataclass(frozen=True, slots=True)
+class SweepLoad:
+    """A sweep with everything looked up: its grid, size, place, duration and memory."""
+
+    name: str
+    sweep: Sweep
+    grid: Grid
+    profile_name: str
+    profile: Profile
+    pool: str
+    duration: RunLength
+    duration_source: str
+    estimate: Estimate
+    verdict: Verdict
+
+    @property
+    def workers(self) -> int:
+        """As the manifest says, or one per asset."""
+        return self.sweep.workers or len(self.grid.assets)
+
+    @property
+    def kind(self) -> SweepKind:
+        return SweepKind.HEAVY if self.profile.alone else SweepKind.NORMAL
+
+    def job(self, workers: int, *, shared: bool = True, pool: str | None = None) -> Job:
+        units = tuple(searches(self) if shared else rows(self))
+        place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
+        return Job(self.name, self.kind, self.profile_name, place, workers, units, self.duration, peak, memory)
+
+
+def searches(load: SweepLoad) -> Iterator[tuple[str, str]]:
+    """The distinct computations, numbered, each with the asset whose data it needs."""
+    grid = load.grid
+    if not grid.shared:
+        yield from rows(load)
+        return
+    variants = grid.variants if FACTORS[grid.factor].in_search else ("",)
+    for number, (_, _, asset) in enumerate(product(range(grid.folds), variants, grid.assets)):
+        yield f"{load.name}#{number}", asset
+
+
+def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
+    for number, cell in enumerate(load.grid):
+        yield f"{load.name}#{number}", cell.asset
+
+
+def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
+    sweep = site.manifest.sweeps[name]
+    profile_name = sweep.profile or profile_for(sweep.factor)
+    profile = site.manifest.profiles[profile_name]
+    if measured := history.peaks.get(sweep.factor):
+        profile = profile.model_copy(update={"peak": Peak(typical=measured, highest=measured)})
+    where = site.pool_for(pool or sweep.pool, f"sweep {name}")
+    duration, source = duration_of(name, sweep, history)
+    estimate = peak_of(site, sweep, profile_name, profile, history)
+    policy = site.manifest.policies.preflight
+    larger = site.larger(profile_name, where)
+    helps = larger is not None and site.manifest.profiles[larger].limit.memory >= estimate.peak
+    verdict = preflight(
+        estimate,
+        limit=profile.limit.memory,
+        node=site.node(where).memory,
+        share=policy.memory,
+        larger=larger if helps else None,
+    )
+    grid = Grid.of(sweep, site.manifest.groups)
+    return SweepLoad(name, sweep, grid, profile_name, profile, where, duration, source, estimate, verdict)
+
+
+def duration_of(name: str, sweep: Sweep, history: History) -> tuple[RunLength, str]:
+    measured = history.seconds.get(sweep.factor, ())
+    if len(measured) >= ENOUGH_HISTORY:
+        mean = sum(measured) / len(measured)
+        return Measured(measured), f"{mean / 60:.3g} min a run (mean of {len(measured)} measured)"
+    if sweep.run_minutes is None:
+        raise PlanningError(
+            f"sweeps.{name}: nothing is known about how long a run takes; write run_minutes: 3.5, or run it once small"
+        )
+    duration = from_minutes(sweep.run_minutes)
+    spread = "" if isinstance(duration, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
+    return duration, f"{sweep.run_minutes.p50:g} min a run{spread} (manifest; no history yet)"
+
+
+def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:
+    if measured := history.peaks.get(sweep.factor):
+        return Estimate(measured, "measured")
+    features = sweep.features or most_features(sweep)
+    if sweep.samples and features:
+        return estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
+    if profile.peak is not None:
+        return Estimate(profile.peak.highest, f"highest observed with profile {profile_name}")
+    return Estimate(profile.request.memory, f"the request of profile {profile_name}; nothing was measured")
+
+
+def most_features(sweep: Sweep) -> int | None:
+    if sweep.factor != "n_features":
+        return None
+    counts = [FULL_FEATURES if v == "full" else v for v in sweep.variants or FACTORS["n_features"].variants]
+    return max((count for count in counts if isinstance(count, int)), default=None)
+
+
+def loads_of(
+    site: Site, where: str, together: Together, history: History, assets: str | None = None
+) -> tuple[list[Load], str]:
+    """The workers that run at the same time, and the pool they share."""
+    loads: list[Load] = []
+    pools: set[str] = set()
+    for wanted, count in together.sweeps.items():
+        for sweep in pick_sweeps(site, where, wanted, count):
+            load = sweep_load(site, sweep, history)
+            workers = len(site.manifest.groups[assets]) if assets else load.workers
+            peak, profile = load.profile.memory_peak, load.profile
+            highest = profile.peak.highest if profile.peak else peak
+            loads.append(Load(sweep, load.profile_name, profile, workers, peak, highest, sweep=True))
+            pools.add(load.pool)
+    for name, count in together.workloads.items():
+        workload = site.manifest.workloads[name]
+        profile = site.manifest.profiles[workload.profile]
+        peak = workload.peak_memory or profile.memory_peak
+        highest = profile.peak.highest if profile.peak and not workload.peak_memory else peak
+        loads += [Load(name, workload.profile, profile, workload.workers, peak, highest, sweep=False)] * count
+        pools.add(site.pool_for(workload.pool, f"workload {name}"))
+    if len(pools) > 1:
+        raise PlanningError(f"{where} uses the pools {', '.join(sorted(pools))}; what runs together is about one pool")
+    return loads, pools.pop()
+
+
+def jobs_of(site: Site, where: str, together: Together, history: History) -> list[Job]:
+    """The same as something to simulate: sweeps with all their searches, workloads as long as they last."""
+    jobs: list[Job] = []
+    for wanted, count in together.sweeps.items():
+        for sweep in pick_sweeps(site, where, wanted, count):
+            load = sweep_load(site, sweep, history)
+            job, name = load.job(load.workers), f"{len(jobs)} {sweep}"
+            units = tuple((f"{name} {unit}", group) for unit, group in job.units)
+            jobs.append(replace(job, id=name, units=units))
+    for name, count in together.workloads.items():
+        workload = site.manifest.workloads[name]
+        pool = site.pool_for(workload.pool, f"workload {name}")
+        duration = Fixed(workload.hours * 3600)
+        for _ in range(count):
+            id, peak = f"{len(jobs)} {name}", workload.peak_memory
+            units = tuple((f"{id} {worker}", str(worker)) for worker in range(workload.workers))
+            jobs.append(Job(id, SweepKind.FREE, workload.profile, pool, workload.workers, units, duration, peak, peak))
+    return jobs
+
+
+def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:
+    """A sweep by name, or any sweeps of a profile: those with most workers first, again from the start if too few."""
+    if wanted in site.manifest.sweeps:
+        return [wanted] * count
+    sized = [
+        (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
+        for name, sweep in site.manifest.sweeps.items()
+        if (sweep.profile or profile_for(sweep.factor)) == wanted
+    ]
+    if not sized:
+        raise PlanningError(f"{where}: no sweep uses the profile {wanted}; name a sweep or add one")
+    names = [name for _, name in sorted(sized, key=lambda pair: -pair[0])]
+    return [names[i % len(names)] for i in range(count)]

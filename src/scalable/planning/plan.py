@@ -1,0 +1,394 @@
+"""A plan: what a sweep will need, take and cost, computed by simulating the engine that will run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalable.errors import PlanningError, UnknownNameError
+from scalable.planning.front import Choice, Point, find_front, run
+from scalable.planning.history import History
+from scalable.planning.loads import SweepLoad, sweep_load
+from scalable.planning.site import Site
+from scalable.quantities import Duration, Money, percent, plural
+from scalable.simulate.durations import Fixed
+from scalable.simulate.outcome import NodeSpan, Outcome
+from scalable.sizing.placement import Placement, margin
+from scalable.sizing.resources import ResourceRequest, ScalePlan
+
+UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
+SEEDS = 20  # simulations behind a range of times when runs vary in length
+OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What a plan costs, in the shape providers answer with."""
+
+    provider: str
+    region: str | None
+    currency: str
+    total_hourly: float
+    total_monthly: float
+    line_items: tuple[dict[str, Any], ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will happen if the sweep runs now. Frozen; ``to_dict`` is its whole content for machines."""
+
+    sweep: str
+    rows: int
+    grid: str
+    """How the rows come about, in words."""
+    units: int
+    rows_per_unit: int
+    profile: str
+    provider: str
+    pool: str
+    node: str
+    workers: int
+    resources: ResourceRequest
+    raised_request: bool
+    nodes_peak: int
+    wall_s: float
+    """From the first run's start to the last row."""
+    wall_range_s: tuple[float, float] | None
+    """Where 8 of 10 simulations end when runs vary in length."""
+    wall_unshared_s: float
+    ready_s: float
+    """Until the first worker is there."""
+    cost: Money | None
+    """With the start of nodes and their idle tail."""
+    cost_computing: Money | None
+    cpu_margin: float
+    ram_margin: float
+    guarantees: tuple[float, float] | None
+    """What CPU and RAM margins must be over; nothing on this machine, which has no promise to keep."""
+    node_hours: float
+    utilisation: float
+    timeline: tuple[tuple[float, int], ...]
+    """Nodes paid for, from each moment on."""
+    nodes: tuple[NodeSpan, ...]
+    """Each node's life."""
+    over_s: float
+    objective: str
+    policy: str
+    seed: int
+    front: tuple[Point, ...]
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    budget_left: Money | None
+    over_budget: bool
+
+    @property
+    def workers_by_tag(self) -> dict[str, int]:
+        return {self.profile: self.workers}
+
+    @property
+    def scale_plan(self) -> ScalePlan:
+        return ScalePlan(self.workers_by_tag, {self.profile: self.resources})
+
+    @property
+    def cost_estimate(self) -> CostEstimate | None:
+        if self.cost is None:
+            return None
+        hours = self.over_s / 3600
+        hourly = float(self.cost.amount) / hours if hours else 0.0
+        line = {"what": f"{self.node_hours:.2f} node-hours of {self.node}", "amount": float(self.cost.amount)}
+        return CostEstimate(
+            self.provider, None, self.cost.currency, hourly, hourly * 730, (line,), {"total": str(self.cost)}
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        seconds = ("wall_s", "wall_unshared_s", "ready_s", "over_s", "cpu_margin", "ram_margin", "utilisation")
+        money = ("cost", "cost_computing", "budget_left")
+        record: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            if name in seconds:
+                value = round(value, 4)
+            elif name in money:
+                value = value.to_dict() if value is not None else None
+            elif name == "front":
+                value = [point.to_dict() for point in value]
+            elif name == "resources":
+                value = value.to_dict()
+            elif name == "nodes":
+                value = [span.to_dict() for span in value]
+            elif name == "timeline":
+                value = [[round(when, 3), count] for when, count in value]
+            elif isinstance(value, tuple):
+                value = list(value)
+            record[name] = value
+        return {**record, "workers_by_tag": self.workers_by_tag}
+
+
+def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: History | None = None) -> Plan:
+    """Plan one sweep of the manifest; raises ``PlanningError`` when it cannot run at all."""
+    choice, history = choice or Choice(), history or History()
+    seed = choice.seed
+    if name not in site.manifest.sweeps:
+        known = ", ".join(site.manifest.sweeps) or "none"
+        raise UnknownNameError(f"no sweep is called {name!r}; the manifest has: {known}")
+    load = sweep_load(site, name, history)
+    if not load.verdict.ok:
+        raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
+    allowed = walltime(site)
+    if allowed is not None and load.duration.expected > allowed:
+        takes = f"a run takes {Duration(load.duration.expected)}, a job of this target {Duration(allowed)} at most"
+        raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
+    deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
+    front = find_front(site, load, choice, deadline)
+    chosen, outcome = front.chosen, front.outcome
+    placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=chosen.roomy)
+    price = site.price(load.pool)
+    margins = site.manifest.policies.margins
+    left = budget_left(site, history)
+    over = left is not None and chosen.cost is not None and chosen.cost > left
+    computing = outcome.cost({load.pool: price}, price.currency, computing_only=True) if price else None
+    hours = sum(outcome.node_hours().values())
+    paid_cores = sum(
+        (min(span.gone, outcome.over) - span.requested) / 3600 * site.node(span.pool).cpu.cores
+        for span in outcome.nodes
+    )
+    warnings = find_warnings(site, load, chosen, placement)
+    if choice.policy == "manual" and chosen.workers < load.workers:
+        warnings.append(f"{load.workers} workers are written, but only {chosen.workers} can be used or held")
+    if front.late:
+        warnings.append(front.late)
+    if over:
+        warnings.append(f"the cost of {chosen.cost} is over the {left} left of this month's budget")
+    return Plan(
+        sweep=name,
+        rows=len(load.grid),
+        grid=describe(load),
+        units=load.grid.searches,
+        rows_per_unit=load.grid.rows_per_search,
+        profile=load.profile_name,
+        provider=site.target.provider if site.target else "",
+        pool=load.pool,
+        node=site.pools[load.pool].node,
+        workers=chosen.workers,
+        resources=ResourceRequest(
+            cpus=load.profile.limit.cpu.cores,
+            memory=load.profile.limit.memory.exact,
+            walltime=getattr(site.target, "walltime", None),
+            gpus=load.profile.limit.gpus or None,
+        ),
+        raised_request=placement.raised,
+        nodes_peak=chosen.nodes,
+        wall_s=outcome.wall_s,
+        wall_range_s=wall_range(site, load, chosen, seed),
+        wall_unshared_s=unshared(site, load, chosen, seed, outcome),
+        ready_s=outcome.started,
+        cost=chosen.cost,
+        cost_computing=computing,
+        cpu_margin=chosen.cpu_margin,
+        ram_margin=chosen.ram_margin,
+        guarantees=(float(margins.cpu), float(margins.ram)) if site.promises else None,
+        node_hours=round(hours, 6),
+        utilisation=outcome.busy_core_s / 3600 / paid_cores if paid_cores else 0.0,
+        timeline=tuple(outcome.node_steps()),
+        nodes=tuple(outcome.nodes),
+        over_s=outcome.over,
+        objective=choice.objective,
+        policy=choice.policy,
+        seed=seed,
+        front=front.points,
+        assumptions=tuple(assumptions(site, load)),
+        warnings=tuple(warnings),
+        budget_left=left,
+        over_budget=over,
+    )
+
+
+def walltime(site: Site) -> float | None:
+    text = getattr(site.target, "walltime", None)
+    if not text:
+        return None
+    days, _, clock = text.rpartition("-")
+    return Duration.parse(clock).seconds + 86400 * int(days or 0)
+
+
+def budget_left(site: Site, history: History) -> Money | None:
+    """This month's budget without what is fixed and what was spent."""
+    budget = site.manifest.budget
+    if budget is None:
+        return None
+    left = budget.monthly
+    for amount in budget.fixed.values():
+        left -= amount
+    if history.spent_this_month:
+        left -= history.spent_this_month
+    return left
+
+
+def describe(load: SweepLoad) -> str:
+    grid = load.grid
+    parts = [
+        plural(len(grid.variants), "variant"),
+        plural(len(grid.assets), "asset"),
+        plural(grid.folds, "fold"),
+        plural(len(grid.costs_bps), "cost"),
+    ]
+    return " × ".join(parts)
+
+
+def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
+    """The time if every row did its own search."""
+    if load.grid.rows_per_search == 1:
+        return outcome.wall_s
+    if len(load.grid) <= UNSHARED_RUNS:
+        return run(site, load, chosen, seed, shared=False).wall_s
+    return outcome.wall_s * load.grid.rows_per_search
+
+
+def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:
+    """The 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
+    if isinstance(load.duration, Fixed) or load.grid.searches * SEEDS > UNSHARED_RUNS:
+        return None
+    walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
+    return walls[SEEDS // 10], walls[-1 - SEEDS // 10]
+
+
+def assumptions(site: Site, load: SweepLoad) -> list[str]:
+    pool = site.pools[load.pool]
+    node = site.node(load.pool)
+    lines = [load.duration_source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
+    if load.grid.rows_per_search > 1:
+        lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
+    if node.price:
+        lines.append(f"{pool.node} costs {node.price} (manifest)")
+    if pool.max is not None and site.promises:
+        lines.append(f"a node is there after {pool.provision} and is paid until {pool.idle} after its last worker")
+    if pool.max is not None and pool.least:
+        always = f"{plural(pool.least, 'node')} of {load.pool} always on"
+        lines.append(f"not counted in the cost: {always}, {site.standing(load.pool)} a month")
+    if site.target is not None and site.target.adaptive is not None and site.target.adaptive.minimum:
+        warm = plural(site.target.adaptive.minimum, "worker")
+        lines.append(f"not counted before and after the sweep: {warm} kept warm while a session is open")
+    return lines
+
+
+def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> list[str]:
+    policy = site.manifest.policies.margins
+    node = site.node(load.pool)
+    lines: list[str] = []
+    written = -(-chosen.workers // placement.per_node_written)
+    least = load.profile.min_nodes
+    if least > site.pools[load.pool].most:
+        lines.append(f"{load.profile_name} workers need {least} nodes, the pool {load.pool} has {chosen.nodes}")
+    if written < chosen.nodes and site.promises and site.pools[load.pool].max is not None:
+        burst = load.profile.limit.cpu * chosen.workers
+        fact = (
+            f"by their requests the scheduler would put {plural(chosen.workers, 'worker')} on "
+            f"{plural(written, 'node')} ({burst} CPU of burst on {node.cpu * written})"
+        )
+        if placement.raised:
+            asked = placement.request
+            more = f"{asked.cpu} CPU" if asked.cpu > load.profile.request.cpu else f"{asked.memory}"
+            lines.append(
+                f"{fact}; the generated pods ask for {more} each, so it takes {chosen.nodes} "
+                f"(policies.margins.spread: off  to keep {written})"
+            )
+        else:
+            lines.append(f"{fact}; a spread constraint in the generated pods makes it {chosen.nodes}")
+    if site.local and load.profile.limit.cpu * chosen.workers > node.cpu:
+        times = load.profile.limit.cpu.millis * chosen.workers / node.cpu.millis
+        share = f"{plural(chosen.workers, 'worker')} of {load.profile.limit.cpu} CPU on {node.cpu}"
+        lines.append(f"{share}: runs take {times:.2g} × as long as with a machine to themselves")
+    elif site.promises and chosen.cpu_margin <= policy.cpu:
+        lines.append(f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}")
+    if chosen.ram_margin <= (policy.ram if site.promises else 0):
+        lines.append(f"RAM margin {percent(chosen.ram_margin)} is not over the guaranteed {policy.ram}")
+    room = (node.allocatable or node).memory.bytes * max(1, chosen.nodes)
+    worst = margin(load.estimate.peak.bytes * chosen.workers, room)
+    if site.promises and worst <= policy.ram < chosen.ram_margin:
+        lines.append(
+            f"at a peak of {load.estimate.peak} per worker the RAM margin is {percent(worst)} of what pods can have, "
+            f"under the guaranteed {policy.ram}"
+        )
+    if load.estimate.peak.bytes > OOM_RISK * load.profile.limit.memory.bytes:
+        lines.append(f"a peak of {load.estimate.peak} is close to the limit of {load.profile.limit.memory}")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """All sweeps of a manifest run one after the other and side by side, as admission allows."""
+
+    plans: tuple[Plan, ...]
+    wall_s: float
+    cost: Money | None
+    nodes_peak: int
+    notes: tuple[str, ...]
+    budget_left: Money | None
+    over_budget: bool
+
+    @property
+    def rows(self) -> int:
+        return sum(plan.rows for plan in self.plans)
+
+    @property
+    def units(self) -> int:
+        return sum(plan.units for plan in self.plans)
+
+    @property
+    def workers_by_tag(self) -> dict[str, int]:
+        return {
+            tag: max(p.workers for p in self.plans if p.profile == tag) for tag in {p.profile: 0 for p in self.plans}
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "units": self.units,
+            "workers_by_tag": self.workers_by_tag,
+            "nodes_peak": self.nodes_peak,
+            "wall_s": round(self.wall_s, 3),
+            "cost": self.cost.to_dict() if self.cost else None,
+            "notes": list(self.notes),
+            "over_budget": self.over_budget,
+            "plans": [plan.to_dict() for plan in self.plans],
+        }
+
+
+def plan_all(site: Site, choice: Choice | None = None, history: History | None = None) -> Campaign:
+    """Plan every sweep, then simulate them together under the admission rules."""
+    choice, history = choice or Choice(), history or History()
+    plans = [plan_sweep(site, name, choice, history) for name in site.manifest.sweeps]
+    jobs = [sweep_load(site, plan.sweep, history).job(plan.workers) for plan in plans]
+    stage = site.stage(jobs)
+    outcome = stage.simulate(choice.seed)
+    if not outcome.complete:
+        why, which = next(iter(outcome.reasons.items()))
+        raise PlanningError(f"the sweeps would not all finish together: {which}: {why}")
+    prices = {pool: price for pool in stage.pools if (price := site.price(pool)) is not None}
+    cost = outcome.cost(prices, site.currency) if prices else None
+    left = budget_left(site, history)
+    return Campaign(
+        plans=tuple(plans),
+        wall_s=outcome.wall_s,
+        cost=cost,
+        nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
+        notes=tuple(stated_notes(site, plans, history)),
+        budget_left=left,
+        over_budget=left is not None and cost is not None and cost > left,
+    )
+
+
+def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[str]:
+    stated = site.manifest.budget.stated if site.manifest.budget else None
+    if stated is None:
+        return []
+    rows = sum(plan.rows for plan in plans)
+    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).duration.expected for plan in plans) / 3600
+    notes = []
+    if stated.rows and stated.rows != rows:
+        notes.append(f"stated are {stated.rows:,} rows; the sweeps listed have {rows:,}")
+    if stated.hours and abs(stated.hours - hours) > 0.05 * hours:
+        notes.append(f"stated are {stated.hours:g} h on one worker without sharing; these rows need {hours:.1f} h")
+    return notes

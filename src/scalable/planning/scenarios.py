@@ -1,0 +1,124 @@
+"""Questions about running several things at once: the margin table, and what growth would need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from scalable.errors import PlanningError
+from scalable.manifest.machines import NodeType, Pool
+from scalable.manifest.money import Growth
+from scalable.manifest.work import Together
+from scalable.planning.history import History
+from scalable.planning.loads import loads_of
+from scalable.planning.site import Site
+from scalable.quantities import Money, percent
+from scalable.sizing.margins import MarginRow, Status, margin_row
+
+
+def margin_table(site: Site, history: History | None = None) -> list[MarginRow]:
+    """One row per scenario of the manifest; one that cannot be placed at all fails with the reason."""
+    return [answered(site, name, history or History()) for name in site.manifest.scenarios]
+
+
+def answered(site: Site, name: str, history: History) -> MarginRow:
+    try:
+        return scenario_row(site, name, history)
+    except PlanningError as error:
+        return MarginRow(name, 0, 0.0, 0.0, 0, 0, 0.0, 0.0, 0.0, 0.0, Status.FAIL, (str(error),))
+
+
+def scenario_row(site: Site, name: str, history: History) -> MarginRow:
+    scenario = site.manifest.scenarios[name]
+    row = together_row(site, name, scenario, history)
+    stated = scenario.stated.ram_margin if scenario.stated else None
+    if stated is not None and abs(stated - row.ram_margin) > 0.01:
+        row = replace(row, notes=(*row.notes, f"stated is a RAM margin of {stated}; it is {percent(row.ram_margin)}"))
+    return row
+
+
+def together_row(
+    site: Site, name: str, together: Together, history: History, assets: str | None = None, node: str | None = None
+) -> MarginRow:
+    loads, pool_name = loads_of(site, name, together, history, assets)
+    pool = site.pools[pool_name]
+    pool = pool.model_copy(update={"node": node}) if node else pool
+    overlap = len({"sweep" if load.sweep else load.what for load in loads}) > 1
+    return margin_row(name, loads, site.nodes[pool.node], pool, site.manifest.policies.margins, overlap=overlap)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthRow:
+    question: str
+    pods: int
+    nodes: int
+    node: str
+    pool_max: int | None
+    hourly: Money | None
+    monthly: Money | None
+    """For nodes that never stop."""
+    cpu_margin: float | None
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("hourly", "monthly"):
+            record[name] = record[name].to_dict() if record[name] is not None else None
+        return {**record, "notes": list(self.notes)}
+
+
+def growth_table(site: Site, history: History | None = None) -> list[GrowthRow]:
+    budget = site.manifest.budget
+    questions = budget.growth if budget else {}
+    rows = []
+    for name, question in questions.items():
+        try:
+            rows.append(growth_row(site, name, question, history or History()))
+        except PlanningError as error:
+            rows.append(GrowthRow(name, 0, 0, question.node or "–", None, None, None, None, (str(error),)))
+    return rows
+
+
+def growth_row(site: Site, name: str, question: Growth, history: History) -> GrowthRow:
+    if question.always_on:
+        return always_on(site, name, question)
+    row = together_row(site, name, question, history, question.assets, question.node)
+    pool = site.pools[loads_of(site, name, question, history)[1]]
+    node_name = question.node or pool.node
+    node = site.nodes[node_name]
+    nodes = row.nodes_paid
+    notes = [note for note in row.notes if nodes > row.nodes or not note.startswith("by requests")]
+    if node_name != pool.node:
+        notes += per_core(site, node_name, pool)
+    if question.stated and question.stated.nodes not in (None, row.nodes):
+        notes.append(
+            f"stated are {question.stated.nodes} nodes; {row.cpu_burst:g} CPU on {node.cpu} each are {row.nodes}"
+        )
+    hourly = node.price.hourly * nodes if node.price else None
+    return GrowthRow(name, row.pods, nodes, node_name, pool.most, hourly, None, row.cpu_margin, tuple(notes))
+
+
+def always_on(site: Site, name: str, question: Growth) -> GrowthRow:
+    assert question.node is not None
+    node = site.nodes[question.node]
+    monthly = node.price.monthly * question.always_on if node.price else None
+    stated = question.stated.monthly if question.stated else None
+    notes = []
+    if stated is not None and monthly is not None and abs(stated.amount - monthly.amount) > 1:
+        notes.append(f"stated are {stated} a month; {question.always_on} × {node.price} × 730 h are {monthly}")
+    hourly = node.price.hourly * question.always_on if node.price else None
+    return GrowthRow(name, 0, question.always_on, question.node, None, hourly, monthly, None, tuple(notes))
+
+
+def per_core(site: Site, name: str, pool: Pool) -> list[str]:
+    """What a core-hour costs on the other node type against the pool's own."""
+
+    def price(node: NodeType) -> Decimal | None:
+        return node.price.hourly.amount * 1000 / node.cpu.millis if node.price else None
+
+    other, own = price(site.nodes[name]), price(site.nodes[pool.node])
+    if other is None or not own:
+        return []
+    word = "the same" if abs(other / own - 1) < Decimal("0.02") else "cheaper" if other < own else "dearer"
+    return [f"{name} is {word} per core-hour: {other:.5f} against {own:.5f} {site.currency} for {pool.node}"]
