@@ -1,0 +1,3 @@
+from scalable.cli.main import main
+
+raise SystemExit(main())

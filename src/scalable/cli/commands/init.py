@@ -1,0 +1,33 @@
+"""``scalable init``: write a commented manifest."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from importlib.resources import files
+from pathlib import Path
+
+from scalable.cli.output import console
+from scalable.errors import UsageError
+
+
+def run(options: argparse.Namespace) -> int:
+    path = Path(options.path)
+    text = files("scalable.cli").joinpath(f"templates/{options.template}.yaml").read_text(encoding="utf-8")
+    if path.exists() and not options.force:
+        raise UsageError(f"{path} exists; --force overwrites it")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is not a file; name one, e.g. scalable.yaml")  # a device or pipe would be replaced
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+    shown = "" if path == Path("scalable.yaml") else f" {path}"
+    screen = console()
+    screen.print(f"wrote {path}", style="green", markup=False)
+    screen.print(f"  next:  scalable plan{shown}", markup=False)
+    return 0

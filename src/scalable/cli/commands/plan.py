@@ -1,0 +1,180 @@
+"""``scalable plan``: what sweeps will need, take and cost. Starts nothing."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from scalable.cli import context
+from scalable.cli.output import console, errors, facts, node_chart, note, print_json, quoted, show_table, working
+from scalable.planning import Campaign, Choice, Plan, plan_all, plan_sweep
+from scalable.planning.components import ComponentPlan, plan_components
+from scalable.quantities import Duration, plural
+
+
+def run(options: argparse.Namespace) -> int:
+    loaded = context.load(options)
+    site = context.site(loaded)
+    result: Plan | Campaign | ComponentPlan
+    if options.sweep is None and not loaded.manifest.sweeps:
+        result = plan_components(site, loaded.target, objective=options.objective, policy=options.policy)
+    else:
+        choice = Choice(options.objective or "balance", options.policy or "safe", context.seed(options))
+        with working("simulating"):
+            if options.sweep is not None:
+                result = plan_sweep(site, options.sweep, choice, context.history())
+            else:
+                result = plan_all(site, choice, context.history())
+    if options.format == "json":
+        print_json(result.to_dict())
+    else:
+        show(console(), result)
+    if not isinstance(result, ComponentPlan) and result.over_budget and not options.over_budget:
+        text = f"refused: {result.cost} is over the {result.budget_left} left of this month's budget"
+        errors().print(f"{text}; --over-budget accepts it", style="bold red")
+        return 1
+    return 0
+
+
+def show(screen: Console, result: Plan | Campaign | ComponentPlan) -> None:
+    if isinstance(result, Plan):
+        show_plan(screen, result)
+    elif isinstance(result, Campaign):
+        show_campaign(screen, result)
+    else:
+        show_components(screen, result)
+
+
+def show_plan(screen: Console, plan: Plan) -> None:
+    screen.print(Text.assemble((plan.sweep, "bold"), f"    {plan.rows:,} rows = {plan.grid}"))
+    if plan.rows_per_unit > 1:
+        serves = plural(plan.rows_per_unit, "row")
+        screen.print(" " * (len(plan.sweep) + 4) + f"{plan.units:,} searches do it: each serves {serves}")
+    screen.print()
+    screen.print(Padding(facts(plan_facts(plan)), (0, 0, 0, 2)))
+    screen.print()
+    chart = node_chart(screen, [span for span in plan.nodes if not span.permanent], plan.over_s)
+    for line in chart:
+        screen.print(f"  {line}", style="cyan", no_wrap=True, crop=True)
+    if chart:
+        screen.print()
+    for warning in plan.warnings:
+        screen.print(note("!", warning, "bold yellow"))
+    if plan.warnings:
+        screen.print()
+    show_front(screen, plan)
+    screen.print(note("Assumed:", "; ".join(plan.assumptions), "dim"))
+
+
+def plan_facts(plan: Plan) -> list[tuple[str, str]]:
+    size = f"{plan.resources.cpus:g} CPU / {plan.resources.memory}"
+    nodes = f", {plan.nodes_peak} × {plan.node}" if plan.nodes_peak else ""
+    time = str(Duration(plan.wall_s))
+    if plan.wall_range_s:
+        low, high = plan.wall_range_s
+        time += f" ({Duration(low)} to {Duration(high)} in 8 of 10 simulations)"
+    if plan.ready_s:
+        time += f" after {Duration(plan.ready_s)} for the first node"
+    if plan.rows_per_unit > 1:
+        time += f"; without sharing {Duration(plan.wall_unshared_s)}"
+    margins = f"CPU {quoted(plan.cpu_margin)}  RAM {quoted(plan.ram_margin)}"
+    if plan.guarantees:
+        margins += f"  (guaranteed {quoted(plan.guarantees[0])} / {quoted(plan.guarantees[1])})"
+    pairs = [
+        ("pool", f"{plan.pool}{nodes}, {plural(plan.workers, 'worker')} × {size}  ({plan.profile})"),
+        ("time", time),
+    ]
+    if plan.cost is not None:
+        money = f"{plan.cost}, start and idle tail included ({plan.cost_computing} while computing)"
+        if plan.budget_left is not None:
+            money += f"; {plan.budget_left} of this month's budget left"
+        pairs.append(("cost", money))
+    pairs.append(("margins", margins))
+    if plan.node_hours:
+        pairs.append(("paid", f"{plan.node_hours:.2f} node-hours, {quoted(plan.utilisation)} of their CPU time used"))
+    return pairs
+
+
+def show_front(screen: Console, plan: Plan) -> None:
+    rows = []
+    for point in plan.front:
+        name = plan.objective if plan.policy != "manual" else "manual"
+        mark = Text("▸" if point.chosen else " ", style="bold green")
+        rows.append(
+            (
+                mark,
+                str(point.workers),
+                str(point.nodes),
+                str(Duration(point.wall_s)),
+                str(point.cost) if point.cost is not None else "–",
+                quoted(point.cpu_margin),
+                Text(f"{name}, {plan.policy}" if point.chosen else "" if point.simulated else "estimated", style="dim"),
+            )
+        )
+    columns = ("front", ">workers", ">nodes", ">time", ">cost", ">CPU margin", "")
+    show_table(screen, columns, rows, indent=2)
+    screen.print()
+
+
+def show_campaign(screen: Console, campaign: Campaign) -> None:
+    rows = [
+        (
+            Text(plan.sweep, style="bold"),
+            f"{plan.rows:,}",
+            f"{plan.units:,}",
+            plan.profile,
+            str(plan.workers),
+            str(plan.nodes_peak),
+            str(Duration(plan.wall_s)),
+            str(Duration(plan.wall_unshared_s)),
+            str(plan.cost) if plan.cost is not None else "–",
+        )
+        for plan in campaign.plans
+    ]
+    cost = str(campaign.cost) if campaign.cost is not None else "–"
+    together = str(Duration(campaign.wall_s))
+    rows.append(
+        (
+            Text("together", style="bold"),
+            f"{campaign.rows:,}",
+            f"{campaign.units:,}",
+            "",
+            "",
+            str(campaign.nodes_peak),
+            together,
+            "",
+            cost,
+        )
+    )
+    columns = ("sweep", ">rows", ">searches", "profile", ">workers", ">nodes", ">time", ">unshared", ">cost")
+    show_table(screen, columns, rows)
+    screen.print()
+    for plan in campaign.plans:
+        for warning in plan.warnings:
+            screen.print(note("!", f"{plan.sweep}: {warning}", "bold yellow"))
+    for text in campaign.notes:
+        screen.print(note("·", text, "dim"))
+    if campaign.budget_left is not None:
+        screen.print(note("·", f"{campaign.budget_left} of this month's budget left", "dim"))
+    first = campaign.plans[0].sweep
+    screen.print(note("·", f"scalable plan --sweep {first}  shows one of them with its front", "dim"))
+
+
+def show_components(screen: Console, plan: ComponentPlan) -> None:
+    sizes = plan.scale_plan.resources_by_tag
+    rows = [
+        (
+            Text(tag, style="bold"),
+            str(count),
+            f"{sizes[tag].cpus:g}",
+            sizes[tag].memory or "–",
+            sizes[tag].walltime or "–",
+        )
+        for tag, count in plan.scale_plan.workers_by_tag.items()
+    ]
+    show_table(screen, ("component", ">workers", ">CPU", ">memory", ">walltime"), rows)
+    screen.print()
+    screen.print(note("Assumed:", "; ".join(plan.assumptions), "dim"))

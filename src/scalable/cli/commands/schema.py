@@ -1,0 +1,14 @@
+"""``scalable schema``: the JSON Schema of manifests."""
+
+from __future__ import annotations
+
+import argparse
+
+from scalable.cli.output import print_json
+
+
+def run(options: argparse.Namespace) -> int:
+    from scalable.manifest.schema import json_schema
+
+    print_json(json_schema())
+    return 0

@@ -1,0 +1,154 @@
+"""Reads the command line and calls the command's module.
+
+Only ``argparse`` is imported before it is known which command runs, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from scalable import __version__
+
+EXAMPLES = """examples:
+  scalable init --template ftf           write a commented scalable.yaml
+  scalable plan --sweep calibration      see what it needs, takes and costs
+  scalable forecast margins              what is left when everything runs at once
+  scalable validate                      every error at once, with line and remedy
+"""
+VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="scalable",
+        description="Describe a sweep once, see its size, time, cost and risk before paying, then run it anywhere.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"scalable {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def add(name: str, summary: str, *examples: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog="examples:\n" + "\n".join(f"  scalable {example}" for example in examples),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    init = add(
+        "init",
+        "write a commented manifest to start from",
+        "init",
+        "init --template ftf",
+        "init --template hpc lab.yaml",
+    )
+    init.add_argument("path", nargs="?", default="scalable.yaml", help="where to write it (default: scalable.yaml)")
+    init.add_argument("--template", choices=("minimal", "ftf", "hpc"), default="minimal", help="what to start from")
+    init.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+    validate = add(
+        "validate", "check a manifest and show every error at once", "validate", "validate lab.yaml --target hpc"
+    )
+    manifest_options(validate)
+
+    add("schema", "print the JSON Schema of manifests, for editors", "schema > scalable.schema.json")
+
+    plan = add(
+        "plan",
+        "show what sweeps will need, take and cost; starts nothing",
+        "plan --sweep calibration",
+        'plan --sweep calibration --objective "minimize time" --policy aggressive',
+        "plan --format json",
+    )
+    manifest_options(plan)
+    plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    plan.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
+    plan.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
+    plan.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
+    seed_option(plan)
+
+    forecast = add(
+        "forecast",
+        "answer a question about the manifest as a whole",
+        "forecast margins      what is left when everything runs at once",
+        "forecast timeline     when nodes come and go",
+        "forecast options      ways to run the same sweep, compared",
+        "forecast month        what a month costs",
+        "forecast growth       what more would need",
+        "forecast acceptance   the criteria of the sizing, pass or fail",
+    )
+    forecast.add_argument("view", choices=VIEWS, metavar="VIEW", help=", ".join(VIEWS))
+    manifest_options(forecast)
+    forecast.add_argument("--sweep", metavar="NAME", help="for the timeline (default: the first sweep)")
+    seed_option(forecast)
+
+    completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
+    completion.add_argument("shell", choices=SHELLS)
+    return top
+
+
+def manifest_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "manifest", nargs="?", metavar="MANIFEST", help="default: SCALABLE_MANIFEST, then ./scalable.yaml"
+    )
+    command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    command.add_argument(
+        "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
+    )
+
+
+def seed_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--seed", metavar="N", help="for durations that vary (default: SCALABLE_SEED, then 0)")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    safe_streams()
+    options = parser().parse_args(arguments)
+    from scalable.errors import ScalableError, UsageError
+
+    try:
+        command = import_module(f"scalable.cli.commands.{options.command}")
+        status: int = command.run(options)
+        sys.stdout.flush()
+        return status
+    except UsageError as error:
+        return complain(error, 2)
+    except ScalableError as error:
+        return complain(error, 1)
+    except BrokenPipeError:
+        # the reader of our output went away (head, less): nobody is left to tell, not even at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return complain(error, 1)
+    except KeyboardInterrupt:
+        return 130
+
+
+def safe_streams() -> None:
+    """Output that is closed goes nowhere, and what an encoding lacks is replaced: neither ends in a traceback."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def complain(error: BaseException, status: int) -> int:
+    from scalable.cli.output import errors
+
+    errors().print(f"{error}", style="bold red" if "\n" not in str(error) else None, markup=False, soft_wrap=True)
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

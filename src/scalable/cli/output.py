@@ -1,0 +1,165 @@
+"""How results look: colour and bars on a terminal, the same text without colour in a pipe, JSON for machines."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from scalable.quantities import Duration
+from scalable.simulate.outcome import NodeSpan
+
+PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
+
+
+class Screen(Console):
+    """A console that lets the command decide what follows when its reader has gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def console(*, stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty():
+        return Screen(file=stream, highlight=False, emoji=False, markup=False)
+    return Screen(file=Trimmed(stream), width=pipe_width(), highlight=False, emoji=False, markup=False)
+
+
+def pipe_width() -> int:
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) >= 40 else PIPE_WIDTH
+
+
+class Trimmed(io.StringIO):
+    """A stream that leaves out the blanks tables put at the ends of their lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        return self.stream.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+
+def errors() -> Console:
+    return console(stderr=True)
+
+
+def print_json(data: Any) -> None:
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(data, indent=2, ensure_ascii=not unicode))
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on a terminal while something takes longer. Print results after it, not within."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with errors().status(f"{what} …"):
+        yield
+
+
+Cell = str | Text
+
+
+def show_table(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: int = 0) -> None:
+    """A table where there is room for it, else a block per row with a line for each column.
+
+    Columns that start with ``>`` are aligned to the right.
+    """
+    shown = table(columns, rows)
+    wide = screen.options.update(max_width=10_000)
+    if screen.measure(shown, options=wide).maximum + indent <= screen.width or len(columns) < 4:
+        screen.print(Padding(shown, (0, 0, 0, indent)))
+        return
+    for row in rows:
+        first, *rest = row
+        screen.print(Padding(verbatim(first), (0, 0, 0, indent)))
+        named = [(column.lstrip(">"), cell) for column, cell in zip(columns[1:], rest, strict=True) if str(cell)]
+        screen.print(Padding(facts(named), (0, 0, 0, indent + 2)))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
+    named = any(column.lstrip(">") for column in columns)
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=named)
+    for column in columns:
+        right = column.startswith(">")
+        shown.add_column(column.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+    for row in rows:
+        shown.add_row(*map(verbatim, row))
+    return shown
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
+    """A name and what is to say about it, a line each."""
+    shown = Table.grid(padding=(0, 2, 0, 0))
+    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column()
+    for name, text in pairs:
+        shown.add_row(verbatim(name), verbatim(text))
+    return shown
+
+
+def verbatim(cell: Cell) -> Text:
+    """A cell as it is: brackets in names are no markup."""
+    return cell if isinstance(cell, Text) else Text(cell)
+
+
+def note(mark: str, text: str, style: str = "") -> Padding:
+    """A remark whose further lines are indented under its text."""
+    line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_row(Text(mark, style=style), Text(text))
+    return Padding(line, (0, 0, 0, 2))
+
+
+STATUS_STYLE = {"ok": "green", "pass": "green", "warn": "yellow", "fail": "bold red", "unknown": "dim"}
+
+
+def status(word: str) -> Text:
+    return Text(word, style=STATUS_STYLE.get(word, ""))
+
+
+def node_chart(screen: Console, spans: Sequence[NodeSpan], until: float) -> list[str]:
+    """The lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
+    if not spans or until <= 0:
+        return []
+    width = max(10, min(60, screen.width - 26))
+    lines = []
+    height = min(len(spans), 6)
+    for row in range(height, 0, -1):
+        place = round(row * len(spans) / height)
+        node = spans[place - 1]
+        cells = "".join(phase(node, until * (column + 0.5) / width) for column in range(width))
+        lines.append(f"{'nodes' if row == height else '':<6}{place:>4} ┤{cells.rstrip()}")
+    lines.append(f"{'':<6}{0:>4} ┼{'─' * width}▶ {Duration(until)}")
+    lines.append(f"{'':<12}░ starting  █ working  ▒ idle, paid")
+    return lines
+
+
+def phase(node: NodeSpan, moment: float) -> str:
+    if not node.requested <= moment < node.gone:
+        return " "
+    if moment < node.up:
+        return "░"
+    return "█" if moment < node.worked_until else "▒"
+
+
+def quoted(share: float) -> str:
+    """A margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
+    value = round(share * 100, 1)
+    return f"{value:.1f} %" if value % 1 == 0.5 else f"{value:.0f} %"
