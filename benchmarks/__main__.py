@@ -95,10 +95,10 @@ def hundred_thousand() -> dict[str, Any]:
 def million_rows() -> dict[str, Any]:
     code = """
 import json, resource, time
-from scalable.grid import Grid
+from scalable.grid import Grid, expand
 grid = Grid("f", tuple(range(10)), tuple(f"A{n}" for n in range(1000)), 20, (1.0, 2.0, 3.0, 4.0, 5.0), 30, 0, False)
 start = time.perf_counter()
-rows = list(grid.keyed())
+rows = expand(grid)
 took = time.perf_counter() - start
 assert len(rows) == 1_000_000
 peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

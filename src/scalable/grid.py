@@ -5,13 +5,15 @@ The grid is never held in memory unless asked for; a row's key is a hash of ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scalable.catalogue import FACTORS, TRIALS, Factor, Variant
+from scalable.garbage import uncollected
 from scalable.manifest.work import Sweep
 
 KEY_BYTES = 16  # 128 bit: two of 10 million rows collide with probability 1e-25
@@ -25,6 +27,9 @@ class Cell(NamedTuple):
     asset: str
     fold: int
     cost_bps: float
+
+
+MAKE_CELL: Callable[[tuple[Any, ...]], Cell] = partial(tuple.__new__, Cell)  # Cell._make without its length check
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ class Grid:
 
     def __iter__(self) -> Iterator[Cell]:
         cells = product((self.factor,), self.variants, self.assets, range(self.folds), self.costs_bps)
-        return map(Cell._make, cells)
+        return map(MAKE_CELL, cells)
 
     @property
     def searches(self) -> int:
@@ -76,18 +81,20 @@ class Grid:
     def keyed(self, fingerprint: bytes = b"") -> Iterator[tuple[str, Cell]]:
         """Every cell with its key. ``fingerprint`` stands for what else decides the row: data, code, libraries."""
         base = blake2b(encoded((self.trials, self.seed)) + fingerprint, digest_size=KEY_BYTES)
-        heads = []  # not by variant: 1, 1.0 and true are one key to a dict and three variants to us
-        tails = [encoded((fold, cost)) for fold in range(self.folds) for cost in self.costs_bps]
+        ends = [(encoded(end), *end) for end in product(range(self.folds), self.costs_bps)]
         for variant, asset in product(self.variants, self.assets):
             head = base.copy()
             head.update(encoded((self.factor, variant, asset)))
-            heads.append(head)
-        cells = iter(self)
-        for head in heads:
-            for tail in tails:
+            for tail, fold, cost in ends:
                 key = head.copy()
                 key.update(tail)
-                yield key.hexdigest(), next(cells)
+                yield key.hexdigest(), MAKE_CELL((self.factor, variant, asset, fold, cost))
+
+
+def expand(grid: Grid, fingerprint: bytes = b"") -> list[tuple[str, Cell]]:
+    """All cells with their keys at once."""
+    with uncollected():
+        return list(grid.keyed(fingerprint))
 
 
 def canonical(written: list[Variant] | None, factor: Factor) -> tuple[Variant, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, TRIALS, baseline, is_heavy, profile_for
-from scalable.grid import Cell, Grid, encoded
+from scalable.grid import Cell, Grid, encoded, expand
 from scalable.manifest.work import Sweep
 
 NAMED_GROUPS = {name: list(assets) for name, assets in GROUPS.items()}
@@ -207,3 +208,9 @@ def test_groups_have_five_and_seventeen_assets() -> None:
     assert GROUPS["defi_top5"] == ("AAVEUSDC", "UNIUSDC", "LDOUSDC", "ARBUSDC", "OPUSDC")
     assert len(GROUPS["defi_full"]) == len(set(GROUPS["defi_full"])) == 17
     assert set(GROUPS["defi_top5"]) <= set(GROUPS["defi_full"])
+
+
+def test_expanding_gives_all_keyed_cells_and_leaves_the_collector_as_it_was() -> None:
+    grid = Grid("f", ("a", "b"), ("X", "Y"), 2, (1.0,), 30, 0, False)
+    assert expand(grid) == list(grid.keyed())
+    assert gc.isenabled()

@@ -39,6 +39,7 @@ from scalable.engine.events import (
 from scalable.engine.ports import Journal
 from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
+from scalable.garbage import uncollected
 from scalable.quantities import Money, exact
 from scalable.simulate.cluster import ModelPool, Node, PoolState, Work, paid_so_far, shares
 from scalable.simulate.durations import Fixed, RunLength
@@ -71,7 +72,8 @@ def simulate(
         world.at(0.0, world.deliver, SweepSubmitted(sweep))
     for when, event in script:
         world.at(when, world.deliver, event)
-    return world.run()
+    with uncollected():
+        return world.run()
 
 
 class World:
