@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.padding import Padding
@@ -17,7 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable.quantities import Duration
-from scalable.simulate.outcome import NodeSpan
+
+if TYPE_CHECKING:
+    from scalable.simulate.outcome import NodeSpan
 
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
 

@@ -37,7 +37,7 @@ class Finding:
 
 
 def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
-    yield from check_targets(manifest, [*BUILT_IN, *providers])
+    yield from check_targets(manifest, providers)
     for name, task in manifest.tasks.items():
         if task.component not in manifest.components:
             yield undefined(("tasks", name, "component"), "component", task.component, manifest.components)
@@ -58,11 +58,13 @@ def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_k
     return Finding(path, f"{noun} {name!r} is not defined{listed}", f"undefined-{noun}", remedy, about_key=about_key)
 
 
-def check_targets(manifest: Manifest, providers: list[str]) -> Iterator[Finding]:
+def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
+    foreign = any(target.provider not in BUILT_IN for target in manifest.targets.values())
+    known = [*BUILT_IN, *(providers if foreign else ())]
     for name, target in manifest.targets.items():
         here = ("targets", name)
-        if target.provider not in providers:
-            yield undefined((*here, "provider"), "provider", target.provider, providers)
+        if target.provider not in known:
+            yield undefined((*here, "provider"), "provider", target.provider, known)
             continue
         for option in target.model_extra or {}:
             if target.provider in BUILT_IN:
