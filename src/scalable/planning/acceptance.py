@@ -81,14 +81,17 @@ def normal_factor(site: Site, plans: list[Plan]) -> list[Criterion]:
 
 
 def heavy_factor(site: Site, plans: list[Plan], history: History) -> list[Criterion]:
+    """With one worker per asset, as the sizing foresees, on the nodes the profile asks for."""
     criteria = []
     for plan in plans:
         load = sweep_load(site, plan.sweep, history)
-        limit = load.profile.limit.memory
-        least = load.profile.min_nodes
-        ok = load.estimate.peak <= limit and plan.nodes_peak >= least
-        figure = f"{plan.sweep}: peak {load.estimate.peak} ({load.estimate.source}) of {limit}"
-        figure += f", {plural(plan.nodes_peak, 'node')}"
+        sized = plan_sweep(site, plan.sweep, Choice(policy="manual", seed=plan.seed), history)
+        limit, least = load.profile.limit.memory, load.profile.min_nodes
+        ok = load.estimate.peak <= limit and sized.nodes_peak >= least
+        figure = f"{plan.sweep}: peak {load.estimate.peak} ({load.estimate.source}) of {limit}, "
+        figure += (
+            f"{plural(sized.workers, 'worker')} on {plural(sized.nodes_peak, 'node')} for {Duration(sized.wall_s)}"
+        )
         criteria.append(Criterion(f"heavy without OOM on {plural(least, 'node')}", verdict(ok), figure))
     return criteria
 
