@@ -6,6 +6,7 @@ import pytest
 
 from scalable.engine.events import (
     Loss,
+    Run,
     RunState,
     StartRun,
     Sweep,
@@ -160,6 +161,14 @@ def test_a_sweep_with_a_run_of_another_is_reported_and_ignored() -> None:
     world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, stolen, 1)))
     assert world.alerts("duplicate-sweep")
     assert "b" not in world.admitted()
+
+
+def test_a_sweep_that_has_a_run_twice_is_reported_and_ignored() -> None:
+    world = a_world()
+    run = Run("b/1", "b", "standard")
+    world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (run, run), 1)))
+    (alert,) = world.alerts("duplicate-sweep")
+    assert alert.text == "the sweep b is ignored: its run b/1 stands in it twice"
 
 
 def test_a_sweep_is_complete_only_if_every_run_finished() -> None:

@@ -6,7 +6,7 @@ sweep past. Workloads that may overlap anything are always admitted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from scalable.engine.events import Sweep, SweepKind
 from scalable.engine.rules import Rules
@@ -32,6 +32,20 @@ def obstacle(
         return f"{queue[0]} is first in line"
     if len(sweeps) >= normal:
         return f"at most {normal} sweeps run at once: {', '.join(name for name, _ in sweeps)}"
+    return ""
+
+
+def submitted_before(sweep: Sweep, sweeps: Container[str], runs: Container[str]) -> str:
+    """What of a sweep is known already, by itself or by one of its runs; empty if all of it is new."""
+    if sweep.id in sweeps:
+        return "it was submitted before"
+    seen: set[str] = set()
+    for run in sweep.runs:
+        if run.id in runs:
+            return f"its run {run.id} was submitted before"
+        if run.id in seen:
+            return f"its run {run.id} stands in it twice"
+        seen.add(run.id)
     return ""
 
 

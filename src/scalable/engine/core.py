@@ -104,10 +104,8 @@ class Engine:
 
     def on_submitted(self, event: SweepSubmitted, now: float) -> None:
         sweep = event.sweep
-        known = [run.id for run in sweep.runs if run.id in self.state.runs]
-        if sweep.id in self.state.sweeps or known:
-            what = "it" if sweep.id in self.state.sweeps else f"its run {known[0]}"
-            self.out.append(Alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {what} was submitted before"))
+        if twice := admission.submitted_before(sweep, self.state.sweeps, self.state.runs):
+            self.out.append(Alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {twice}"))
             return
         record = SweepRecord(sweep, sweep.kind, order=len(self.state.sweeps), left=len(sweep.runs))
         self.state.sweeps[sweep.id] = record
