@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from scalable.errors import QuantityError
+from scalable.wording import shown
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -352,23 +353,6 @@ class Share(float):
 
 def percent(share: float) -> str:
     return str(Share(share)) if 0 <= share <= 1 else f"{share * 100:.1f} %"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def shown(value: object) -> str:
-    """A value as a person wrote it, cut to a length that fits a message."""
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    elif value is None:
-        text = "nothing"
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        text = "a number over 10^18"  # Python refuses to print those of thousands of digits
-    else:
-        text = repr(value) if isinstance(value, str) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def number_text(value: object) -> str | None:

@@ -18,7 +18,8 @@ from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import PROFILES
 from scalable.manifest.targets import BUILT_IN, LocalTarget, SlurmTarget
 from scalable.manifest.work import Together
-from scalable.quantities import Money, Price, shown
+from scalable.quantities import Money, Price
+from scalable.wording import not_defined, shown
 
 MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
@@ -51,11 +52,8 @@ def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
 
 def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_key: bool = False) -> Finding:
     """A name that nothing has: lists the ones there are and proposes the nearest."""
-    names = sorted(known)
-    near = get_close_matches(name, names, n=1)
-    listed = f"; known: {', '.join(names)}" if names else ""
-    remedy = f"write {near[0]}" if near else f"choose one of {', '.join(names)}" if names else f"define a {noun} first"
-    return Finding(path, f"{noun} {name!r} is not defined{listed}", f"undefined-{noun}", remedy, about_key=about_key)
+    message, remedy = not_defined(noun, name, known)
+    return Finding(path, message, f"undefined-{noun}", remedy, about_key=about_key)
 
 
 def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from scalable.errors import QuantityError
 from scalable.manifest.tree import FromVariable, plain_value
-from scalable.quantities import Duration, shown
+from scalable.quantities import Duration
+from scalable.wording import shown
 
 
 class Section(BaseModel):

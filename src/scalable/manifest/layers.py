@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Environment
-from difflib import get_close_matches
 
-from scalable.manifest.findings import Issue
+from scalable.manifest.findings import Issue, Place
 from scalable.manifest.tree import Mapping, Node, Scalar, Sequence, control, locate
+from scalable.wording import not_defined
 
 VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^${}]*))?\}|\$\{[^}]*\}?")
 
@@ -61,7 +61,7 @@ def chain(root: Mapping, name: str, above: list[str], problems: list[Issue]) -> 
             if above and isinstance(known, Mapping)
             else ("overlay", place)
         )
-        problems.append(unknown(path, "overlay", name, names, at, "undefined-overlay"))
+        problems.append(undefined(path, name, names, at))
         return Mapping(root.place)
     own = Mapping(node.place, {k: v for k, v in node.items.items() if k != "overlay"}, node.keys)
     base = node.items.get("overlay")
@@ -91,7 +91,7 @@ def check_overlays(root: Mapping, env: Environment[str, str], problems: list[Iss
             known = list(overlays.items) if isinstance(overlays, Mapping) else []
             if named.value not in known:
                 path = f"targets.{name}.overlay"
-                problems.append(unknown(path, "overlay", named.value, known, named.place, "undefined-overlay"))
+                problems.append(undefined(path, named.value, known, named.place))
 
 
 def merged(below: Mapping, above: Mapping) -> Mapping:
@@ -145,14 +145,6 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Issue], p
     return Mapping(node.place, inside, node.keys)
 
 
-def unknown(path: str, noun: str, name: object, known: list[str], place: object, code: str) -> Issue:
-    """A name that nothing has, with the names there are and the one that was probably meant."""
-    near = get_close_matches(str(name), known, n=1)
-    if near:
-        remedy = f"write {near[0]}"
-    elif known:
-        remedy = f"choose one of {', '.join(sorted(known))}"
-    else:
-        remedy = f"no {noun} is defined; add one"
-    listed = f"; known: {', '.join(sorted(known))}" if known and near else ""
-    return Issue(path, f"{noun} {str(name)!r} is not defined{listed}", code, remedy, place)  # type: ignore[arg-type]
+def undefined(path: str, name: str, known: list[str], place: Place) -> Issue:
+    message, remedy = not_defined("overlay", name, known)
+    return Issue(path, message, "undefined-overlay", remedy if known else "no overlay is defined; add one", place)

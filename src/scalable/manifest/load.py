@@ -19,7 +19,7 @@ from scalable.manifest.findings import Issue, ManifestError, Place, ValidationRe
 from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import with_shipped
 from scalable.manifest.targets import BUILT_IN
-from scalable.quantities import shown
+from scalable.wording import shown
 
 Loc = tuple[str | int, ...]
 

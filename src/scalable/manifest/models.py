@@ -21,7 +21,8 @@ from scalable.manifest.targets import (
     provider_of,
 )
 from scalable.manifest.work import Scenario, Sweep, Workload, once
-from scalable.quantities import Memory, shown
+from scalable.quantities import Memory
+from scalable.wording import shown
 
 
 class Project(Section):

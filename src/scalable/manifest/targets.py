@@ -9,7 +9,8 @@ from pydantic import ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
-from scalable.quantities import Cpu, Memory, shown
+from scalable.quantities import Cpu, Memory
+from scalable.wording import shown
 
 BUILT_IN = ("local", "slurm", "kubernetes", "aws", "gcp")
 

@@ -8,7 +8,8 @@ from pydantic import Field, field_validator, model_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Amount, Count, CountOrNone, Many, Positive, Section, Text, Variant, Wait, as_number
-from scalable.quantities import Memory, Money, Share, shown
+from scalable.quantities import Memory, Money, Share
+from scalable.wording import shown
 
 
 class Minutes(Section):

@@ -15,7 +15,8 @@ from scalable.planning.month import months
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.scenarios import margin_table
 from scalable.planning.site import Site
-from scalable.quantities import Duration, percent, plural
+from scalable.quantities import Duration, percent
+from scalable.wording import plural
 
 
 class Result(StrEnum):

@@ -15,9 +15,10 @@ from scalable.errors import PlanningError, UnknownNameError
 from scalable.planning.balance import balanced
 from scalable.planning.loads import SweepLoad
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Money, plural
+from scalable.quantities import Duration, Money
 from scalable.simulate.outcome import Outcome
 from scalable.sizing.placement import margin
+from scalable.wording import plural
 
 SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have together: about 2 s
 MOST_POINTS = 12  # more would not fit on a screen
@@ -202,9 +203,9 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
 
 def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
     outcome = site.stage([load.job(point.workers, shared=shared)], roomy=point.roomy).simulate(seed)
-    if not outcome.complete:
-        why, which = next(iter(outcome.reasons.items()), ("the simulation gives no reason", ""))
-        raise PlanningError(f"sweeps.{load.name} would not finish with {point.workers} workers: {which}: {why}")
+    if outcome.unfinished:
+        workers = plural(point.workers, "worker")
+        raise PlanningError(f"sweeps.{load.name} would not finish with {workers}: {outcome.unfinished}")
     return outcome
 
 

@@ -12,9 +12,10 @@ from scalable.planning.balance import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Money, percent, plural
+from scalable.quantities import Duration, Money, percent
 from scalable.simulate.outcome import Outcome
 from scalable.sizing.placement import margin
+from scalable.wording import plural
 
 
 @dataclass(frozen=True, slots=True)

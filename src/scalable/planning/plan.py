@@ -11,11 +11,12 @@ from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Money, percent, plural
+from scalable.quantities import Duration, Money, percent
 from scalable.simulate.durations import Fixed
 from scalable.simulate.outcome import NodeSpan, Outcome
 from scalable.sizing.placement import Placement, margin
 from scalable.sizing.resources import ResourceRequest, ScalePlan
+from scalable.wording import plural
 
 UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
@@ -363,9 +364,8 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
     jobs = [sweep_load(site, plan.sweep, history).job(plan.workers) for plan in plans]
     stage = site.stage(jobs)
     outcome = stage.simulate(choice.seed)
-    if not outcome.complete:
-        why, which = next(iter(outcome.reasons.items()))
-        raise PlanningError(f"the sweeps would not all finish together: {which}: {why}")
+    if outcome.unfinished:
+        raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
     prices = {pool: price for pool in stage.pools if (price := site.price(pool)) is not None}
     cost = outcome.cost(prices, site.currency) if prices else None
     left = budget_left(site, history)

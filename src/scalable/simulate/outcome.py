@@ -65,6 +65,14 @@ class Outcome:
     def complete(self) -> bool:
         return all(sweep.complete for sweep in self.sweeps.values())
 
+    @property
+    def unfinished(self) -> str:
+        """The first reason why a run did not finish, with that run; empty if all did."""
+        if self.complete:
+            return ""
+        why, which = next(iter(self.reasons.items()), ("no reason was given", "a run"))
+        return f"{which}: {why}"
+
     def node_hours(self, *, computing_only: bool = False) -> dict[str, float]:
         """Hours paid per pool; ``computing_only`` leaves out provisioning and the idle tail."""
         hours: dict[str, float] = {}

@@ -13,10 +13,11 @@ from typing import Any
 
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.policies import Margins
-from scalable.quantities import Memory, percent, plural
+from scalable.quantities import Memory, percent
 from scalable.sizing.packing import pack
 from scalable.sizing.placement import margin, place
 from scalable.sizing.resources import Size, allocatable, burst, offered
+from scalable.wording import plural
 
 
 class Status(StrEnum):

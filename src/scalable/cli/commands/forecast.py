@@ -23,8 +23,9 @@ from scalable.planning.acceptance import acceptance as evaluate
 from scalable.planning.month import Month, months
 from scalable.planning.options import Comparison, compare
 from scalable.planning.scenarios import GrowthRow, growth_table, margin_table
-from scalable.quantities import Duration, plural
+from scalable.quantities import Duration
 from scalable.sizing.margins import MarginRow
+from scalable.wording import plural
 
 
 @dataclass(frozen=True, slots=True)

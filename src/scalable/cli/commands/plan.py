@@ -12,7 +12,8 @@ from scalable.cli import context
 from scalable.cli.output import console, errors, facts, node_chart, note, print_json, quoted, show_table, working
 from scalable.planning import Campaign, Choice, Plan, plan_all, plan_sweep
 from scalable.planning.components import ComponentPlan, plan_components
-from scalable.quantities import Duration, plural
+from scalable.quantities import Duration
+from scalable.wording import plural
 
 
 def run(options: argparse.Namespace) -> int:

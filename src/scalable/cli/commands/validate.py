@@ -12,7 +12,7 @@ from scalable.cli.output import console, errors, print_json
 from scalable.manifest import Issue, ManifestError, ValidationReport
 from scalable.manifest.load import read
 from scalable.manifest.tree import compose, to_python
-from scalable.quantities import plural
+from scalable.wording import plural
 
 
 def run(options: argparse.Namespace) -> int:

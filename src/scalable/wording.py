@@ -1,0 +1,35 @@
+"""Words for numbers, values and names in messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+UNPRINTABLE = 10**18  # Python refuses to print numbers of thousands of digits, and nobody wants to read them
+LONGEST = 60  # characters of a value that fit into a message
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def shown(value: object) -> str:
+    """A value as a person wrote it, cut to a length that fits a message."""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif value is None:
+        text = "nothing"
+    elif isinstance(value, int) and abs(value) > UNPRINTABLE:
+        text = "a number over 10^18"
+    else:
+        text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def not_defined(noun: str, name: str, known: Iterable[str]) -> tuple[str, str]:
+    """What to say of a name that nothing has: the names there are, and the nearest to write instead."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    listed = f"; known: {', '.join(names)}" if names else ""
+    remedy = f"write {near[0]}" if near else f"choose one of {', '.join(names)}" if names else f"define a {noun} first"
+    return f"{noun} {name!r} is not defined{listed}", remedy
