@@ -2,7 +2,7 @@
 
 from scalable.planning.front import Choice
 from scalable.planning.history import History
-from scalable.planning.plan import Campaign, CostEstimate, Plan, plan_all, plan_sweep
+from scalable.planning.plan import Campaign, Plan, plan_all, plan_sweep
 from scalable.planning.site import Machine, Site
 
-__all__ = ["Campaign", "Choice", "CostEstimate", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"]
+__all__ = ["Campaign", "Choice", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"]

@@ -1,18 +1,25 @@
 """A plan for components and tasks: how the target's workers are shared out among the kinds of workers.
 
-Nothing is known yet about how long tasks take, so this divides; it does not simulate.
+Where earlier runs left durations and numbers of tasks, workers go where the work is and the time is predicted; where
+they did not, workers are divided evenly and no time is named.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
 from scalable.errors import PlanningError
 from scalable.manifest.models import Manifest
-from scalable.planning.front import OBJECTIVES, POLICIES, check_words
+from scalable.planning.front import HEADROOM, OBJECTIVES, POLICIES, check_words
+from scalable.planning.history import History
+from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.site import Site
-from scalable.sizing.resources import ResourceRequest, ScalePlan
+from scalable.quantities import Duration, Memory, Price, percent
+from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.wording import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,10 @@ class ComponentPlan:
     objective: str | None
     policy: str | None
     assumptions: tuple[str, ...]
+    wall_s: float | None = None
+    """From the first task's start to the last one's end; nothing while durations or numbers are not known."""
+    cost_estimate: CostEstimate | None = None
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {tag: size.to_dict() for tag, size in self.scale_plan.resources_by_tag.items()}
@@ -31,45 +42,155 @@ class ComponentPlan:
             "resources_by_tag": sizes,
             "objective": self.objective,
             "policy": self.policy,
+            "wall_s": round(self.wall_s, 3) if self.wall_s is not None else None,
+            "cost_estimate": asdict(self.cost_estimate) if self.cost_estimate is not None else None,
             "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The work of one tag as the last run had it."""
+
+    tasks: int
+    mean_s: float
+    measured: int
+    slots: int
+
+    def wall_s(self, workers: int) -> float:
+        """Never less than one task takes, however many workers there are."""
+        return max(self.mean_s, self.tasks * self.mean_s / (workers * self.slots))
+
+    def fewest(self, within_s: float) -> int:
+        """How many workers end in time."""
+        return max(1, ceil(self.tasks * self.mean_s / (within_s * self.slots)))
+
+
 def plan_components(
-    site: Site, target: str | None, *, objective: str | None = None, policy: str | None = None
+    site: Site,
+    target: str | None,
+    *,
+    objective: str | None = None,
+    policy: str | None = None,
+    history: History | None = None,
 ) -> ComponentPlan:
     """Share out the target's workers. Without an objective, or with policy "manual", all the manifest allows."""
-    manifest = site.manifest
+    manifest, history = site.manifest, history or History()
     check_words(objective or OBJECTIVES[0], policy or POLICIES[0])
     if not manifest.components:
         raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
-    most = site.worker_limit or len(manifest.components)
-    least = min(len(manifest.components), most)
-    if objective is None or policy == "manual" or objective == "minimize time":
-        total = most
-    else:
-        total = least if objective == "minimize cost" else (least + most + 1) // 2
-    counts = shared_out(list(manifest.components), total)
-    if most < len(manifest.components):
-        short = ", ".join(tag for tag, count in counts.items() if not count)
+    tags = list(manifest.components)
+    loads = loads_of(site, history)
+    most = site.worker_limit or len(tags)
+    if most < len(tags):
+        short = ", ".join(tags[most:])
         raise PlanningError(
-            f"{len(manifest.components)} components need at least as many workers, but the target allows {most}: "
+            f"{len(tags)} components need at least as many workers, but the target allows {most}: "
             f"nothing would serve {short}; raise max_workers"
         )
-    walltime = getattr(site.target, "walltime", None)
+    deadline_s = walltime(site)
+    allowed_s = deadline_s / HEADROOM[policy or POLICIES[0]] if deadline_s is not None else None
+    least = {tag: loads[tag].fewest(allowed_s) if allowed_s and tag in loads else 1 for tag in tags}
+    if policy == "manual":
+        counts = shared_out(tags, most)
+    elif objective == "minimize cost" and sum(least.values()) <= most:
+        counts = least
+    else:
+        middle = (min(sum(least.values()), most) + most + 1) // 2
+        counts = by_load(tags, loads, middle if objective == "balance" else most)
+    wall_s = max(loads[tag].wall_s(counts[tag]) for tag in tags) if len(loads) == len(tags) else None
     return ComponentPlan(
         target=target or "",
-        scale_plan=ScalePlan(counts, sizes(manifest, walltime)),
+        scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),
         objective=objective,
         policy=policy,
-        assumptions=("nothing is known yet about how long tasks take; workers are shared out evenly",),
+        assumptions=tuple(assumptions(tags, loads, policy)),
+        wall_s=wall_s,
+        cost_estimate=estimated(site, counts),
+        warnings=(*too_late(loads, counts, deadline_s, allowed_s), *tight(manifest, history)),
     )
+
+
+def estimated(site: Site, counts: Mapping[str, int]) -> CostEstimate | None:
+    """What the workers cost where the target says what a CPU does."""
+    price: Price | None = getattr(site.target, "cpu_price", None)
+    if price is None or site.target is None:
+        return None
+    cpus = {tag: part.cpus for tag, part in site.manifest.components.items()}
+    return CostEstimate.by_cpu(site.target.provider, price, {tag: (n, cpus[tag]) for tag, n in counts.items()})
+
+
+def loads_of(site: Site, history: History) -> dict[str, Load]:
+    """The work of each tag whose durations and number of tasks are known."""
+    slots = getattr(site.target, "threads_per_worker", 1)
+    loads = {}
+    for tag in site.manifest.components:
+        durations, tasks = history.seconds.get(f"tag:{tag}"), history.tasks.get(f"tag:{tag}")
+        if durations and tasks:
+            loads[tag] = Load(tasks, sum(durations) / len(durations), len(durations), slots)
+    return loads
+
+
+def by_load(tags: list[str], loads: Mapping[str, Load], total: int) -> dict[str, int]:
+    """So that the last tag to end ends as early as can be; evenly if the work of any tag is not known."""
+    if len(loads) < len(tags):
+        return shared_out(tags, total)
+    counts = dict.fromkeys(tags, 1)
+    work = {tag: load.tasks * load.mean_s / load.slots for tag, load in loads.items()}
+    for _ in range(total - len(tags)):
+        counts[max(tags, key=lambda tag: work[tag] / counts[tag])] += 1
+    return counts
 
 
 def shared_out(tags: list[str], total: int) -> dict[str, int]:
     """As even as can be; the first ones get what is left over."""
     each, over = divmod(total, len(tags))
     return {tag: each + (place < over) for place, tag in enumerate(tags)}
+
+
+def assumptions(tags: Iterable[str], loads: Mapping[str, Load], policy: str | None) -> Iterable[str]:
+    if not loads:
+        yield "nothing is known yet about how long tasks take; workers are shared out evenly"
+        return
+    for tag, load in loads.items():
+        mean = f"{Duration(load.mean_s)} each (mean of {load.measured} measured)"
+        at_once = f", {load.slots} at once on a worker" if load.slots > 1 else ""
+        yield f"{tag}: {plural(load.tasks, 'task')} as in the last run, {mean}{at_once}"
+    unknown = [tag for tag in tags if tag not in loads]
+    if unknown:
+        yield f"nothing is known yet about the tasks of {', '.join(unknown)}; no time is predicted"
+    elif len(loads) > 1:
+        yield "tasks of all kinds run side by side"
+    if policy == "manual":
+        yield "workers are shared out evenly"
+
+
+def too_late(
+    loads: Mapping[str, Load], counts: Mapping[str, int], deadline_s: float | None, allowed_s: float | None
+) -> Iterable[str]:
+    """What will not end within the walltime, or only without the headroom of the policy."""
+    for tag, load in loads.items():
+        takes = load.wall_s(counts[tag])
+        if deadline_s is None or allowed_s is None or takes <= allowed_s:
+            continue
+        told = f"{tag} takes {Duration(takes)} with {plural(counts[tag], 'worker')}"
+        if takes > deadline_s:
+            yield f"{told}, longer than the walltime of {Duration(deadline_s)}; raise the walltime or max_workers"
+        else:
+            spare = percent(deadline_s / allowed_s - 1)
+            yield f"{told}: within the walltime of {Duration(deadline_s)}, but without {spare} to spare"
+
+
+def tight(manifest: Manifest, history: History) -> Iterable[str]:
+    """Which components came near the end of their memory."""
+    for tag, component in manifest.components.items():
+        peak = history.peaks.get(f"tag:{tag}")
+        if peak is None or component.memory is None or peak.bytes <= OOM_RISK * component.memory.bytes:
+            continue
+        share = percent(round(peak.bytes / component.memory.bytes, 3))
+        enough = Memory.of_gib(ceil(peak.gib / OOM_RISK)).exact
+        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough}"
 
 
 def sizes(manifest: Manifest, walltime: str | None) -> dict[str, ResourceRequest]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.errors import PlanningError
-from scalable.quantities import Memory, Money
+from scalable.quantities import LARGEST, Memory, Money
+from scalable.wording import shown
 
 LONGEST_S = 10 * 365 * 86400  # no run took longer than ten years
 
@@ -25,24 +27,42 @@ class Session:
 @dataclass(frozen=True, slots=True)
 class History:
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Durations of finished searches by factor."""
+    """Durations of finished searches by factor, and of finished tasks by ``tag:<component>``."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
-    """Highest memory peak seen by factor."""
+    """Highest memory peak seen, by the same names."""
     sessions: tuple[Session, ...] = ()
     spent_this_month: Money | None = None
+    tasks: Mapping[str, int] = field(default_factory=dict)
+    """How many tasks the last run had, by ``tag:<component>``."""
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> History:
+    def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
+        """What a history file says. ``month`` is the one it is now, as ``2026-04``.
+
+        The planner has no clock, so it must be told; money whose month is written down counts in that month only.
+        """
         try:
-            spent = data.get("spent_this_month")
             return cls(
                 seconds={name: tuple(map(seconds, values)) for name, values in data.get("seconds", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
                 sessions=tuple(session(**one) for one in data.get("sessions", ())),
-                spent_this_month=Money.parse(spent) if spent else None,
+                spent_this_month=spent_in(month, data.get("spent_this_month")),
+                tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanningError(f"the history cannot be read: {error}; move it away to plan without it") from None
+
+
+def spent_in(month: str | None, spent: object) -> Money | None:
+    """What was spent this month. An amount without its month is taken to be this month's."""
+    if not spent:
+        return None
+    if not isinstance(spent, Mapping):
+        return Money.parse(spent)
+    then, amount = spent.get("month"), Money.parse(spent.get("amount"))
+    if not isinstance(then, str) or not re.fullmatch(r"\d{4}-\d{2}", then):
+        raise ValueError(f"{then!r} is not a month such as 2026-04")
+    return amount if then == month else None
 
 
 def seconds(value: object) -> float:
@@ -52,11 +72,14 @@ def seconds(value: object) -> float:
     return float(value)
 
 
+def count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
+        raise ValueError(f"{shown(value)} is not a count")
+    return value
+
+
 def session(
     oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None
 ) -> Session:
-    for count in (oom_kills, failures):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ValueError(f"{count!r} is not a count")
     up, down = (None if value is None else seconds(value) for value in (scale_up_s, scale_down_s))
-    return Session(oom_kills, failures, up, down)
+    return Session(count(oom_kills), count(failures), up, down)

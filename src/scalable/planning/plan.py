@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from scalable.errors import PlanningError, UnknownNameError
@@ -15,25 +15,12 @@ from scalable.quantities import Duration, Money, percent
 from scalable.simulate.durations import Fixed
 from scalable.simulate.outcome import NodeSpan, Outcome
 from scalable.sizing.placement import Placement, margin
-from scalable.sizing.resources import ResourceRequest, ScalePlan
+from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
 UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
 OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
-
-
-@dataclass(frozen=True, slots=True)
-class CostEstimate:
-    """What a plan costs, in the shape providers answer with."""
-
-    provider: str
-    region: str | None
-    currency: str
-    total_hourly: float
-    total_monthly: float
-    line_items: tuple[dict[str, Any], ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +315,22 @@ class Campaign:
     notes: tuple[str, ...]
     budget_left: Money | None
     over_budget: bool
+
+    @property
+    def scale_plan(self) -> ScalePlan:
+        return ScalePlan(self.workers_by_tag, {plan.profile: plan.resources for plan in self.plans})
+
+    @property
+    def cost_estimate(self) -> CostEstimate | None:
+        """The sum of the sweeps', as if each had its nodes to itself; ``cost`` is what they cost together."""
+        parts = [part for plan in self.plans if (part := plan.cost_estimate) is not None]
+        if not parts:
+            return None
+        hourly = sum(part.total_hourly for part in parts)
+        lines = tuple(line for part in parts for line in part.line_items)
+        first = parts[0]
+        total = {"total": str(self.cost)}
+        return CostEstimate(first.provider, first.region, first.currency, hourly, hourly * 730, lines, total)
 
     @property
     def rows(self) -> int:

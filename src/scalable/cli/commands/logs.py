@@ -1,0 +1,74 @@
+"""``scalable logs``: what workers printed, of one or all of them, also while they run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from rich.console import Console
+from rich.text import Text
+
+from scalable.cli.output import console, errors
+from scalable.errors import UsageError
+from scalable.telemetry import RunFolder, redact_text
+from scalable.telemetry.liveness import is_running, running
+from scalable.telemetry.logs import LogReader, log_files, merged
+
+EVERY_S = 0.3  # how often followed logs are looked at
+LISTED = 20  # workers named in a message
+COLOURS = ("cyan", "green", "magenta", "blue", "yellow")
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = chosen(options)
+    lines = number_of_lines(options.lines)
+    only = worker(folder, options.worker) if options.worker is not None else None
+    reader = LogReader(folder.logs, only)
+    if not reader.files() and not options.follow:
+        errors().print(f"{folder.run_id} has no logs yet", style="dim", soft_wrap=True)
+        return 0
+    several = only is None and (len(reader.files()) > 1 or options.follow)
+    screen = console()
+    for name, line in merged(reader.begin(lines, last=not options.follow)):
+        print_line(screen, name, line, several)
+    while options.follow:
+        going_on = is_running(folder)
+        for name, line in merged(reader.new(last=not going_on)):
+            print_line(screen, name, line, several)
+        if not going_on:
+            break
+        time.sleep(EVERY_S)
+    return 0
+
+
+def chosen(options: argparse.Namespace) -> RunFolder:
+    """The run that is meant: the one named, else the one that runs, else the latest."""
+    if options.run_id is None:
+        for one in running():
+            if options.manifest is None or one.is_of(options.manifest):
+                return one
+    return RunFolder.find(options.run_id, manifest=options.manifest)
+
+
+def number_of_lines(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise UsageError(f"--lines is {text!r}; write a whole number from 0, e.g. --lines 100")
+    return int(text)
+
+
+def worker(folder: RunFolder, name: str) -> str:
+    known = log_files(folder.logs)
+    stem = folder.log(name).stem
+    for candidate in (name, stem):
+        if candidate in known:
+            return candidate
+    listed = ", ".join(list(known)[:LISTED]) or "none yet"
+    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    raise UsageError(f"worker {name!r} has no log in {folder.run_id}; those that have: {listed}{more}")
+
+
+def print_line(screen: Console, name: str, line: str, several: bool) -> None:
+    text = Text(redact_text(line.rstrip("\r")))
+    if several:
+        text = Text.assemble((f"{name} | ", COLOURS[sum(name.encode()) % len(COLOURS)]), text)
+    screen.print(text, soft_wrap=True)

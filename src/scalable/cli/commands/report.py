@@ -1,0 +1,262 @@
+"""``scalable report``: what a run did, beside what its plan said."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table
+from scalable.errors import ScalableError, UsageError
+from scalable.quantities import Duration, Memory, percent
+from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
+from scalable.telemetry.fields import money
+from scalable.telemetry.files import write_beside
+from scalable.telemetry.redact import redact
+from scalable.wording import plural
+
+TIGHT = 0.8  # I1: above this part of its limit a peak is worth a colour
+LISTED = 8  # incidents, alerts and decisions shown to people; machines get all
+UNKNOWN = "–"
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = RunFolder.find(options.run_id, manifest=options.manifest)
+    records = read(folder.journal)
+    summary = Summary.of(records)
+    found = report_of(summary, state_of(summary, folder.facts()), time.time())
+    found["run"] |= {"run_id": folder.run_id, "records": summary.records}
+    found["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
+    found = redact(found)
+    if options.output is not None:
+        write(Path(options.output), found, options.format)
+    elif options.format == "json":
+        print_json(found)
+    else:
+        show(console(), found)
+    return 0
+
+
+def write(path: Path, found: dict[str, Any], form: str) -> None:
+    if path.is_dir():
+        name = path / f"report.{'json' if form == 'json' else 'txt'}"
+        raise UsageError(f"{path} is a folder; name a file, e.g. --output {name}")
+    if form == "json":
+        text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    else:
+        page = io.StringIO()
+        show(
+            Screen(
+                file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
+            ),
+            found,
+        )
+        text = page.getvalue()
+    try:
+        write_beside(path, text)
+    except OSError as error:
+        raise ScalableError(f"{path} cannot be written: {error.strerror}") from None
+    console().print(f"wrote {path}", soft_wrap=True)
+
+
+def show(screen: Console, found: Mapping[str, Any]) -> None:
+    workers, scaling = found["workers"], found["scaling"]
+    screen.print(f"run_id: {found['run']['run_id']}", soft_wrap=True)
+    screen.print("Workers:")
+    for tag, each in workers.items():
+        counts = f"{each['started']} started, {each['removed']} removed, {each['final']} final"
+        screen.print(f"  {tag}: {counts}", soft_wrap=True)
+    if not workers:
+        screen.print("  none")
+    screen.print(f"Scaling events: {scaling['up']} scale-up, {scaling['down']} scale-down")
+    section(screen, "Run")
+    screen.print(Padding(facts(run_facts(found)), (0, 0, 0, 2)))
+    show_decisions(screen, scaling["decisions"])
+    show_tasks(screen, found["tasks"])
+    show_failures(screen, found["failures"])
+    show_peaks(screen, found["peaks"])
+    show_plan(screen, found["plan_vs_actual"])
+    show_incidents(screen, found)
+    show_remarks(screen, found)
+
+
+def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    run = found["run"]
+    place = " on ".join(filter(None, (named(run.get("target")), named(run.get("host")))))
+    pairs = [
+        ("state", f"{run['state']}: {plain(run['reason'])}" if run["reason"] else run["state"]),
+        ("started", moment(run["started"])),
+        ("took", length(run["duration_s"])),
+        ("project", named(run.get("project"))),
+        ("target", f"{place} ({run['provider']})" if place and run.get("provider") else place),
+        ("command", plain(named(run.get("command")))),
+        ("cost", paid(found["cost"])),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
+    if not decisions:
+        return
+    section(screen, "Scaling")
+    rows = [
+        (clock(each["t"]), f"{'+' if each['direction'] == 'up' else '−'}{each['count']} {each['tag']}", plain(each))
+        for each in shortened(screen, decisions)
+    ]
+    show_table(screen, ("", "", ""), rows, indent=2)
+
+
+def show_tasks(screen: Console, tasks: Mapping[str, Mapping[str, Any]]) -> None:
+    worked = {tag: each for tag, each in tasks.items() if each["count"] or each["stopped"]}
+    if not worked:
+        return
+    section(screen, "Tasks")
+    rows: list[Sequence[Cell]] = []
+    for tag, each in worked.items():
+        seconds = each["seconds"]
+        busy = percent(each["busy_share"]) if each["busy_share"] is not None else UNKNOWN
+        failed = Text(f"{each['failed']:,}", style="bold red" if each["failed"] else "")
+        times = [length(seconds[name]) if seconds["mean"] is not None else UNKNOWN for name in ("p50", "p95", "total")]
+        rows.append([Text(tag, style="bold"), f"{each['count']:,}", failed, f"{each['retries']:,}", *times, busy])
+    columns = ("", ">ended", ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
+    show_table(screen, columns, rows, indent=2)
+
+
+def show_failures(screen: Console, failures: list[Mapping[str, Any]]) -> None:
+    if not failures:
+        return
+    section(screen, "Failed")
+    rows = [(clock(one["t"]), plain(one["task"]), plain(one["error"])) for one in shortened(screen, failures)]
+    show_table(screen, ("", "", ""), rows, indent=2)
+
+
+def show_peaks(screen: Console, peaks: Mapping[str, Mapping[str, Any]]) -> None:
+    if not peaks:
+        return
+    section(screen, "Memory peaks")
+    rows = []
+    for tag, each in peaks.items():
+        share = each["share"]
+        part = Text(
+            percent(share) if share is not None else UNKNOWN, style="bold yellow" if (share or 0) > TIGHT else ""
+        )
+        rows.append(
+            (Text(tag, style="bold"), size(each["bytes"]), size(each["limit"]) or UNKNOWN, part, plain(each["task"]))
+        )
+    show_table(screen, ("", ">peak", ">limit", ">used", "in"), rows, indent=2)
+
+
+def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
+    if not both:
+        return
+    section(screen, "Plan against actual")
+    rows = [(f"workers {tag}", str(each["planned"]), str(each["actual"])) for tag, each in both["workers"].items()]
+    rows += [(f"tasks {tag}", f"{each['planned']:,}", f"{each['actual']:,}") for tag, each in both["tasks"].items()]
+    rows.append(("time", length(both["wall_s"]["planned"]), length(both["wall_s"]["actual"])))
+    rows += [(f"peak {tag}", size(each["planned"]), size(each["actual"])) for tag, each in both["peaks"].items()]
+    rows.append(("cost", paid(both["cost"]["planned"]), paid(both["cost"]["actual"])))
+    rows.append(("retries", str(both["retries"]["planned"]), str(both["retries"]["actual"])))
+    known = [(name, planned or UNKNOWN, actual or UNKNOWN) for name, planned, actual in rows if planned or actual]
+    show_table(screen, ("", ">planned", ">actual"), known, indent=2)
+
+
+def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:
+    retries = found["retries"]
+    never = {tag: each for tag, each in found["workers"].items() if each["requested"] or each["refused"]}
+    if not (found["losses"] or retries["count"] or never):
+        return
+    section(screen, "Losses and retries")
+    for tag, each in never.items():
+        told = [f"{each['requested']} never joined"] if each["requested"] else []
+        told += [f"{each['refused']} refused"] if each["refused"] else []
+        screen.print(f"  {tag}: {', '.join(told)}")
+    for cause, count in found["losses"].items():
+        screen.print(f"  lost, {cause}: {count}")
+    if retries["count"]:
+        causes = ", ".join(f"{count} after {cause}" for cause, count in retries["by_cause"].items())
+        screen.print(f"  retries: {causes}")
+    rows = []
+    for each in shortened(screen, found["incidents"]):
+        what = " ".join(filter(None, (named(each["run"]), "on" if each["run"] else "", named(each["worker"]))))
+        rows.append((clock(each["started"]), Text(each["kind"], style="yellow"), what, plain(each["evidence"])))
+    if rows:
+        show_table(screen, ("", "", "", ""), rows, indent=2)
+
+
+def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
+    """Findings with what to do about them, then alerts, then what is missing in the journal itself."""
+    if found["findings"] or found["alerts"]:
+        section(screen, "Findings")
+    for each in found["findings"]:
+        remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
+        screen.print(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
+    for each in shortened(screen, found["alerts"]):
+        screen.print(note("·", f"{clock(each['t'])}  {plain(each)}"))
+    run = found["run"]
+    if run["damaged_lines"] or run["torn"]:
+        screen.print()
+    if run["damaged_lines"]:
+        screen.print(note("·", f"{plural(run['damaged_lines'], 'line')} of the journal could not be read", "dim"))
+    if run["torn"]:
+        screen.print(note("·", "the journal ends in the middle of a line: its writer was killed", "dim"))
+
+
+def section(screen: Console, title: str) -> None:
+    screen.print()
+    screen.print(title, style="bold")
+
+
+def shortened(screen: Console, each: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The latest ones; how many more there are is said first."""
+    if len(each) > LISTED:
+        screen.print(f"  … {len(each) - LISTED} earlier ones in --format json", style="dim")
+    return each[-LISTED:]
+
+
+def plain(value: object) -> str:
+    """One line of text from what others wrote: a text, or the telling part of a record."""
+    if isinstance(value, dict):
+        value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
+    line = " ".join(str(value).split())
+    return "".join(letter if letter.isprintable() else "�" for letter in line)
+
+
+def named(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+def length(seconds: float | None) -> str:
+    return str(Duration(max(0.0, seconds))) if seconds is not None else ""
+
+
+def size(bytes_: int | None) -> str:
+    return str(Memory(bytes_)) if bytes_ else ""
+
+
+def paid(amount: object) -> str:
+    found = money(amount)
+    return str(found) if found is not None else ""
+
+
+def moment(when: float | None) -> str:
+    return stamp(when, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def clock(when: float | None) -> str:
+    return stamp(when, "%H:%M:%S")
+
+
+def stamp(when: float | None, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(when, UTC).strftime(form) if when is not None else ""
+    except (ValueError, OverflowError, OSError):
+        return ""

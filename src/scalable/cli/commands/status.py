@@ -1,0 +1,170 @@
+"""``scalable status``: what is running now, seen from another terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.text import Text
+
+from scalable.cli.commands.report import length, named, plain
+from scalable.cli.output import console, facts, note, print_json
+from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
+from scalable.telemetry.current import current
+from scalable.telemetry.fields import money
+from scalable.telemetry.liveness import State, running
+from scalable.telemetry.redact import redact
+from scalable.wording import plural
+
+SILENT_S = 600.0  # a run on another machine that wrote nothing for so long may be gone
+EVERY_S = 1.0  # how often --watch looks again
+
+
+def run(options: argparse.Namespace) -> int:
+    folder, others = chosen(options)
+    if folder is None:
+        return nothing(options)
+    looks = looked_at(folder)
+    if options.watch:
+        return watch(options, looks)
+    status = next(looks)
+    if options.format == "json":
+        latest = RunFolder.latest(manifest=options.manifest)
+        names = {"running": [one.run_id for one in others], "last": latest.run_id if latest else None}
+        print_json({**names, "run": status})
+        return 0
+    screen = console()
+    screen.print(shown(status))
+    for other in others:
+        if other.run_id != status["run_id"]:
+            screen.print(note("·", f"running too: {other.run_id}", "dim"))
+    return 0
+
+
+def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
+    """The run that is meant, and all that run: the one named, else the latest that runs."""
+    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    if options.run_id is not None:
+        return RunFolder.open(options.run_id), runs
+    return (runs[0] if runs else None), runs
+
+
+def nothing(options: argparse.Namespace) -> int:
+    last = RunFolder.latest(manifest=options.manifest)
+    if options.format == "json":
+        print_json({"running": [], "last": last.run_id if last else None, "run": None})
+        return 0
+    screen = console()
+    if last is None:
+        screen.print(f"nothing is running; no run is recorded in {runs_dir()}", soft_wrap=True)
+        return 0
+    status = next(looked_at(last))
+    screen.print(f"nothing is running; the last run was {last.run_id}: {status['state']}", soft_wrap=True)
+    screen.print("  scalable report  shows what it did", style="dim")
+    return 0
+
+
+def looked_at(folder: RunFolder) -> Iterator[dict[str, Any]]:
+    """What is going on, again at each step; reads only what was written since the last one."""
+    summary, records = Summary(), read(folder.journal)
+    while True:
+        for record in records.new():
+            summary.add(record)
+        state = state_of(summary, folder.facts())
+        yield redact({**current(summary, state, time.time()), "run_id": folder.run_id})
+
+
+def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
+    """Look again until the run is over."""
+    with shower(options.format) as show:
+        for status in looks:
+            show(status)
+            if over(status):
+                break
+            time.sleep(EVERY_S)
+    return 0
+
+
+@contextmanager
+def shower(form: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """In place on a terminal; in a pipe anew when something changed; a line of JSON each time for machines."""
+    if form == "json":
+        yield lambda status: print(json.dumps(status), flush=True)
+    elif sys.stdout.isatty():
+        with Live(console=console(), auto_refresh=False) as live:
+            yield lambda status: live.update(shown(status), refresh=True)
+    else:
+        yield Changes().show
+
+
+class Changes:
+    """Prints what is new in more than its clock."""
+
+    def __init__(self) -> None:
+        self.before: Mapping[str, Any] = {}
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        timeless = {**status, **dict.fromkeys(("elapsed_s", "silent_s", "rate_per_min", "left_s"))}
+        if timeless != self.before:
+            self.before = timeless
+            console().print(shown(status))
+            sys.stdout.flush()
+
+
+def over(status: Mapping[str, Any]) -> bool:
+    return bool(status["state"] != State.RUNNING.value)
+
+
+def shown(status: Mapping[str, Any]) -> RenderableType:
+    where = ", ".join(filter(None, (named(status["project"]), named(status["target"]))))
+    title = Text.assemble((status["run_id"], "bold"), f"  {status['state']}", style="")
+    if status["elapsed_s"] is not None:
+        title.append(f", {length(status['elapsed_s'])}{f'  ({where})' if where else ''}")
+    parts: list[RenderableType] = [title, Padding(facts(status_facts(status)), (0, 0, 0, 2))]
+    for each in status["findings"]:
+        remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
+        parts.append(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
+    return Group(*parts)
+
+
+def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pairs = []
+    for tag, each in status["workers"].items():
+        waits = ", ".join(
+            f"{count} × {plain(reason)}" if len(each["reasons"]) > 1 else plain(reason)
+            for reason, count in each["reasons"].items()
+        )
+        pending = f", {each['pending']} pending ({waits})" if each["pending"] else ""
+        pairs.append((f"workers {tag}", f"{each['live']} live, {each['busy']} busy{pending}"))
+    if not pairs:
+        pairs.append(("workers", "none" if over(status) else "none yet"))
+    for tag, each in status["tasks"].items():
+        counts = (f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name])
+        pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
+    if status["rate_per_min"] is not None:
+        left = f", {length(status['left_s'])} left" if status["left_s"] is not None else ""
+        pairs.append(("rate", f"{rate(status['rate_per_min'])}{left}"))
+    if (status["silent_s"] or 0) > SILENT_S and not over(status):
+        pairs.append(("last sign", f"{length(status['silent_s'])} ago, from {named(status['host']) or 'its machine'}"))
+    cost, per_hour = money(status["cost"]), money(status["per_hour"])
+    if cost is not None and over(status):
+        pairs.append(("cost", str(cost)))
+    elif cost is not None:
+        pairs.append(("cost", f"{cost} so far{f', {per_hour} an hour' if per_hour is not None else ''}"))
+    return pairs
+
+
+def rate(per_minute: float) -> str:
+    if per_minute >= 600:
+        return f"{per_minute / 60:,.0f} tasks a second"
+    if per_minute >= 1:
+        return f"{per_minute:,.1f} tasks a minute"
+    return f"{plural(round(per_minute * 60), 'task')} an hour"

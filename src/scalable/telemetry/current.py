@@ -1,0 +1,82 @@
+"""What is going on in a run right now, in the shape of ``scalable status --format json``; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from scalable.telemetry.fields import UNTAGGED, count, mapping, money
+from scalable.telemetry.liveness import State
+from scalable.telemetry.report import cost, end_of, rounded
+from scalable.telemetry.summary import Summary
+
+WINDOW_S = 300.0  # a rate is that of the last five minutes
+ENOUGH = 3  # ended tasks that make a rate
+SHOWN = 5  # findings, the latest ones
+NOT_CONNECTED = "starting"  # why a worker is not here if its backend says nothing
+
+
+def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
+    until = end_of(summary, state, now)
+    tasks = queue(summary, state)
+    rate = rate_s(summary, until)
+    left = sum(each["waiting"] + each["running"] for each in tasks.values())
+    found = sorted(summary.findings.values(), key=lambda one: one["last"], reverse=True)[:SHOWN]
+    return {
+        "run_id": summary.run_id,
+        "project": summary.started.get("project"),
+        "target": summary.started.get("target"),
+        "state": state.value,
+        "elapsed_s": rounded(until - summary.began) if summary.began is not None else None,
+        "host": summary.started.get("host"),
+        "silent_s": rounded(max(0.0, until - summary.last)) if summary.last is not None else None,
+        "workers": {} if state.over else {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},
+        "tasks": tasks,
+        "rate_per_min": rounded(rate * 60) if rate is not None else None,
+        "left_s": rounded(left / rate) if rate and left and not state.over else None,
+        "cost": cost(summary.spent),
+        "per_hour": cost(summary.per_hour or money(summary.gauge.get("per_hour"))),
+        "findings": found,
+    }
+
+
+def workers(summary: Summary, tag: str) -> dict[str, Any]:
+    """Who is here is known from their coming and going; who is busy from the last gauge, else from attempts."""
+    gauge = mapping(mapping(summary.gauge.get("workers")).get(tag))
+    live = summary.fleet.kinds[tag].live
+    running = {worker for worker, of in summary.running.values() if of == tag}
+    awaited = summary.fleet.awaited(tag)
+    return {
+        "live": live,
+        "busy": min(live, count(gauge["busy"]) if "busy" in gauge else len(running)),
+        "pending": len(awaited),
+        "reasons": dict(Counter(worker.waits or NOT_CONNECTED for worker in awaited).most_common()),
+    }
+
+
+def queue(summary: Summary, state: State) -> dict[str, dict[str, int]]:
+    gauge = {tag or UNTAGGED: told for tag, told in mapping(summary.gauge.get("tasks")).items()}
+    running = Counter(tag for _, tag in summary.running.values())
+    found = {}
+    for tag in sorted({*gauge, *summary.work, *running}):
+        told, work = mapping(gauge.get(tag)), summary.work.get(tag)
+        done = max(count(told.get("done")), work.finished if work else 0)
+        failed = max(count(told.get("failed")), work.failed if work else 0)
+        since = done + failed - count(told.get("done")) - count(told.get("failed"))  # ended after the gauge was read
+        waiting = max(0, count(told.get("waiting")) - since)
+        busy = max(0, count(told.get("running")) - max(0, since - count(told.get("waiting"))))
+        found[tag] = {
+            "waiting": waiting,
+            "running": max(busy, running[tag]) if not state.over else 0,
+            "done": done,
+            "failed": failed,
+        }
+    return found
+
+
+def rate_s(summary: Summary, now: float) -> float | None:
+    """Tasks ended per second, lately."""
+    recent = [moment for moment in summary.recent if now - WINDOW_S < moment <= now]
+    if len(recent) < ENOUGH:
+        return None
+    return len(recent) / max(now - min(recent), 1.0)

@@ -1,0 +1,62 @@
+"""What a record says, whatever that is: files may be old, damaged or written by others; nothing is taken on trust."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from scalable.errors import QuantityError
+from scalable.quantities import LARGEST, Memory, Money
+
+UNTAGGED = "(untagged)"  # work that any worker may take
+
+
+def text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or abs(value) > LARGEST:
+        return None
+    return float(value)
+
+
+def count(value: object) -> int:
+    found = number(value)
+    return int(found) if found is not None and found > 0 else 0
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def tag_of(record: Mapping[str, Any]) -> str:
+    return text(record.get("tag")) or UNTAGGED
+
+
+def money(value: object) -> Money | None:
+    """An amount from its shape ``{"amount", "currency"}``."""
+    amount, currency = number(mapping(value).get("amount")), text(mapping(value).get("currency"))
+    return Money(Decimal(repr(amount)), currency) if amount is not None and amount >= 0 and currency else None
+
+
+def memory(value: object) -> int | None:
+    """Bytes, from a number or from a text like ``8GiB``."""
+    found = number(value)
+    if found is not None:
+        return int(found) if found > 0 else None
+    try:
+        return Memory.parse(value).bytes if isinstance(value, str) else None
+    except QuantityError:
+        return None
+
+
+def month(moment: float) -> str:
+    """The month a bill is for, as ``2026-04``; in UTC like every time here."""
+    try:
+        return f"{datetime.fromtimestamp(moment, UTC):%Y-%m}"
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,148 @@
+"""What later plans learn from a finished run: merged into ``history.json``, which the planner reads.
+
+One writer at a time holds ``history.lock`` (the system frees it when its holder dies); readers need no lock, since the
+file is replaced whole. A run is learned once. What this version does not know in the file stays there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scalable.errors import QuantityError, ScalableError
+from scalable.quantities import Memory, Money, plain
+from scalable.telemetry.fields import mapping, text
+from scalable.telemetry.files import write_beside
+from scalable.telemetry.summary import Summary
+
+logger = logging.getLogger("scalable")
+
+FILE = "history.json"
+LOCK = "history.lock"
+MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
+MOST_SESSIONS = 50
+LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
+WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
+
+
+class HistoryError(ScalableError):
+    """A history that cannot be read or written; nothing was learned, nothing was lost."""
+
+
+def learn(base: Path | str, summary: Summary, *, wait_s: float = WAIT_S) -> bool:
+    """Merge a run into the history of a runs folder; whether there was anything new in it."""
+    folder = Path(base)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / LOCK, wait_s):
+            path = folder / FILE
+            history = known(path)
+            if summary.run_id and summary.run_id in history.get("runs", ()):
+                return False
+            merge(history, summary)
+            write_beside(path, json.dumps(history, indent=1) + "\n")
+            return True
+    except OSError as error:
+        raise HistoryError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+
+
+def known(path: Path) -> dict[str, Any]:
+    """What the file says now. One that cannot be understood is left alone: a person may have edited it."""
+    try:
+        history = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as error:
+        raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
+    parts = {"seconds": dict, "peaks": dict, "tasks": dict, "sessions": list, "runs": list}
+    if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in parts.items()):
+        raise HistoryError(f"{path} is no history; move it away, this run is not learned")
+    return history
+
+
+def merge(history: dict[str, Any], summary: Summary) -> None:
+    seconds, peaks, tasks = (history.setdefault(part, {}) for part in ("seconds", "peaks", "tasks"))
+    for tag, work in sorted(summary.work.items()):
+        name = f"tag:{tag}"
+        if durations := [round(value, 6) for value in work.seconds.sample(MOST_DURATIONS) if possible(value)]:
+            before = seconds.get(name)
+            seconds[name] = [*(before if isinstance(before, list) else []), *durations][-MOST_DURATIONS:]
+        if work.peak is not None:
+            peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
+        if count := work.finished + work.failed:
+            tasks[name] = count
+    history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
+    if summary.run_id:
+        history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_SESSIONS:]
+    if summary.spent_by_month:
+        history["spent_this_month"] = spent(history.get("spent_this_month"), summary)
+
+
+def session(summary: Summary) -> dict[str, Any]:
+    """One session for the acceptance criteria."""
+    found: dict[str, Any] = {"oom_kills": summary.out_of_memory, "failures": summary.failed}
+    for name, took in (("scale_up_s", summary.fleet.slowest_start_s), ("scale_down_s", summary.fleet.slowest_end_s)):
+        if took is not None and possible(took):
+            found[name] = round(took, 6)
+    return found
+
+
+def possible(seconds: float) -> bool:
+    """Whether something can have taken so long; clocks that were wrong must not spoil the history."""
+    return round(seconds, 6) > 0 and seconds < LONGEST_S
+
+
+def spent(before: object, summary: Summary) -> dict[str, str]:
+    """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten."""
+    latest = max(summary.spent_by_month)
+    amount = summary.spent_by_month[latest]
+    then = text(mapping(before).get("month"))
+    try:
+        paid = Money.parse(mapping(before).get("amount") if then else before) if before else None
+    except QuantityError:
+        paid = None
+    if paid is None or (then and then < latest):
+        return written(latest, amount)
+    if then > latest:
+        return written(then, paid)
+    if paid.currency != amount.currency:
+        logger.warning("%s is not added to the %s spent this month: another currency", amount, paid)
+        return written(latest, paid)
+    return written(latest, paid + amount)
+
+
+def written(month: str, amount: Money) -> dict[str, str]:
+    return {"month": month, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+
+
+def bytes_of(peak: object) -> int:
+    try:
+        return Memory.parse(peak).bytes
+    except QuantityError:
+        return 0
+
+
+@contextmanager
+def locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold a lock that dies with its holder."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        give_up = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise HistoryError(f"{path} is held by another process; this run is not learned") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(file)

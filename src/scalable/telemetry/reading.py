@@ -1,0 +1,109 @@
+"""Reads journals back, also while they are written, and also those whose writer was killed in the middle of a line.
+
+Only whole records come out: a JSON object with a time ``t`` and a ``kind``. What is not one is counted, never raised.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+CHUNK = 1 << 20  # bytes read at once
+LATEST = 1e12  # seconds; no clock shows such a time
+POLL_S = 0.2  # how often a followed file is looked at; the writer flushes as often
+LONGEST = 1 << 26  # bytes without an end of line that may still become a record
+TAIL = 1 << 16  # bytes at the end of a journal in which its last records are looked for
+
+
+class Records:
+    """The records of a journal, in order. Iterate over it, or ask ``new`` again and again."""
+
+    def __init__(
+        self, path: Path, *, follow: bool = False, stop: Callable[[], bool] | None = None, poll_s: float = POLL_S
+    ) -> None:
+        self.path = path
+        self.torn = False
+        """The last line has no end: its writer was killed while writing it, or is about to go on."""
+        self.damaged = 0
+        """Whole lines that are no records."""
+        self._follow, self._stop, self._poll_s = follow, stop, poll_s
+        self._position = 0
+        self._rest = b""
+
+    def __iter__(self) -> Iterator[Record]:
+        if not self._follow:
+            yield from self.new()
+            if (last := parsed(self._rest)) is not None:  # all of it was written but the line's end
+                self._rest, self.torn = b"", False
+                yield last
+            return
+        while True:
+            last_look = self._stop is not None and self._stop()
+            for record in self.new():
+                yield record
+                if record["kind"] == "ended":
+                    return
+            if last_look:
+                return
+            time.sleep(self._poll_s)
+
+    def new(self) -> Iterator[Record]:
+        """What was written since the last call. A file that does not exist yet has no records."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            file.seek(self._position)
+            while chunk := file.read(CHUNK):
+                self._position += len(chunk)
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                self.torn = bool(self._rest)
+                for line in lines:
+                    if (record := parsed(line)) is not None:
+                        yield record
+                    elif line.strip():
+                        self.damaged += 1
+                if len(self._rest) > LONGEST:
+                    self._rest = b""
+                    self.damaged += 1
+
+
+def read(
+    path: Path | str, *, follow: bool = False, stop: Callable[[], bool] | None = None, poll_s: float = POLL_S
+) -> Records:
+    """Read a journal. ``follow`` waits for more until the run has ended, or until ``stop`` says there will be none."""
+    return Records(Path(path), follow=follow, stop=stop, poll_s=poll_s)
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the journal's last line says that the run ended; reads only the end of the file."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return False
+    return any((record := parsed(line)) is not None and record["kind"] == "ended" for line in reversed(lines[-20:]))
+
+
+def parsed(line: bytes) -> Record | None:
+    """The record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
+    if not line:
+        return None
+    try:
+        record = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+        return None
+    moment = record.get("t")
+    if not isinstance(moment, int | float) or isinstance(moment, bool) or not abs(moment) < LATEST:  # not: NaN
+        return None
+    return record

@@ -1,0 +1,99 @@
+"""Takes secrets out of what is written down (J2): by the name a value has, by the text around it, and by its shape.
+
+``redact`` goes through a whole record, ``redact_text`` through one text. Only texts are hidden: counts and sizes are no
+secrets whatever they are called. ``suspicious`` is a quick look that lets most records pass without a closer one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+HIDDEN = "***"
+DEEPEST = 50  # levels of nesting that are looked at; what lies deeper is hidden
+
+KEYS = "api|access|private|signing|encryption|account|auth|ssh|license|shared"
+NAME = (
+    rf"(?:passw(?:or)?d|passphrase|secret|token(?!i[sz])|credential|(?:{KEYS})[_.-]?key|(?<=[_.-])pwd"
+    r"|authorization|cookie)"
+)
+VALUE = r"""(?:"[^"]*"?|'[^']*'?|[^\s,;&"'}\])]+)"""
+SECRET_NAME = re.compile(NAME, re.IGNORECASE)
+RULES = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)
+    for pattern, replacement in (
+        (r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END|\Z)", rf"\1{HIDDEN}\2"),
+        (r"""(://[^\s/:@"']{0,256}:)[^\s/"']{1,512}@""", rf"\1{HIDDEN}@"),  # postgresql://user:password@host
+        (r"""(https?://)[^\s/:@"']{1,256}@""", rf"\1{HIDDEN}@"),  # https://token@host
+        (r"""(authorization["']?\s{0,3}[=:]\s{0,3}["']?)(?:\w{1,20}\s{1,3})?[^\s"',]+""", rf"\1{HIDDEN}"),
+        (r"\b(bearer\s{1,3})[\w.~+/=-]{6,}", rf"\1{HIDDEN}"),
+        (rf"""({NAME}[\w.-]{{0,40}}["']?\s{{0,3}}[=:]\s{{0,3}}){VALUE}""", rf"\1{HIDDEN}"),  # DB_PASSWORD=abc
+        (rf"(--[\w-]{{0,40}}{NAME}[\w-]{{0,40}}\s{{1,3}})(?!-){VALUE}", rf"\1{HIDDEN}"),  # --token abc
+        (rf"((?<![\w-])(?:[\w-]{{0,40}}[_-])?key=){VALUE}", rf"\1{HIDDEN}"),  # ?key=abc
+        (r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,})", HIDDEN),
+        (r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*", HIDDEN),  # signed tokens of web services
+    )
+)
+SIGNS = (
+    *("passw", "passphrase", "pwd", "secret", "token", "credential", "authorization", "cookie", "bearer"),
+    *("_key", "-key", ".key", "key=", "private key", "@", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *("github_pat_", "xox", "eyj"),
+    *(f"{word}key" for word in KEYS.split("|")),
+)
+"""In lower case; every text a rule would change, and every name that hides its value, contains one of these."""
+
+
+def redact(value: Any, depth: int = 0) -> Any:
+    """The same value without its secrets; what it is made of is copied, never changed."""
+    if isinstance(value, str):
+        return redact_text(value)
+    if depth > DEEPEST:
+        return HIDDEN if isinstance(value, dict | list | tuple) else value
+    if isinstance(value, dict):
+        return {
+            name: hidden(inner) if isinstance(name, str) and looks_secret(name) else redact(inner, depth + 1)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        before = (None, *value)
+        return [
+            HIDDEN if asks(flag, inner) else redact(inner, depth + 1)
+            for flag, inner in zip(before, value, strict=False)
+        ]
+    return value
+
+
+def asks(flag: object, value: object) -> bool:
+    """Whether a command's argument is the secret its flag before it asked for, as in ``--token abc``."""
+    named = isinstance(flag, str) and flag.startswith("-") and "=" not in flag and looks_secret(flag)
+    return named and isinstance(value, str) and not value.startswith("-")
+
+
+def redact_text(text: str) -> str:
+    if not suspicious(text):
+        return text
+    for pattern, replacement in RULES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def suspicious(text: str) -> bool:
+    """Whether a closer look is needed; never says no to a text that holds something to hide."""
+    lowered = text.lower()
+    return any(sign in lowered for sign in SIGNS)
+
+
+@lru_cache(maxsize=4096)
+def looks_secret(name: str) -> bool:
+    """Whether what has this name (a key, an environment variable) is likely a secret."""
+    return SECRET_NAME.search(name) is not None
+
+
+def hidden(value: Any) -> Any:
+    """What stands for the value of a secret name. Mappings are judged by the names in them."""
+    if isinstance(value, str | bytes):
+        return HIDDEN
+    if isinstance(value, list | tuple):
+        return [hidden(inner) for inner in value]
+    return redact(value)

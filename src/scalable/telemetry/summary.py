@@ -1,0 +1,271 @@
+"""What a journal amounts to: a fold, record by record, in bounded memory but for the names of workers.
+
+``Summary.add`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
+passed over. Tasks, peaks, retries and findings may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalable.quantities import Money
+from scalable.telemetry.distribution import Distribution
+from scalable.telemetry.fields import UNTAGGED, mapping, memory, money, month, number, tag_of, text
+from scalable.telemetry.fleet import Fleet
+
+OUT_OF_MEMORY = "out of memory"
+FINISHED = "finished"
+MOST_LISTED = 500  # of decisions, alerts, incidents, findings; the counts go on
+RECENT = 500  # ends of tasks that a rate is computed from
+
+
+@dataclass(slots=True)
+class Work:
+    """The tasks of a tag. ``seconds`` are those of tasks that finished."""
+
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
+    seconds: Distribution = field(default_factory=Distribution)
+    retries: int = 0
+    peak: int | None = None
+    peak_of: str = ""
+
+
+@dataclass(slots=True)
+class Summary:
+    started: Mapping[str, Any] = field(default_factory=dict)
+    """The ``run-started`` record."""
+    ended: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """The latest ``plan`` record."""
+    first: float | None = None
+    last: float | None = None
+    records: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
+    work: defaultdict[str, Work] = field(default_factory=lambda: defaultdict(Work))
+    work_began: float | None = None
+    work_ended: float | None = None
+    scaled: Counter[str] = field(default_factory=Counter)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    retries: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    losses: Counter[str] = field(default_factory=Counter)
+    """Workers and attempts that ended without our wish and without a result, by cause."""
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    """Tasks that failed, with their errors."""
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    alerted: Counter[str] = field(default_factory=Counter)
+    findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    spent: Money | None = None
+    per_hour: Money | None = None
+    spent_by_month: dict[str, Money] = field(default_factory=dict)
+    gauge: Mapping[str, Any] = field(default_factory=dict)
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """When the latest tasks ended."""
+    running: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Worker and tag of attempts that are under way, by run."""
+    run_tags: dict[str, str] = field(default_factory=dict)
+    short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
+    """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
+
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
+        summary = cls()
+        for record in records:
+            summary.add(record)
+        return summary
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take in one record that has a time ``t`` and a ``kind``."""
+        moment = record["t"]
+        self.first = moment if self.first is None else min(self.first, moment)
+        self.last = moment if self.last is None else max(self.last, moment)
+        self.records += 1
+        if take := TAKERS.get(record["kind"]):
+            take(self, record)
+
+    @property
+    def run_id(self) -> str:
+        return text(self.started.get("run_id"))
+
+    @property
+    def status(self) -> str:
+        """How the run ended: "ok", "failed" or "interrupted"; empty if it did not say."""
+        return text(self.ended.get("status")) or ("interrupted" if self.ended else "")
+
+    @property
+    def began(self) -> float | None:
+        return float(self.started["t"]) if self.started else self.first
+
+    @property
+    def out_of_memory(self) -> int:
+        return sum(max(told.values()) for told in self.short_of_memory.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(work.failed for work in self.work.values())
+
+    def memory_limit(self, tag: str) -> int | None:
+        """What a worker of a tag may use, as planned."""
+        return memory(mapping(mapping(self.plan.get("resources_by_tag")).get(tag)).get("memory"))
+
+    # What the kinds of records mean
+
+    def take_start(self, record: Mapping[str, Any]) -> None:
+        self.started = dict(record)
+
+    def take_end(self, record: Mapping[str, Any]) -> None:
+        self.ended = dict(record)
+
+    def take_plan(self, record: Mapping[str, Any]) -> None:
+        if record["t"] >= self.plan.get("t", record["t"]):
+            self.plan = dict(record)
+
+    def take_gauge(self, record: Mapping[str, Any]) -> None:
+        if record["t"] >= self.gauge.get("t", record["t"]):
+            self.gauge = dict(record)
+        self.pay(record["t"], money(record.get("cost")))
+
+    def take_cost(self, record: Mapping[str, Any]) -> None:
+        self.pay(record["t"], money(record.get("spent")))
+        self.per_hour = money(record.get("per_hour")) or self.per_hour
+
+    def pay(self, moment: float, spent: Money | None) -> None:
+        """What was paid since the last figure belongs to the month it is told in."""
+        if spent is None or (self.spent is not None and spent.currency != self.spent.currency):
+            return
+        before = self.spent or Money.zero(spent.currency)
+        if spent > before:
+            bill = month(moment)
+            self.spent_by_month[bill] = self.spent_by_month.get(bill, Money.zero(spent.currency)) + (spent - before)
+        self.spent = spent if spent > before else before
+
+    def take_scale(self, record: Mapping[str, Any]) -> None:
+        direction = text(record.get("direction"))
+        if direction in ("up", "down"):
+            self.scaled[direction] += 1
+            self.decisions.append({name: record.get(name) for name in ("t", "direction", "tag", "count", "reason")})
+            del self.decisions[:-MOST_LISTED]
+
+    def take_lost_worker(self, record: Mapping[str, Any]) -> None:
+        self.fleet.lost(record)
+        self.lose(record, text(record.get("cause")) or "worker lost", "worker", text(record.get("detail")))
+
+    def take_task(self, record: Mapping[str, Any]) -> None:
+        work = self.work[tag_of(record)]
+        finished = record.get("status") == FINISHED
+        work.finished += finished
+        if not finished:
+            self.fail(work, record, text(record.get("key")), text(record.get("error")))
+        self.recent.append(record["t"])
+        begin, end = number(record.get("start")), number(record.get("stop"))
+        if begin is not None and end is not None and end >= begin:
+            self.spend(work, begin, end, text(record.get("worker")), finished)
+
+    def take_peaks(self, record: Mapping[str, Any]) -> None:
+        work = self.work[tag_of(record)]
+        for key, peak in mapping(record.get("peaks")).items():
+            self.raise_peak(work, memory(peak), key)
+
+    def take_attempt(self, record: Mapping[str, Any]) -> None:
+        run = text(record.get("run"))
+        self.run_tags[run] = tag_of(record)
+        self.running[run] = (text(record.get("worker")), tag_of(record))
+
+    def take_attempt_end(self, record: Mapping[str, Any]) -> None:
+        run, outcome = text(record.get("run")), text(record.get("outcome"))
+        self.running.pop(run, None)
+        tag = tag_of(record) if record.get("tag") else self.run_tags.get(run, UNTAGGED)
+        work = self.work[tag]
+        took = number(record.get("seconds"))
+        if took is not None and took >= 0:
+            end = record["t"]
+            self.spend(work, end - took, end, text(record.get("worker")), outcome == FINISHED)
+        self.raise_peak(work, memory(record.get("peak")), run)
+        if outcome != FINISHED:
+            self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
+
+    def take_run_end(self, record: Mapping[str, Any]) -> None:
+        run, state = text(record.get("run")), text(record.get("state"))
+        self.running.pop(run, None)
+        work = self.work[self.run_tags.pop(run, UNTAGGED)]
+        work.finished += state == FINISHED
+        work.stopped += state == "stopped"
+        if state not in (FINISHED, "stopped"):
+            self.fail(work, record, run, text(record.get("reason")))
+        self.recent.append(record["t"])
+
+    def take_retry(self, record: Mapping[str, Any]) -> None:
+        self.retries[text(record.get("cause")) or "unknown"] += 1
+        self.work[tag_of(record)].retries += 1
+
+    def take_alert(self, record: Mapping[str, Any]) -> None:
+        self.alerted[text(record.get("alert")) or "unknown"] += 1
+        self.alerts.append({name: record.get(name) for name in ("t", "alert", "text", "run") if name in record})
+        del self.alerts[:-MOST_LISTED]
+
+    def take_finding(self, record: Mapping[str, Any]) -> None:
+        key = (text(record.get("code")), text(record.get("text")))
+        if key in self.findings:
+            known = self.findings[key]
+            known["times"] += 1
+            known["t"], known["last"] = min(known["t"], record["t"]), max(known["last"], record["t"])
+        elif len(self.findings) < MOST_LISTED:
+            named = {"code": key[0], "text": key[1], "remedy": text(record.get("remedy"))}
+            self.findings[key] = {"t": record["t"], "last": record["t"], **named, "times": 1}
+
+    def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
+        work.failed += 1
+        self.failures.append({"t": record["t"], "task": task, "worker": text(record.get("worker")), "error": error})
+        del self.failures[:-MOST_LISTED]
+
+    def spend(self, work: Work, begin: float, end: float, worker: str, finished: bool) -> None:
+        if finished:
+            work.seconds.add(end - begin)
+        self.work_began = begin if self.work_began is None else min(self.work_began, begin)
+        self.work_ended = end if self.work_ended is None else max(self.work_ended, end)
+        self.fleet.worked(worker, begin, end)
+
+    def raise_peak(self, work: Work, peak: int | None, key: str) -> None:
+        if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
+            work.peak, work.peak_of = peak, key
+
+    def lose(self, record: Mapping[str, Any], cause: str, told: str, detail: str) -> None:
+        worker = text(record.get("worker"))
+        self.losses[cause] += 1
+        if cause == OUT_OF_MEMORY:
+            self.short_of_memory.setdefault(worker, Counter())[told] += 1
+        facts = {"kind": cause, "run": record.get("run"), "worker": worker, "tag": record.get("tag")}
+        evidence = {"detail": detail} if detail else {}
+        self.incidents.append({"id": self.losses.total(), **facts, "started": record["t"], "evidence": evidence})
+        del self.incidents[:-MOST_LISTED]
+
+
+TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
+    "run-started": Summary.take_start,
+    "ended": Summary.take_end,
+    "plan": Summary.take_plan,
+    "gauge": Summary.take_gauge,
+    "cost": Summary.take_cost,
+    "scale": Summary.take_scale,
+    "worker-started": lambda summary, record: summary.fleet.started(record),
+    "worker-pending": lambda summary, record: summary.fleet.pending(record),
+    "worker-joined": lambda summary, record: summary.fleet.joined(record),
+    "worker-leaving": lambda summary, record: summary.fleet.going(record),
+    "worker-removed": lambda summary, record: summary.fleet.removed(record),
+    "workers-refused": lambda summary, record: summary.fleet.refused(record),
+    "worker-lost": Summary.take_lost_worker,
+    "task": Summary.take_task,
+    "peaks": Summary.take_peaks,
+    "attempt-started": Summary.take_attempt,
+    "attempt-ended": Summary.take_attempt_end,
+    "run-ended": Summary.take_run_end,
+    "retry": Summary.take_retry,
+    "alert": Summary.take_alert,
+    "finding": Summary.take_finding,
+}

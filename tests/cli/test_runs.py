@@ -1,0 +1,466 @@
+"""The commands about runs: ``report``, ``status`` and ``logs``, on journals as sessions write and leave them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from scalable.telemetry import RunFolder
+from tests.cli.test_commands import Call, call, shell
+from tests.telemetry.builders import (
+    GIB,
+    START,
+    Record,
+    a_live_run,
+    a_plan,
+    a_run,
+    closed,
+    joined,
+    lost,
+    record,
+    removed,
+    started,
+    task,
+    write,
+)
+
+__all__ = ["call"]  # a fixture
+
+RUNS = Path(".scalable/runs")
+PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
+NAMES = [f"demeter-{number}" for number in range(5)]
+
+
+def a_story() -> list[Record]:
+    """Five workers, of which three go; fifty tasks, of which one fails; a plan that was not quite right."""
+    sizes = {"demeter": {"cpus": 2, "memory": "8GiB"}}
+    up = record("scale", 1, direction="up", tag="demeter", count=5, reason="work for 50")
+    down = record("scale", 70, direction="down", tag="demeter", count=2, reason="10% busy, work for 1")
+    return [
+        a_plan(
+            workers_by_tag={"demeter": 6}, resources_by_tag=sizes, wall_s=60, cost={"amount": 0.2, "currency": "EUR"}
+        ),
+        *(up, up, up),
+        *map(started, [*NAMES, "demeter-5"]),
+        *map(joined, NAMES),
+        *(task(f"inc-{n}", 10 + n, 2, worker=NAMES[n % 5], ok=n != 7) for n in range(50)),
+        record("peaks", 20, worker=NAMES[3], tag="demeter", peaks={"inc-3": 7 * GIB}),
+        lost(NAMES[0], 50, cause="out of memory", detail="8.1 GiB of 8 GiB"),
+        record("retry", 51, tag="demeter", cause="out of memory"),
+        down,
+        removed(NAMES[1], 80),
+        removed(NAMES[2], 81),
+        record("finding", 82, code="no-connect", text="demeter-5 does not connect", remedy="write interface: eth0"),
+        record("alert", 83, alert="retry-used", text="inc-3 was run again"),
+        record("cost", 84, spent={"amount": 0.17, "currency": "EUR"}, per_hour={"amount": 0.33, "currency": "EUR"}),
+        *map(closed, NAMES[3:]),
+    ]
+
+
+@pytest.fixture
+def told(call: Call) -> RunFolder:
+    """One run that ended, in the folder the command runs in."""
+    return a_run(RUNS, *a_story())
+
+
+# report
+
+
+def test_a_report_begins_with_the_lines_people_rely_on(call: Call, told: RunFolder) -> None:
+    shown = call("report")
+    assert shown.status == 0
+    assert shown.out.splitlines()[:4] == [
+        f"run_id: {told.run_id}",
+        "Workers:",
+        "  demeter: 5 started, 3 removed, 2 final",
+        "Scaling events: 3 scale-up, 1 scale-down",
+    ]
+
+
+def test_a_report_goes_on_with_tasks_memory_losses_findings_and_the_plan(call: Call, told: RunFolder) -> None:
+    out = " ".join(call("report", "--latest").out.split())
+    for text in (
+        "state ok",
+        "took 1 min 40 s",
+        "cost EUR 0.17",
+        "+5 demeter work for 50",
+        "demeter 50 1 1 2 s 2 s",
+        "10:15:19 inc-7 ValueError: inc-7 is bad",
+        "demeter 7 GiB 8 GiB 87.5 % inc-3",
+        "workers demeter 6 5",
+        "time 1 min 51 s",
+        "cost EUR 0.20 EUR 0.17",
+        "demeter: 1 never joined",
+        "lost, out of memory: 1",
+        "retries: 1 after out of memory",
+        "demeter-0 8.1 GiB of 8 GiB",
+        "demeter-5 does not connect; write interface: eth0",
+        "inc-3 was run again",
+    ):
+        assert text in out, text
+
+
+def test_a_report_for_machines_has_its_shape(call: Call, told: RunFolder) -> None:
+    found = call("report", "--format", "json").json
+    shape = ["run", "workers", "scaling", "tasks", "retries", "peaks", "cost", "plan_vs_actual", "incidents"]
+    assert set(shape) <= set(found)
+    assert found["run"]["run_id"] == told.run_id
+    assert found["workers"]["demeter"]["started"] == 5
+    assert found["scaling"]["up"] == 3
+    assert len(found["scaling"]["decisions"]) == 4
+    assert found["cost"] == {"amount": 0.17, "currency": "EUR"}
+
+
+def test_the_run_is_the_latest_unless_it_is_named(call: Call, told: RunFolder) -> None:
+    second = a_run(RUNS)
+    assert call("report").out.startswith(f"run_id: {second.run_id}\n")
+    assert call("report", "--run-id", told.run_id).out.startswith(f"run_id: {told.run_id}\n")
+    assert call("report", "--run-id", str(told.path)).out.startswith(f"run_id: {told.run_id}\n")
+
+
+def test_the_latest_run_of_a_manifest_is_found(call: Call, tmp_path: Path) -> None:
+    first = a_run(RUNS, manifest=str(tmp_path / "a.yaml"))
+    a_run(RUNS, manifest=str(tmp_path / "b.yaml"))
+    assert call("report", "--manifest", "a.yaml").out.startswith(f"run_id: {first.run_id}\n")
+    assert call("report", "--manifest", "c.yaml").status == 2
+
+
+@pytest.mark.parametrize("command", ["report", "logs", "status"])
+def test_an_unknown_run_is_wrong_use_and_the_latest_are_named(call: Call, told: RunFolder, command: str) -> None:
+    refused = call(command, "--run-id", "run-nonsense")
+    assert refused.status == 2
+    assert told.run_id in refused.err
+    assert refused.out == ""
+
+
+@pytest.mark.parametrize("command", ["report", "logs"])
+def test_without_any_run_it_is_said_where_one_was_looked_for(call: Call, command: str) -> None:
+    refused = call(command)
+    assert refused.status == 2
+    assert "no run is recorded in .scalable/runs" in refused.err
+
+
+def test_latest_and_a_name_exclude_each_other(call: Call, told: RunFolder) -> None:
+    assert call("report", "--latest", "--run-id", told.run_id).status == 2
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_report_is_written_to_a_file(call: Call, told: RunFolder, form: str, tmp_path: Path) -> None:
+    shown = call("report", "--format", form).out
+    (tmp_path / "out").write_text("old", encoding="utf-8")
+    assert call("report", "--format", form, "--output", "out").out == "wrote out\n"
+    text = (tmp_path / "out").read_text(encoding="utf-8")
+    assert text == shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".scalable", "out"]
+
+
+def test_a_report_file_has_no_colour_even_where_colour_is_forced(
+    call: Call, told: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    call("report", "--output", "out")
+    assert "\x1b" not in (tmp_path / "out").read_text(encoding="utf-8")
+
+
+def test_a_report_is_not_written_over_a_folder(call: Call, told: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    refused = call("report", "--output", "out")
+    assert refused.status == 2
+    assert "out is a folder; name a file, e.g. --output out/report.txt" in refused.err
+
+
+def test_a_report_that_cannot_be_written_fails(call: Call, told: RunFolder) -> None:
+    failed = call("report", "--output", "none/out")
+    assert failed.status == 1
+    assert "none/out cannot be written: No such file or directory" in failed.err
+
+
+def test_a_run_whose_process_was_killed_is_reported_as_far_as_it_got(call: Call) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    folder = a_run(RUNS, *a_story()[:20], end=False, pid=process.pid)
+    with folder.journal.open("ab") as journal:
+        journal.write(b'nonsense\n{"t": 1, "ki')
+    out = call("report").out
+    assert "interrupted (the process is gone)" in out
+    assert "demeter: 5 started, 0 removed, 5 final" in out
+    assert "1 line of the journal could not be read" in out
+    assert "the journal ends in the middle of a line" in out
+
+
+def test_a_run_that_recorded_nothing_is_reported_too(call: Call) -> None:
+    RunFolder.create("lab", RUNS)
+    shown = call("report")
+    assert shown.status == 0
+    assert "  none" in shown.out
+    assert "nothing was recorded" in shown.out
+
+
+def test_names_with_brackets_and_controls_are_shown_as_they_are(call: Call) -> None:
+    bad = "[/red]x"
+    a_run(RUNS, joined("w", tag=bad), task("t", tag=bad), lost("w", tag=bad, detail="\x1b[31mred\x07"))
+    out = call("report").out
+    assert "  [/red]x: 1 started, 1 removed, 0 final" in out
+    assert "\x1b" not in out
+
+
+def test_secrets_in_a_journal_someone_else_wrote_are_not_shown(call: Call) -> None:
+    folder = a_run(RUNS)
+    with folder.journal.open("a", encoding="utf-8") as journal:
+        journal.write(json.dumps(record("alert", 200, alert="x", text="postgresql://u:hunter2@db")) + "\n")
+    for form in ("text", "json"):
+        out = call("report", "--format", form).out
+        assert "postgresql://u:***@db" in out
+        assert "hunter2" not in out
+
+
+def test_a_report_fits_a_narrow_screen(call: Call, told: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, call("report").out.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("arguments", [("report",), ("status",), ("logs",)], ids=" ".join)
+def test_text_in_a_pipe_has_no_escape_codes_and_no_trailing_blanks(
+    call: Call, told: RunFolder, arguments: tuple[str, ...]
+) -> None:
+    told.log("demeter-1").write_text("hello\n", encoding="utf-8")
+    shown = call(*arguments)
+    assert shown.status == 0
+    assert "\x1b" not in shown.out
+    assert [line for line in shown.out.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("command", ["report", "status", "logs"])
+def test_every_command_explains_itself_with_examples(call: Call, command: str) -> None:
+    shown = call(command, "--help")
+    assert shown.status == 0
+    assert f"scalable {command}" in shown.out.split("examples:")[1]
+
+
+# status
+
+LIVE = """
+import sys, time
+from tests.telemetry.builders import *
+folder = a_live_run(sys.argv[1], started("a"), joined("a"), started("b"),
+    record("worker-pending", 6, worker="b", tag="demeter", reason="Priority"),
+    record("gauge", 8, workers={"demeter": {"busy": 1}}, tasks={"demeter": {"waiting": 7, "running": 1, "done": 4}}))
+folder.log("demeter-1").write_text("first\\n")
+print(folder.run_id, flush=True)
+for line in sys.stdin:
+    if line == "end\\n":
+        write(folder, [closed("a"), ended()])
+    else:
+        with folder.log("demeter-2").open("a") as log:
+            log.write(line)
+"""
+
+
+@contextmanager
+def a_session(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs; what it reads it logs, until it is told to end."""
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", LIVE, str(folder / RUNS)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=env, text=True, **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+def answer(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_status_shows_a_run_of_another_process_until_that_is_killed(call: Call, tmp_path: Path) -> None:
+    with a_session(tmp_path) as session:
+        run_id = answer(session)
+        shown = call("status")
+        assert shown.status == 0
+        assert shown.out.startswith(f"{run_id}  running, ")
+        out = " ".join(shown.out.split())
+        assert "workers demeter 1 live, 1 busy, 1 pending (Priority)" in out
+        assert "tasks demeter 7 waiting, 1 running, 4 done" in out
+        found = call("status", "--format", "json").json
+        assert found["running"] == [run_id]
+        assert found["run"]["workers"]["demeter"]["reasons"] == {"Priority": 1}
+        session.send_signal(signal.SIGKILL)
+        session.wait(PATIENCE_S)
+        gone = call("status")
+        assert gone.status == 0
+        assert gone.out.startswith(f"nothing is running; the last run was {run_id}: interrupted (the process is gone)")
+
+
+def test_status_says_when_nothing_runs(call: Call) -> None:
+    empty = call("status")
+    assert empty.status == 0
+    assert empty.out == "nothing is running; no run is recorded in .scalable/runs\n"
+    assert call("status", "--format", "json").json == {"running": [], "last": None, "run": None}
+    last = a_run(RUNS)
+    assert call("status").out.startswith(f"nothing is running; the last run was {last.run_id}: ok")
+    assert call("status", "--format", "json").json["last"] == last.run_id
+    assert call("status", "--run-id", last.run_id).out.startswith(f"{last.run_id}  ok, 1 min 40 s")
+
+
+def test_status_names_other_runs_that_run_too(call: Call) -> None:
+    first, second = a_live_run(RUNS), a_live_run(RUNS)
+    out = call("status").out
+    assert out.startswith(second.run_id)
+    assert f"running too: {first.run_id}" in out
+
+
+def test_a_run_of_another_machine_that_is_silent_says_so(call: Call) -> None:
+    a_run(RUNS, end=False, pid=1)
+    folder = RunFolder.list(RUNS)[0]
+    folder.journal.write_text(folder.journal.read_text(encoding="utf-8").replace('"host":', '"host":"far","was":'))
+    out = call("status").out
+    assert "running" in out
+    assert "ago, from far" in out
+
+
+def test_watching_goes_on_until_the_run_is_over(call: Call, tmp_path: Path) -> None:
+    with a_session(tmp_path) as session:
+        run_id = answer(session)
+        watching = [sys.executable, "-m", "scalable", "status", "--watch", "--format", "json"]
+        with subprocess.Popen(watching, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as watch:
+            assert json.loads(answer(watch))["state"] == "running"
+            tell(session, "end")
+            out, _ = watch.communicate(timeout=PATIENCE_S)
+            assert watch.returncode == 0
+            assert json.loads(out.splitlines()[-1])["state"] == "ok"
+    assert call("status", "--watch", "--run-id", run_id).out.startswith(f"{run_id}  ok")
+
+
+# logs
+
+
+def test_logs_of_all_workers_are_merged_by_their_times_and_named(call: Call, told: RunFolder) -> None:
+    told.log("a").write_text(
+        "2026-04-15 10:00:01,100 - one\n  of a\n2026-04-15 10:00:03,100 - three\n", encoding="utf-8"
+    )
+    told.log("b").write_text("no time yet\n2026-04-15T10:00:02.500 two\n", encoding="utf-8")
+    assert call("logs").out.splitlines() == [
+        "b | no time yet",
+        "a | 2026-04-15 10:00:01,100 - one",
+        "a |   of a",
+        "b | 2026-04-15T10:00:02.500 two",
+        "a | 2026-04-15 10:00:03,100 - three",
+    ]
+
+
+def test_the_log_of_one_worker_is_shown_without_its_name(call: Call, told: RunFolder) -> None:
+    told.log("a").write_text("hello\nlast without end", encoding="utf-8")
+    assert call("logs").out == "hello\nlast without end\n"
+    told.log("b").write_text("other\n", encoding="utf-8")
+    assert call("logs", "a").out == "hello\nlast without end\n"
+
+
+def test_a_worker_with_an_odd_name_is_found(call: Call, told: RunFolder) -> None:
+    told.log("gpu/1 (b)").write_text("hello\n", encoding="utf-8")
+    assert call("logs", "gpu/1 (b)").out == "hello\n"
+
+
+def test_an_unknown_worker_is_wrong_use_and_the_known_ones_are_named(call: Call, told: RunFolder) -> None:
+    for name in NAMES:
+        told.log(name).write_text("", encoding="utf-8")
+    refused = call("logs", "demeter-9")
+    assert refused.status == 2
+    assert ", ".join(NAMES) in refused.err
+
+
+@pytest.mark.parametrize(("lines", "shown"), [("2", ["8", "9"]), ("0", []), ("100", list("0123456789"))])
+def test_only_the_last_lines_are_shown(call: Call, told: RunFolder, lines: str, shown: list[str]) -> None:
+    told.log("a").write_text("".join(f"{n}\n" for n in range(10)), encoding="utf-8")
+    assert call("logs", "--lines", lines).out.splitlines() == shown
+
+
+def test_the_end_of_a_huge_log_is_shown(call: Call, told: RunFolder) -> None:
+    told.log("a").write_bytes(b"x" * 200_000 + b"\n" + b"\xff y\n" * 100_000)
+    assert call("logs", "--lines", "3").out == "� y\n" * 3
+
+
+@pytest.mark.parametrize("lines", ["-1", "x", "1.5", "²", ""])
+def test_a_number_of_lines_that_is_none_is_wrong_use(call: Call, told: RunFolder, lines: str) -> None:
+    assert call("logs", f"--lines={lines}").status == 2
+
+
+def test_a_run_without_logs_says_so(call: Call, told: RunFolder) -> None:
+    shown = call("logs")
+    assert (shown.status, shown.out) == (0, "")
+    assert f"{told.run_id} has no logs yet" in shown.err
+
+
+def test_secrets_in_logs_are_not_shown(call: Call, told: RunFolder) -> None:
+    told.log("a").write_text("DB_PASSWORD=hunter2 connecting\n", encoding="utf-8")
+    assert call("logs").out == "DB_PASSWORD=*** connecting\n"
+
+
+def test_logs_are_followed_also_of_workers_that_come_later_until_the_run_ends(tmp_path: Path) -> None:
+    with a_session(tmp_path) as session:
+        answer(session)
+        following = [sys.executable, "-m", "scalable", "logs", "-f"]
+        with subprocess.Popen(following, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as follow:
+            assert answer(follow) == "demeter-1 | first"
+            tell(session, "second")
+            assert answer(follow) == "demeter-2 | second"
+            tell(session, "end")
+            out, _ = follow.communicate(timeout=PATIENCE_S)
+            assert (follow.returncode, out) == (0, "")
+
+
+def test_following_ends_when_the_session_is_killed(tmp_path: Path) -> None:
+    with a_session(tmp_path) as session:
+        answer(session)
+        following = [sys.executable, "-m", "scalable", "logs", "-f", "demeter-1"]
+        with subprocess.Popen(following, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as follow:
+            assert answer(follow) == "first"
+            session.kill()
+            session.wait(PATIENCE_S)
+            assert follow.wait(PATIENCE_S) == 0
+
+
+def test_following_is_interrupted_without_a_traceback(tmp_path: Path) -> None:
+    a_live_run(tmp_path / RUNS).log("a").write_text("hello\n", encoding="utf-8")
+    following = [sys.executable, "-m", "scalable", "logs", "-f"]
+    with subprocess.Popen(following, cwd=tmp_path, stdout=-1, stderr=-1, text=True) as follow:
+        assert answer(follow) == "a | hello"
+        follow.send_signal(signal.SIGINT)
+        _, err = follow.communicate(timeout=PATIENCE_S)
+        assert follow.returncode == 130
+        assert err == ""
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
+    folder = a_run(tmp_path / RUNS, *a_story())
+    folder.log("a").write_text("x\n" * 100_000, encoding="utf-8")
+    for command in ("scalable report", "scalable logs --lines 100000"):
+        done = shell(f"{command} | head -n 1", tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_journal_that_grows_while_it_is_reported_is_no_trouble(call: Call) -> None:
+    folder = a_live_run(RUNS, *a_story()[:3])
+    before = call("report", "--format", "json").json["run"]
+    write(folder, [task("late", time.time() - START)])
+    after = call("report", "--format", "json").json["run"]
+    assert after["records"] == before["records"] + 1
+    assert after["state"] == before["state"] == "running"
+    assert after["ended"] is None

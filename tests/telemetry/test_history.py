@@ -1,0 +1,226 @@
+"""What a finished run leaves for later plans, also when several end at the same time or the file is not what it was."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalable.planning import History
+from scalable.telemetry import HistoryError, Summary, learn
+from tests.telemetry.builders import (
+    GIB,
+    Record,
+    attempt_ended,
+    joined,
+    lost,
+    peaks,
+    record,
+    removed,
+    run_started,
+    summed,
+    task,
+)
+
+APRIL, MAY = 0.0, 31 * 86400.0  # seconds after the builders' start
+
+
+def a_summary(name: str, *records: Record) -> Summary:
+    return summed(run_started(name), *records)
+
+
+def paid(amount: float, currency: str = "EUR", at: float = APRIL) -> Record:
+    return record("cost", at, spent={"amount": amount, "currency": currency})
+
+
+def written(base: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((base / "history.json").read_text(encoding="utf-8"))
+    return found
+
+
+def understood(base: Path, month: str | None = None) -> History:
+    return History.from_dict(written(base), month=month)
+
+
+def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> None:
+    told = a_summary(
+        "run-1",
+        joined("w1", took_s=42),
+        joined("w2", took_s=7),
+        task("a", 10, 2),
+        task("b", 10, 4, worker="w2"),
+        task("c", 10, 9, ok=False),
+        task("d", 10, 1, tag="stitches"),
+        peaks(a=3 * GIB),
+        attempt_ended("r1", "out of memory"),
+        removed("w2", 60),
+    )
+    assert learn(tmp_path, told)
+    history = understood(tmp_path)
+    assert history.seconds == {"tag:demeter": (2.0, 4.0), "tag:stitches": (1.0,)}
+    assert history.peaks["tag:demeter"].bytes == 3 * GIB
+    assert history.tasks == {"tag:demeter": 3, "tag:stitches": 1}
+    (session,) = history.sessions
+    assert (session.oom_kills, session.failures) == (1, 1)
+    assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
+
+
+def test_later_runs_add_to_what_is_known(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", task("a", 10, 2), task("b", 10, 3), peaks(a=3 * GIB)))
+    learn(tmp_path, a_summary("run-2", task("a", 10, 4), peaks(a=2 * GIB)))
+    history = understood(tmp_path)
+    assert history.seconds == {"tag:demeter": (2.0, 3.0, 4.0)}
+    assert history.peaks["tag:demeter"].bytes == 3 * GIB
+    assert history.tasks == {"tag:demeter": 1}
+    assert len(history.sessions) == 2
+
+
+def test_a_run_is_learned_once(tmp_path: Path) -> None:
+    told = a_summary("run-1", task("a"), paid(1))
+    assert learn(tmp_path, told)
+    before = written(tmp_path)
+    assert not learn(tmp_path, told)
+    assert written(tmp_path) == before
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-0", *(task(f"t{n}", 10, 1 + n) for n in range(1000))))
+    assert len(understood(tmp_path).seconds["tag:demeter"]) == 200
+    learn(tmp_path, a_summary("run-1", *(task(f"t{n}", 10, 5) for n in range(50))))
+    assert understood(tmp_path).seconds["tag:demeter"][-50:] == (5.0,) * 50
+    for number in range(2, 60):
+        learn(tmp_path, a_summary(f"run-{number}", task("a")))
+    assert len(understood(tmp_path).sessions) == 50
+    assert len(written(tmp_path)["runs"]) == 50
+
+
+def test_many_durations_are_represented_by_a_sample_of_all_of_them(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-0", *(task(f"t{n}", 10, 1 + n % 10) for n in range(1000))))
+    durations = understood(tmp_path).seconds["tag:demeter"]
+    assert sum(durations) / len(durations) == pytest.approx(5.5, rel=0.02)
+
+
+def test_money_counts_in_its_month_only(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", paid(1.5)))
+    learn(tmp_path, a_summary("run-2", paid(2)))
+    assert str(understood(tmp_path, "2026-04").spent_this_month) == "EUR 3.50"
+    assert understood(tmp_path, "2026-05").spent_this_month is None
+    assert understood(tmp_path).spent_this_month is None
+    learn(tmp_path, a_summary("run-3", paid(1), paid(5, at=MAY)))
+    assert str(understood(tmp_path, "2026-05").spent_this_month) == "EUR 4.00"
+    learn(tmp_path, a_summary("run-4", paid(9)))
+    assert str(understood(tmp_path, "2026-05").spent_this_month) == "EUR 4.00"
+
+
+def test_money_without_a_month_from_an_older_file_is_added_to(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text('{"spent_this_month": "2 EUR"}', encoding="utf-8")
+    learn(tmp_path, a_summary("run-1", paid(1)))
+    assert written(tmp_path)["spent_this_month"] == {"month": "2026-04", "amount": "3 EUR"}
+
+
+def test_money_of_another_currency_is_not_added_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    learn(tmp_path, a_summary("run-1", paid(1.5)))
+    with caplog.at_level(logging.WARNING, logger="scalable"):
+        learn(tmp_path, a_summary("run-2", paid(2, "USD")))
+    assert str(understood(tmp_path, "2026-04").spent_this_month) == "EUR 1.50"
+    assert "USD 2.00 is not added to the EUR 1.50 spent this month" in caplog.text
+
+
+def test_what_this_version_does_not_know_stays_in_the_file(tmp_path: Path) -> None:
+    known = {"seconds": {"calibration": [100.0]}, "peaks": {"calibration": "3 GiB"}, "new": {"x": 1}}
+    (tmp_path / "history.json").write_text(json.dumps(known), encoding="utf-8")
+    learn(tmp_path, a_summary("run-1", task("a")))
+    assert written(tmp_path)["new"] == {"x": 1}
+    assert understood(tmp_path).seconds["calibration"] == (100.0,)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "null", '{"seconds": []}', '{"sessions": {}}', "[" * 100_000, '{"runs": 1}']
+)
+def test_a_history_that_cannot_be_understood_is_left_alone(text: str, tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text(text, encoding="utf-8")
+    with pytest.raises(HistoryError, match=r"history\.json .*move it away, this run is not learned"):
+        learn(tmp_path, a_summary("run-1", task("a")))
+    assert (tmp_path / "history.json").read_text(encoding="utf-8") == text
+
+
+def test_clocks_that_were_wrong_do_not_spoil_the_history(tmp_path: Path) -> None:
+    told = a_summary("run-1", joined("w1", took_s=1e12), task("a", -1e9, 1e9), task("b", 10, 0), task("c", 10, 3))
+    learn(tmp_path, told)
+    assert max(understood(tmp_path).seconds["tag:demeter"]) == 3.0
+
+
+def test_processes_that_end_at_the_same_time_all_leave_what_they_learned(tmp_path: Path) -> None:
+    code = """
+import sys
+from scalable.telemetry import Summary, learn
+base, writer = sys.argv[1:]
+sys.stdin.readline()
+for number in range(10):
+    name = f"run-{writer}-{number}"
+    task = {"t": 2.0, "kind": "task", "tag": f"tag{writer}", "start": 1.0, "stop": 2.0, "status": "finished"}
+    learn(base, Summary.of([{"t": 1.0, "kind": "run-started", "run_id": name}, task]))
+"""
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n)], stdin=subprocess.PIPE, text=True)
+        for n in range(4)
+    ]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.close()
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0, 0]
+    history = understood(tmp_path)
+    assert history.seconds == {f"tag:tag{n}": (1.0,) * 10 for n in range(4)}
+    assert len(history.sessions) == 40
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.json", "history.lock"]
+
+
+def test_a_lock_that_is_not_given_up_is_said_and_not_waited_for_for_ever(tmp_path: Path) -> None:
+    with (tmp_path / "history.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(HistoryError, match="is held by another process"):
+            learn(tmp_path, a_summary("run-1", task("a")), wait_s=0.1)
+    assert learn(tmp_path, a_summary("run-1", task("a")))
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(HistoryError, match="this run is not learned"):
+        learn(tmp_path / "file", a_summary("run-1"))
+
+
+def test_a_run_without_tasks_leaves_only_its_session(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", joined("w1"), lost("w1")))
+    history = understood(tmp_path)
+    assert (history.seconds, history.tasks, len(history.sessions)) == ({}, {}, 1)
+
+
+runs = st.lists(
+    st.one_of(
+        st.builds(task, st.just("a"), st.floats(-1e9, 1e9), st.floats(0, 1e10), st.text(max_size=3), ok=st.booleans()),
+        st.builds(peaks, st.text(max_size=3), a=st.integers(-10, 2**60)),
+        st.builds(joined, st.just("w1"), took_s=st.floats(-1e9, 1e9)),
+        st.builds(removed, st.just("w1"), st.floats(-1e9, 1e9)),
+        st.builds(paid, st.floats(0, 1e12)),
+    ),
+    max_size=10,
+)
+
+
+@given(st.lists(runs, max_size=3))
+def test_the_planner_understands_whatever_was_learned(
+    tmp_path_factory: pytest.TempPathFactory, all_runs: list[list[Record]]
+) -> None:
+    base = tmp_path_factory.mktemp("history")
+    for number, records in enumerate(all_runs):
+        learn(base, a_summary(f"run-{number}", *records))
+        understood(base, "2026-04")

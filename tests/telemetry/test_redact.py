@@ -1,0 +1,142 @@
+"""Secrets leave no trace in what is written down; everything else stays as it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalable.telemetry.redact import HIDDEN, redact, redact_text, suspicious
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://lab:{SECRET}@db.example.org:5432/results",
+        f"https://{SECRET}@git.example.org/lab/model.git",
+        f"connecting with password={SECRET} failed",
+        f"DB_PASSWORD={SECRET} python model.py",
+        f"export API_KEY='{SECRET}'",
+        f"aws_secret_access_key = {SECRET}",
+        f'{{"token": "{SECRET}"}}',
+        f"{{'client_secret': '{SECRET}'}}",
+        f"model --token {SECRET} --fast",
+        f"model --db-password={SECRET}",
+        f"GET /tiles?key={SECRET}&zoom=3",
+        f"Authorization: Bearer {SECRET}",
+        f"Authorization: Basic {SECRET}",
+        f"refused: Bearer {SECRET}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
+        f"mysql://root:{SECRET}@x@host/db",
+    ],
+)
+def test_a_secret_in_a_text_is_hidden(text: str) -> None:
+    assert SECRET not in redact_text(text)
+    assert HIDDEN in redact_text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ghp_" + "a1" * 12, "github_pat_" + "a1" * 12, "AKIA" + "A1B2" * 4, "eyJ" + "a" * 12 + "." + "b" * 12 + ".c"],
+)
+def test_a_secret_that_shows_by_its_shape_is_hidden(text: str) -> None:
+    assert redact_text(f"cloning with {text} now") == f"cloning with {HIDDEN} now"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "DB_PASSWORD", "db-passwd", "MYSQL_PWD", "token", "HF_TOKEN", "githubToken", "client_secret"),
+        *("AWS_SECRET_ACCESS_KEY", "api_key", "apiKey", "x-api-key", "ssh_key", "credentials", "passphrase", "Cookie"),
+    ],
+)
+def test_a_value_with_the_name_of_a_secret_is_hidden(name: str) -> None:
+    assert redact({"env": {name: SECRET, "HOME": "/home/lab"}}) == {"env": {name: HIDDEN, "HOME": "/home/lab"}}
+    assert redact({name: [SECRET, SECRET]}) == {name: [HIDDEN, HIDDEN]}
+
+
+@pytest.mark.parametrize(
+    "name", ["key", "name", "tokenizer", "PWD", "OLDPWD", "worker", "keyboard", "monkey", "author"]
+)
+def test_a_value_with_an_innocent_name_stays(name: str) -> None:
+    assert redact({name: "inc-1234"}) == {name: "inc-1234"}
+
+
+def test_numbers_are_no_secrets_whatever_they_are_called() -> None:
+    record = {"token": 512, "tasks": {"token-counter": {"waiting": 3}}, "peaks": {"secret-sauce": 10**9}}
+    assert redact(record) == record
+
+
+def test_the_argument_after_a_flag_that_asks_for_a_secret_is_hidden() -> None:
+    command = ["scalable", "run", "--token", SECRET, "--fast", "--password", "--target", "hpc"]
+    assert redact(command) == ["scalable", "run", "--token", HIDDEN, "--fast", "--password", "--target", "hpc"]
+
+
+def test_the_user_and_the_place_in_an_address_stay_readable() -> None:
+    assert redact_text(f"postgresql://lab:{SECRET}@db:5432/results") == f"postgresql://lab:{HIDDEN}@db:5432/results"
+    assert redact_text("ssh://git@example.org/lab.git") == "ssh://git@example.org/lab.git"
+    assert redact_text("tcp://10.0.0.1:8786 and lab@example.org") == "tcp://10.0.0.1:8786 and lab@example.org"
+
+
+def test_what_is_passed_in_is_not_changed() -> None:
+    record = {"password": SECRET, "inner": [{"token": SECRET}]}
+    redact(record)
+    assert record == {"password": SECRET, "inner": [{"token": SECRET}]}
+
+
+def test_a_very_long_text_takes_no_time() -> None:
+    for text in ("a" * 10**6, "password" * 10**5, "://" * 10**5, "token=" * 10**5, "--" * 10**5, "x_" * 10**5 + "key="):
+        redact_text(text)
+
+
+def test_nesting_without_end_is_cut() -> None:
+    deep: list[Any] = [SECRET]
+    for _ in range(500):
+        deep = [deep]
+    assert SECRET not in json.dumps(redact(deep))
+
+
+words = st.sampled_from(
+    [
+        "password",
+        "=",
+        ":",
+        " ",
+        "token",
+        "--",
+        "key=",
+        "://",
+        "@",
+        "u",
+        "x",
+        "api",
+        "_key",
+        "bearer ",
+        '"',
+        "secret",
+        "é",
+    ]
+)
+texts = st.one_of(st.text(), st.lists(words, max_size=12).map("".join))
+records = st.recursive(
+    st.one_of(texts, st.integers(), st.none(), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(texts, inner, max_size=4)),
+    max_leaves=10,
+)
+
+
+@given(records)
+def test_the_quick_look_never_lets_a_secret_pass(record: Any) -> None:
+    if redact(record) != record:
+        assert suspicious(json.dumps(record, ensure_ascii=False))
+
+
+@given(texts)
+def test_hiding_twice_is_the_same_as_once(text: str) -> None:
+    assert redact_text(redact_text(text)) == redact_text(text)
