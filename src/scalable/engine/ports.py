@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
 from scalable.engine.events import Event, Instruction
+
+RowT_contra = TypeVar("RowT_contra", contravariant=True)
 
 
 class Clock(Protocol):
@@ -27,11 +30,11 @@ class Journal(Protocol):
     def __call__(self, now: float, event: Event, instructions: list[Instruction]) -> None: ...
 
 
-class RowStore(Protocol):
+class RowStore(Protocol[RowT_contra]):
     """Where results live. A row exists when the store has it."""
 
-    def put(self, key: str, row: dict[str, Any]) -> None:
-        """Insert or overwrite; doing it twice is the same as once."""
+    def put(self, rows: Iterable[RowT_contra]) -> object:
+        """Insert or overwrite; doing it twice is the same as once. The answer says what became of the rows."""
         ...
 
     def keys(self) -> set[str]: ...

@@ -1,0 +1,42 @@
+"""Where results live: one row per run, written once however often it is sent, and never lost once acknowledged.
+
+Importing this is cheap; the database library is imported when a store is opened.
+"""
+
+from __future__ import annotations
+
+from scalable.store.errors import RowError, StoreError, StoreUrlError
+from scalable.store.interface import ALL, Damage, Fate, Filter, Receipt, Recovery, Store
+from scalable.store.rows import Row, RowStatus, SweepRun, SweepStatus
+
+PATIENCE_S = 5.0  # how long one try waits for another writer; three tries make a writer's stall visible in 15 s
+ASK_AGAIN_S = 10.0  # how often the database is asked again while rows wait in the outbox
+
+
+def open_store(url: str, *, patience_s: float = PATIENCE_S, ask_again_s: float = ASK_AGAIN_S) -> Store:
+    """Open the store at a URL such as ``sqlite:///.scalable/results.db``, making file and folders if need be.
+
+    Rows that a crashed process left in its outbox are moved into the database first; ``recovery`` tells of them.
+    """
+    from scalable.store.sql import SqlStore
+
+    return SqlStore(url, patience_s, ask_again_s)
+
+
+__all__ = [
+    "ALL",
+    "Damage",
+    "Fate",
+    "Filter",
+    "Receipt",
+    "Recovery",
+    "Row",
+    "RowError",
+    "RowStatus",
+    "Store",
+    "StoreError",
+    "StoreUrlError",
+    "SweepRun",
+    "SweepStatus",
+    "open_store",
+]

@@ -1,0 +1,72 @@
+"""A record on its way into the store: the line it is in the outbox, and which of two with one key is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from scalable.store.errors import RowError
+from scalable.store.plain import from_json
+from scalable.store.rows import Row, SweepRun, content, digest
+
+KINDS: dict[str, type[Row] | type[SweepRun]] = {"row": Row, "sweep": SweepRun}
+HEAD = len('{"sum":"01234567",')
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    record: Row | SweepRun
+    written_at: float
+    text: str
+    """The record's content as JSON."""
+    digest: str
+
+    @classmethod
+    def of(cls, record: Row | SweepRun, now: float) -> Entry:
+        text = content(record)
+        given = record.written_at if isinstance(record, Row) else None
+        return cls(record, now if given is None else given, text, digest(text))
+
+    @property
+    def place(self) -> tuple[type[Row] | type[SweepRun], str]:
+        """Two entries with one place are one row of the store."""
+        return type(self.record), self.record.run_key if isinstance(self.record, Row) else self.record.id
+
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """Of two entries with one place the higher rank is kept."""
+        if isinstance(self.record, Row):
+            return self.record.finished, self.record.attempt, self.digest
+        return -1 if self.record.ended is None else self.record.ended, 0, self.digest
+
+    def to_line(self) -> bytes:
+        kind = "row" if isinstance(self.record, Row) else "sweep"
+        body = f'"at":{self.written_at!r},"{kind}":{self.text}}}'.encode("ascii")
+        return b'{"sum":"%08x",%s\n' % (crc32(body), body)
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Entry:
+        """The entry written as this line; ValueError says what is wrong with it."""
+        body = line[HEAD:].rstrip(b"\n")
+        if line[:HEAD] != b'{"sum":"%08x",' % crc32(body):
+            raise ValueError("the checksum does not match")
+        text = (b"{" + body).decode("ascii")
+        found = from_json(text)
+        try:
+            written_at = found.pop("at")
+            [(kind, values)] = found.items()
+            return cls.of(KINDS[kind].from_dict(values), written_at)
+        except (KeyError, TypeError, RowError) as error:
+            raise ValueError(f"it was written by another version of scalable ({error})") from None
+
+
+def merged(entries: Iterable[Entry]) -> list[Entry]:
+    """One entry per place, in the order the places first came."""
+    kept: dict[tuple[Any, str], Entry] = {}
+    for entry in entries:
+        place = entry.place
+        if place not in kept or kept[place].rank < entry.rank:
+            kept[place] = entry
+    return list(kept.values())

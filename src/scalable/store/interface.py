@@ -1,0 +1,130 @@
+"""What every result store offers, and what it answers. ``scalable.testing.store`` checks a store against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from scalable.store.rows import Row, RowStatus, SweepRun
+
+
+class Fate(Enum):
+    """Where rows that were handed over are now."""
+
+    COMMITTED = "committed"  # in the database
+    KEPT = "kept"  # safe on disk in the outbox; the database did not take them and will be asked again
+    REFUSED = "refused"  # nowhere: neither disk nor database took them; only the caller has them
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of one hand-over."""
+
+    fate: Fate
+    rows: int
+    reason: str = ""
+    """Why they are not in the database, for people."""
+
+    @property
+    def safe(self) -> bool:
+        """A crash from now on does not lose them."""
+        return self.fate is not Fate.REFUSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which rows are wanted: those that match everything that is given."""
+
+    sweep: str | None = None
+    factor: str | None = None
+    variant: str | float | bool | None = None
+    asset: str | None = None
+    fold: int | None = None
+    cost_bps: float | None = None
+    name: str | None = None
+    run_status: RowStatus | None = None
+
+
+ALL = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line of an outbox that cannot be read; the file is set aside with the ending ``.damaged``."""
+
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening the store found of processes that ended without closing it."""
+
+    rows: int = 0
+    """Rows that were in outboxes."""
+    damaged: tuple[Damage, ...] = ()
+    reason: str = ""
+    """Why those rows are still in the outboxes; empty if they are in the database."""
+
+
+class Store(Protocol):
+    """Where results live. A row exists when the store has it."""
+
+    @property
+    def recovery(self) -> Recovery: ...
+
+    @property
+    def waiting(self) -> int:
+        """How many rows are in the outbox and not in the database."""
+        ...
+
+    def put(self, rows: Iterable[Row]) -> Receipt:
+        """Store the rows in one transaction; twice is the same as once.
+
+        Of two rows with one key a finished one stays before a failed one, then the later attempt, and of two that
+        differ although they are the same attempt always the same one: the order in which they come does not matter.
+        """
+        ...
+
+    def submit(self, rows: Iterable[Row]) -> Future[Receipt]:
+        """``put`` without waiting. Rows submitted meanwhile are written together, in the order they came."""
+        ...
+
+    def put_run(self, run: SweepRun) -> Receipt:
+        """Store where a sweep is. Having ended stays before running, and the later end before the earlier."""
+        ...
+
+    def replay(self) -> Receipt:
+        """Try now to move what waits in the outbox into the database."""
+        ...
+
+    def keys(self, wanted: Filter = ALL) -> set[str]: ...
+
+    def rows(self, wanted: Filter = ALL) -> Iterator[Row]:
+        """In the order they were written."""
+        ...
+
+    def get(self, run_key: str) -> Row | None: ...
+
+    def runs(self, sweep: str | None = None) -> list[SweepRun]:
+        """Sweeps that were started, in that order."""
+        ...
+
+    def close(self) -> None:
+        """Write what was submitted and release everything; closing twice does no harm."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...

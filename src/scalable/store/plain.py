@@ -1,0 +1,97 @@
+"""Values as JSON that every database accepts: ASCII text, limited depth, and nan or infinity written as an object.
+
+JSON has no word for nan, and yet a metric may be one (a ratio without a trade); ``{"$float": "nan"}`` stands for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+NOT_FINITE = "$float"
+DEEPEST = 100  # levels; far from where Python's own recursion ends, so what could be written can be read
+PLAIN = frozenset({bool, float, str, type(None)})
+MOST_BITS = 1024  # of a whole number; beyond, Python refuses to print it
+
+
+class NotPlain(ValueError):  # noqa: N818  (always caught here in the package and told as a RowError)
+    """A part of a value that JSON cannot hold; the text says which and why."""
+
+
+def plain(value: Any, where: str, depth: int = 0) -> Any:
+    """A copy made only of what JSON has; numbers of other libraries become Python's own."""
+    if type(value) in PLAIN:
+        return value
+    match value:
+        case str():
+            return str.__str__(value)
+        case Integral():
+            return whole(int(value), where)
+        case Real():
+            return float(value)
+    if depth == DEEPEST:
+        raise NotPlain(f"{where} is nested more than {DEEPEST} levels deep")
+    match value:
+        case Mapping():
+            return mapping(value, where, depth + 1)
+        case list() | tuple():
+            return [plain(item, f"{where}[{number}]", depth + 1) for number, item in enumerate(value)]
+    raise NotPlain(
+        f"{where} is a {type(value).__name__}, which JSON does not have; convert it to numbers, text or lists"
+    )
+
+
+def mapping(value: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
+    copy: dict[str, Any] = {}
+    for key, item in value.items():
+        name = key_text(key, where)
+        if name in copy:
+            raise NotPlain(f"{where} has the key {name!r} twice, once as text and once as {type(key).__name__}")
+        copy[name] = plain(item, f"{where}.{name}", depth)
+    if set(copy) == {NOT_FINITE}:
+        raise NotPlain(f"{where} is an object with the only key {NOT_FINITE!r}, which is taken; name it differently")
+    return copy
+
+
+def key_text(key: object, where: str) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, Integral) and not isinstance(key, bool):
+        return str(whole(int(key), where))
+    raise NotPlain(f"{where} has the key {key!r}, a {type(key).__name__}; write keys as text")
+
+
+def whole(value: int, where: str) -> int:
+    if value.bit_length() > MOST_BITS:
+        raise NotPlain(f"{where} is a whole number of more than {MOST_BITS} bits")
+    return value
+
+
+def to_json(value: Any) -> str:
+    """The one text of a plain value: keys sorted, no spaces, ASCII."""
+    try:
+        return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(finite(value), allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def finite(value: Any) -> Any:
+    match value:
+        case float() if not isfinite(value):
+            return {NOT_FINITE: repr(value)}
+        case dict():
+            return {key: finite(item) for key, item in value.items()}
+        case list():
+            return [finite(item) for item in value]
+    return value
+
+
+def from_json(text: str) -> Any:
+    return json.loads(text, object_hook=not_finite if NOT_FINITE in text else None)
+
+
+def not_finite(found: dict[str, Any]) -> Any:
+    return float(found[NOT_FINITE]) if set(found) == {NOT_FINITE} else found

@@ -1,0 +1,231 @@
+"""What the store holds: one row per finished or failed run, and one entry per sweep that was started.
+
+Both check themselves when they are made, which is where the run's result is made: a row that exists can be stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import blake2b
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any, Self
+
+from scalable.store.errors import RowError
+from scalable.store.plain import NotPlain, plain, to_json
+from scalable.wording import shown
+
+KEY = re.compile(r"[0-9a-f]{32,128}")  # 128 bit or more: keys of different work do not meet by chance
+LONGEST_NAME = 1000  # characters of a name, a fingerprint or a worker
+LONGEST_ERROR = 20_000  # characters kept of a failure's text: a long traceback
+LARGEST = 16 * 1024 * 1024  # characters of metrics or value as JSON; larger results belong into files
+MOST = 2**63 - 1  # the largest whole number of the databases
+
+
+class RowStatus(Enum):
+    """How a run ended. The value is the word in the table."""
+
+    FINISHED = "finished"  # the row carries a result and counts in statistics
+    FAILED = "failed"  # the row says why there is no result, and never replaces one
+
+
+class SweepStatus(Enum):
+    """Where a sweep is. The value is the word in the table."""
+
+    RUNNING = "running"  # started and not reported ended; its driver may be dead
+    FINISHED = "finished"  # every expected row is there
+    FAILED = "failed"  # ended with rows missing or failed
+    INTERRUPTED = "interrupted"  # stopped before its end; can be resumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Row:
+    """The result of one run. A cell of a sweep has the cell's identity and metrics; a plain task a name and a value.
+
+    Two rows are equal when their content is; ``written_at`` is not content.
+    """
+
+    run_key: str
+    """What the run is, as at least 32 hexadecimal digits: same key, same row."""
+    name: str | None = None
+    sweep: str | None = None
+    factor: str | None = None
+    variant: str | float | bool | None = None
+    asset: str | None = None
+    fold: int | None = None
+    cost_bps: float | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    value: Any = None
+    """What a plain task returned, as JSON."""
+    buys: int | None = None
+    elapsed_s: float | None = None
+    run_status: RowStatus = RowStatus.FINISHED
+    attempt: int = 1
+    error: str | None = None
+    """Why it failed; cut to a length and freed of characters a database refuses."""
+    code_fingerprint: str | None = None
+    config_fingerprint: str | None = None
+    data_fingerprint: str | None = None
+    worker: str | None = None
+    written_at: float | None = None
+    """Unix seconds; the store fills it in when it takes the row."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.run_key, str) or not KEY.fullmatch(self.run_key):
+            raise RowError(f"{shown(self.run_key)} is not a row's key; write 32 to 128 hexadecimal digits, lower case")
+        where = f"row {self.run_key}"
+        if self.name is None and self.sweep is None:
+            raise RowError(f"{where} has neither a name nor a sweep; give it one of them")
+        check_names(self, where, "name", "sweep", "factor", "asset", "worker")
+        check_names(self, where, "code_fingerprint", "config_fingerprint", "data_fingerprint")
+        for name in ("fold", "buys", "attempt"):
+            set_count(self, name, where, least=1 if name == "attempt" else 0)
+        for name in ("cost_bps", "elapsed_s", "written_at"):
+            set_number(self, name, where)
+        if not isinstance(self.run_status, RowStatus):
+            raise RowError(f"{where}: run_status is {shown(self.run_status)}; write RowStatus.FINISHED or .FAILED")
+        if isinstance(self.variant, str):
+            check_names(self, where, "variant")
+        elif not isinstance(self.variant, bool):
+            set_number(self, "variant", where, keep_whole=True)
+        if not isinstance(self.metrics, Mapping):
+            raise RowError(f"{where}: metrics is a {type(self.metrics).__name__}; write a mapping of names to values")
+        for name in ("metrics", "value"):
+            object.__setattr__(self, name, stored(getattr(self, name), where, name))
+        if self.error is not None:
+            object.__setattr__(self, "error", printable(str(self.error)))
+
+    @property
+    def finished(self) -> bool:
+        return self.run_status is RowStatus.FINISHED
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain values, under the names of the table's columns."""
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The opposite of to_dict."""
+        return cls(**{**values, "run_status": RowStatus(values["run_status"])})
+
+    def __eq__(self, other: object) -> bool:
+        return content(self) == content(other) if isinstance(other, Row) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.run_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRun:
+    """One sweep that was started: when, where, how many rows it should give, and how it ended."""
+
+    id: str
+    """Names this start of the sweep; the same sweep started again has another."""
+    sweep: str
+    started: float
+    """Unix seconds, as is ``ended``."""
+    ended: float | None = None
+    status: SweepStatus = SweepStatus.RUNNING
+    expected: int = 0
+    target: str | None = None
+    reason: str | None = None
+    """Why it did not finish, in words."""
+
+    def __post_init__(self) -> None:
+        where = f"sweep run {shown(self.id)}"
+        for name in ("id", "sweep"):
+            if not getattr(self, name):
+                raise RowError(f"{where}: {name} is empty; give it a text")
+        check_names(self, where, "id", "sweep", "target")
+        set_count(self, "expected", where, least=0)
+        if not isinstance(self.status, SweepStatus):
+            raise RowError(f"{where}: status is {shown(self.status)}; write a SweepStatus")
+        for name in ("started", "ended"):
+            set_number(self, name, where)
+        if self.started is None:
+            raise RowError(f"{where}: started is missing; write Unix seconds")
+        if (self.ended is None) != (self.status is SweepStatus.RUNNING):
+            raise RowError(
+                f"{where} is {self.status.value} with ended {shown(self.ended)}; only a running one has none"
+            )
+        if self.reason is not None:
+            object.__setattr__(self, "reason", printable(str(self.reason)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "status": SweepStatus(values["status"])})
+
+
+def content(record: Row | SweepRun) -> str:
+    """Everything that is stored of a record but the time of writing, as one text."""
+    return to_json({name: value for name, value in as_dict(record).items() if name != "written_at"})
+
+
+def digest(text: str) -> str:
+    """Tells two different contents of one key apart, and which of them is kept."""
+    return blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def as_dict(record: Row | SweepRun) -> dict[str, Any]:
+    found = {name: getattr(record, name) for name in record.__slots__}
+    status = "run_status" if isinstance(record, Row) else "status"
+    return {**found, status: found[status].value}
+
+
+def check_names(record: Row | SweepRun, where: str, *names: str) -> None:
+    for name in names:
+        text = getattr(record, name)
+        if text is None:
+            continue
+        if not isinstance(text, str) or not text:
+            raise RowError(f"{where}: {name} is {shown(text)}; write a text that is not empty")
+        if len(text) > LONGEST_NAME:
+            raise RowError(f"{where}: {name} has {len(text)} characters; at most {LONGEST_NAME} fit")
+        if text != storable(text):
+            raise RowError(f"{where}: {name} is {shown(text)}; write a text without the character 0 or half characters")
+
+
+def set_count(record: Row | SweepRun, name: str, where: str, least: int) -> None:
+    value = getattr(record, name)
+    if value is None and record.__dataclass_fields__[name].default is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= MOST:
+        raise RowError(f"{where}: {name} is {shown(value)}; write a whole number from {least}")
+    object.__setattr__(record, name, int(value))
+
+
+def set_number(record: Row | SweepRun, name: str, where: str, keep_whole: bool = False) -> None:
+    """Numbers are stored as what they are: no nan, which databases turn into nothing, and whole ones only if asked."""
+    value = getattr(record, name)
+    if value is None:
+        return
+    whole = isinstance(value, Integral) and -MOST <= int(value) <= MOST
+    number = whole or (isinstance(value, Real) and not isinstance(value, Integral) and isfinite(value))
+    if isinstance(value, bool) or not number:
+        raise RowError(f"{where}: {name} is {shown(value)}; write a finite number")
+    object.__setattr__(record, name, int(value) if whole and keep_whole else float(value))
+
+
+def stored(value: Any, where: str, name: str) -> Any:
+    try:
+        copy = plain(value, name)
+    except NotPlain as error:
+        raise RowError(f"{where}: {error}") from None
+    if copy and (size := len(to_json(copy))) > LARGEST:
+        raise RowError(f"{where}: {name} has {size} characters as JSON; write it to a file and store the file's name")
+    return copy
+
+
+def printable(text: str) -> str:
+    return storable(text if len(text) <= LONGEST_ERROR else f"{text[: LONGEST_ERROR - 4]} ...")
+
+
+def storable(text: str) -> str:
+    """The text without what databases refuse: the character 0, and halves of characters from odd file names."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")

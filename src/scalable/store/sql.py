@@ -1,0 +1,106 @@
+"""The store on a database: reads go to it directly, writes through one thread and the outbox."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self
+
+from scalable.store.database import Database
+from scalable.store.entries import Entry
+from scalable.store.errors import RowError, StoreError
+from scalable.store.interface import ALL, Filter, Receipt
+from scalable.store.pipeline import Pipeline
+from scalable.store.places import file_of, shown_url
+from scalable.store.rows import Row, SweepRun
+from scalable.store.writer import Writer
+
+
+class SqlStore:
+    """See ``Store`` for what each method promises, ``open_store`` for the arguments."""
+
+    def __init__(self, url: str, patience_s: float, ask_again_s: float, clock: Callable[[], float] = time.time) -> None:
+        path = file_of(url)
+        self.clock = clock
+        self._process = os.getpid()
+        self._closed = False
+        self._database = Database(path, shown_url(url), patience_s)
+        self._pipeline = Pipeline(self._database, path)
+        self._writer = Writer(self._pipeline, ask_again_s)
+        self.recovery = self._pipeline.recover()
+        if self.waiting:
+            self._writer.submit([])  # has the database asked again
+
+    @property
+    def waiting(self) -> int:
+        return self._pipeline.waiting
+
+    def put(self, rows: Iterable[Row]) -> Receipt:
+        return self._wait(self.submit(rows))
+
+    def submit(self, rows: Iterable[Row]) -> Future[Receipt]:
+        if isinstance(rows, Row):
+            raise RowError("put and submit take several rows; write [row] for one")
+        return self._submit(rows, Row)
+
+    def put_run(self, run: SweepRun) -> Receipt:
+        return self._wait(self._submit([run], SweepRun))
+
+    def replay(self) -> Receipt:
+        return self._wait(self._submit([], Row))
+
+    def keys(self, wanted: Filter = ALL) -> set[str]:
+        self._check_open()
+        return self._database.keys(wanted)
+
+    def rows(self, wanted: Filter = ALL) -> Iterator[Row]:
+        self._check_open()
+        return self._database.rows(wanted)
+
+    def get(self, run_key: str) -> Row | None:
+        self._check_open()
+        return self._database.get(run_key)
+
+    def runs(self, sweep: str | None = None) -> list[SweepRun]:
+        self._check_open()
+        return self._database.runs(sweep)
+
+    def close(self) -> None:
+        if self._closed or self._process != os.getpid():
+            return
+        self._closed = True
+        self._writer.close()
+        self._pipeline.close()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _submit(self, records: Iterable[Row | SweepRun], kind: type[Row] | type[SweepRun]) -> Future[Receipt]:
+        self._check_open()
+        now = self.clock()
+        entries = []
+        for record in records:
+            if not isinstance(record, kind):
+                raise RowError(f"a {type(record).__name__} is not a {kind.__name__}; make one of it first")
+            entries.append(Entry.of(record, now))
+        return self._writer.submit(entries)
+
+    def _wait(self, receipt: Future[Receipt]) -> Receipt:
+        if self._writer.is_current_thread():
+            raise StoreError("a receipt's callback cannot wait for the store; call submit in it")
+        return receipt.result()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("the store is closed; open it again to use it")
+        if self._process != os.getpid():
+            raise StoreError("the store was opened in another process; open it in this one")
