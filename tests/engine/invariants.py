@@ -7,10 +7,13 @@ from decimal import Decimal
 
 from scalable.engine.events import (
     AddWorkers,
+    Alert,
+    BoundsSet,
     Event,
     Instruction,
     KillRun,
     Loss,
+    OutsideWork,
     RemoveWorker,
     RunEnded,
     RunFinished,
@@ -27,6 +30,7 @@ from scalable.engine.events import (
     WorkerLeaving,
     WorkerLost,
     WorkersRefused,
+    WorkersWithdrawn,
 )
 from scalable.engine.retries import FREE
 from scalable.engine.rules import Rules
@@ -41,6 +45,8 @@ class Worker:
     runs: set[str] = field(default_factory=set)
     leaving: bool = False
     told: bool = False
+    outside: bool = False
+    holding: bool = False
 
 
 @dataclass
@@ -62,6 +68,14 @@ class Invariants:
     last_up: dict[str, float] = field(default_factory=dict)
     last_down: dict[str, float] = field(default_factory=dict)
     killed_for: dict[str, Loss] = field(default_factory=dict)
+    waiting_outside: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    braked: bool = False
+    seen: set[str] = field(default_factory=set)
+    """Situations that came up at least once, so that tests can tell whether they did."""
+
+    def __post_init__(self) -> None:
+        self.bounds = {tag: (kind.minimum, kind.maximum) for tag, kind in self.rules.kinds.items()}
 
     def __call__(self, now: float, event: Event, instructions: list[Instruction]) -> None:
         self.happened(event)
@@ -77,8 +91,16 @@ class Invariants:
             case WorkerJoined(worker, tag):
                 self.workers[worker] = Worker(tag)
                 self.requested[tag] -= 1
-            case WorkersRefused(tag, count):
+            case WorkersRefused(tag, count) | WorkersWithdrawn(tag, count):
                 self.requested[tag] -= count
+            case OutsideWork(tag, waiting, busy, holding):
+                self.waiting_outside[tag] = waiting
+                for name, record in self.workers.items():
+                    if record.tag == tag:
+                        record.outside, record.holding = name in busy, name in holding
+                        self.seen |= {"outside work"} if record.outside else set()
+            case BoundsSet(tag, minimum, maximum):
+                self.bounds[tag] = (minimum, maximum)
             case WorkerLeaving(worker):
                 self.workers[worker].leaving = True
             case WorkerLost(worker, cause):
@@ -124,16 +146,33 @@ class Invariants:
             case AddWorkers(tag, count):
                 self.asked(tag, count, now)
             case RemoveWorker(worker, tag, _, forced):
-                record = self.workers[worker]
-                deaf = forced and any(run in self.killed_for for run in record.runs)
-                assert not record.runs or deaf, "a busy worker was removed"
-                assert not record.told, "removed twice"
-                assert forced or not record.leaving
-                record.leaving = record.told = True
-                if not forced:
-                    pool = self.rules.kinds[tag].pool
-                    self.cooled(now, self.last_up.get(pool), "scaled down right after scaling up")
-                    self.last_down[pool] = now
+                self.dismissed(worker, tag, forced, now)
+            case Alert("budget"):
+                self.braked = True
+
+    def dismissed(self, worker: str, tag: str, forced: bool, now: float) -> None:
+        record = self.workers[worker]
+        deaf = forced and any(run in self.killed_for for run in record.runs)
+        assert not record.runs or deaf, "a busy worker was removed"
+        assert not record.outside or deaf or self.braked, "a worker with work from outside was removed"
+        noticed = record.leaving
+        assert not record.holding or deaf or self.braked or noticed, "a worker that keeps results was removed"
+        assert not record.told, "removed twice"
+        assert forced or not record.leaving
+        record.leaving = record.told = True
+        minimum, maximum = self.bounds[tag]
+        if forced and not (deaf or self.braked or noticed):
+            self.seen.add("over the maximum")
+            assert maximum is not None
+            assert self.staying(tag) >= max(maximum, minimum), "sent away without need"
+        if not forced:
+            pool = self.rules.kinds[tag].pool
+            self.cooled(now, self.last_up.get(pool), "scaled down right after scaling up")
+            self.last_down[pool] = now
+
+    def staying(self, tag: str) -> int:
+        """Workers that are there or to come and were not told to go."""
+        return sum(w.tag == tag and not w.leaving for w in self.workers.values()) + self.requested.get(tag, 0)
 
     def started(self, run: str, attempt: int, worker: str) -> None:
         assert run not in self.final, "a final run was started"
@@ -145,6 +184,7 @@ class Invariants:
         record = self.workers[worker]
         kind = self.rules.kinds[record.tag]
         assert not record.leaving, "work for a worker that is leaving"
+        assert not record.outside, "work for a worker that has some from outside"
         record.runs.add(run)
         assert len(record.runs) <= kind.slots, "more runs on a worker than it has slots"
         self.killed_for.pop(run, None)
@@ -158,18 +198,25 @@ class Invariants:
 
     def asked(self, tag: str, count: int, now: float) -> None:
         kind = self.rules.kinds[tag]
-        self.cooled(now, self.last_down.get(kind.pool), "scaled up right after scaling down")
-        self.last_up[kind.pool] = now
+        minimum, maximum = self.bounds[tag]
         self.requested[tag] = self.requested.get(tag, 0) + count
-        staying = sum(w.tag == tag and not w.leaving for w in self.workers.values()) + self.requested[tag]
+        staying = self.staying(tag)
+        if staying <= minimum:
+            self.seen.add("raised to the minimum")
+        else:
+            self.cooled(now, self.last_down.get(kind.pool), "scaled up right after scaling down")
+        self.last_up[kind.pool] = now
         needed = -(-sum(self.may_run_on(run, tag) for run in self.sweep_of) // kind.slots)
         half_used = sum(len(w.runs) < kind.slots for w in self.workers.values() if w.tag == tag and w.runs)
-        assert staying <= max(kind.minimum, needed + half_used), "more workers than runnable work needs"
+        lent = sum(w.tag == tag and w.outside and not w.leaving for w in self.workers.values())
+        others = lent + -(-self.waiting_outside.get(tag, 0) // kind.slots)
+        self.seen |= {"asked for outside work"} if staying > needed + half_used else set()
+        assert staying <= max(minimum, needed + half_used + others), "more workers than runnable work needs"
         if self.rules.most_workers is not None:
             everyone = len(self.workers) + sum(self.requested.values())
             assert everyone <= self.rules.most_workers, "more workers than the target allows"
-        if kind.maximum is not None:
-            assert staying <= max(kind.maximum, kind.minimum), "over the maximum"
+        if maximum is not None:
+            assert staying <= max(maximum, minimum), "over the maximum"
         room = self.rules.pools[kind.pool]
         counts: dict[str, int] = {}
         for worker in self.workers.values():

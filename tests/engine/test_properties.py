@@ -10,7 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Event, Paused, Resumed, Run, Sweep, SweepCancelled, SweepKind, SweepSubmitted
+from scalable.engine.events import (
+    BoundsSet,
+    Event,
+    OutsideWork,
+    Paused,
+    Resumed,
+    Run,
+    Sweep,
+    SweepCancelled,
+    SweepKind,
+    SweepSubmitted,
+)
 from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
 from scalable.quantities import Cpu, Duration, Memory, Money
 from scalable.simulate import Faults, NodeFault, simulate
@@ -21,6 +32,7 @@ from scalable.sizing.placement import PoolRoom
 from scalable.sizing.resources import Size
 from tests.engine.invariants import Invariants
 
+OUTSIDE_UNTIL_S = 3000.0
 TRACES = int(os.environ.get("SCALABLE_TRACES", "300"))
 
 
@@ -90,6 +102,7 @@ def traces(draw: st.DrawFn) -> Trace:
         script += [(pause, Paused()), (pause + draw(st.floats(1, 3000)), Resumed())]
     if draw(st.integers(0, 4)) == 0:
         script.append((draw(st.floats(0, 3000)), SweepCancelled("s0")))
+    script += draw(outside_events(kinds))
     faults = Faults(
         nodes=tuple(NodeFault(at, nth) for nth, at in enumerate(draw(st.lists(st.floats(0, 4000), max_size=3)))),
         rates={kind: draw(st.sampled_from([0.0, 0.0, 0.1, 0.3])) / 2 for kind in Kind},
@@ -104,6 +117,25 @@ def traces(draw: st.DrawFn) -> Trace:
         script=tuple(script),
         seed=draw(st.integers(0, 2**32)),
     )
+
+
+@st.composite
+def outside_events(draw: st.DrawFn, kinds: dict[str, WorkerKind]) -> list[tuple[float, Event]]:
+    """Work that others hand out and bounds that others set, for a while: at the end all is as it was."""
+    events: list[tuple[float, Event]] = []
+    for tag in draw(st.sets(st.sampled_from(sorted(kinds)))):
+        names = [f"{tag}-{number}" for number in range(1, 7)]  # as the world names its workers
+        some = st.frozensets(st.sampled_from(names))
+        for when in draw(st.lists(st.floats(0, OUTSIDE_UNTIL_S), min_size=1, max_size=4)):
+            events.append((when, OutsideWork(tag, draw(st.integers(0, 5)), draw(some), draw(some))))
+        events.append((OUTSIDE_UNTIL_S, OutsideWork(tag, 0)))
+    for tag in draw(st.sets(st.sampled_from(sorted(kinds)))):
+        for when in draw(st.lists(st.floats(0, OUTSIDE_UNTIL_S), min_size=1, max_size=3)):
+            low = draw(st.integers(0, 3))
+            high = draw(st.sampled_from([None, low, low, low + 2]))
+            events.append((when, BoundsSet(tag, low, high)))
+        events.append((OUTSIDE_UNTIL_S, BoundsSet(tag, 0, kinds[tag].maximum)))
+    return events
 
 
 def play(trace: Trace) -> Invariants:
@@ -143,8 +175,10 @@ def test_the_generated_worlds_reach_every_kind_of_end(seed: int) -> None:
         seen.update(watch.final.values())
         seen.update(attempt > 1 and "retried" for attempt in watch.starts.values())
         seen.update(kind for sweep, kind in watch.admitted.items() if sweep in watch.ended)
+        seen.update(watch.seen)
 
     look()
     assert {"finished", "failed", "stopped"} <= {getattr(s, "value", s) for s in seen}
     assert "retried" in seen
     assert set(SweepKind) <= seen
+    assert {"outside work", "asked for outside work", "raised to the minimum", "over the maximum"} <= seen

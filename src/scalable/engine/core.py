@@ -14,11 +14,13 @@ from typing import Any
 from scalable.engine import admission, fleet, retries, watch
 from scalable.engine.events import (
     Alert,
+    BoundsSet,
     CpuSeen,
     Event,
     Instruction,
     KillRun,
     Loss,
+    OutsideWork,
     Paused,
     Progressed,
     Resumed,
@@ -38,7 +40,9 @@ from scalable.engine.events import (
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
+    WorkersGivenUp,
     WorkersRefused,
+    WorkersWithdrawn,
 )
 from scalable.engine.explain import explain
 from scalable.engine.rules import KILL_WITHIN_S, Rules
@@ -65,12 +69,15 @@ class Engine:
             WorkerLost: self.on_worker_lost,
             WorkerLeaving: self.on_leaving,
             WorkersRefused: self.on_refused,
+            WorkersWithdrawn: self.on_withdrawn,
             RunFinished: self.on_finished,
             RunLost: self.on_run_lost,
             Progressed: self.on_progress,
             RowPersisted: self.on_row,
             CpuSeen: self.on_cpu,
             SpendChanged: self.on_spend,
+            OutsideWork: self.on_outside,
+            BoundsSet: self.on_bounds,
             Paused: self.on_paused,
             Resumed: self.on_resumed,
             Tick: lambda event, now: None,
@@ -90,7 +97,7 @@ class Engine:
         if state.watched and state.watched[0][0] < when:
             when = state.watched[0][0]
         for tag, record in state.tags.items():
-            if record.idle or record.requested or record.queue.size or state.rules.kinds[tag].minimum:
+            if record.idle or record.requested or record.queue.size or record.outside or record.minimum:
                 when = min(when, fleet.wake(state, tag, record, self.handled))
         if not state.braked and state.spending.per_hour:
             when = min(when, state.spending.used_up_at())
@@ -363,7 +370,9 @@ class Engine:
         record.told = True
         for run in sorted(record.runs):
             one = self.state.runs[run]
-            self.lost(one, one.killed_for or cause, now)
+            told = RunLost(run, one.attempt, cause, event.peak, event.message)
+            self.lost(one, one.killed_for or cause, now, told)
+        self.out += fleet.died(self.state, record, cause, now)
         fleet.gone(self.state, record)
         self.touched.add(record.tag)
 
@@ -376,7 +385,7 @@ class Engine:
 
     def release(self, record: WorkerRecord) -> None:
         """Do not keep, and pay, a worker that had notice until it is taken away."""
-        if record.leaving and not record.told and not record.runs:
+        if record.leaving and not record.told and not record.busy:
             self.out.append(fleet.dismiss(self.state, record, "had notice to leave", forced=True))
 
     def on_refused(self, event: WorkersRefused, now: float) -> None:
@@ -385,9 +394,28 @@ class Engine:
         self.out += fleet.refused(self.state, event, now)
         tags = self.state.tags[event.tag]
         self.touched.add(event.tag)
-        if tags.refusals >= fleet.MAX_REFUSALS and tags.workers + tags.requested == 0:
+        if fleet.hopeless(tags):
             for record in tags.queue.all():
                 self.stop(record, f"no worker could be had: {event.reason}")
+            self.out.append(WorkersGivenUp(event.tag, event.reason))
+
+    def on_outside(self, event: OutsideWork, now: float) -> None:
+        if event.tag in self.state.tags:
+            fleet.outside(self.state, event, now)
+            self.touched.add(event.tag)
+            for worker in [w for w in self.state.workers.values() if w.leaving and w.tag == event.tag]:
+                self.release(worker)
+
+    def on_withdrawn(self, event: WorkersWithdrawn, now: float) -> None:
+        if event.tag in self.state.tags:
+            fleet.withdrawn(self.state, event, now)
+            self.touched.add(event.tag)
+
+    def on_bounds(self, event: BoundsSet, now: float) -> None:
+        if event.tag in self.state.tags:
+            record = self.state.tags[event.tag]
+            record.minimum, record.maximum = event.minimum, event.maximum
+            self.touched.add(event.tag)
 
     # Money and the operator
 
@@ -457,7 +485,7 @@ class Engine:
     def scale(self, now: float) -> None:
         state = self.state
         for tag, record in state.tags.items():
-            due = tag in self.touched or record.queue.size or record.idle or state.rules.kinds[tag].minimum
+            due = tag in self.touched or record.queue.size or record.outside or record.idle or record.minimum
             if due and not state.braked:
                 self.out += fleet.rescale(state, tag, now)
             late = record.requested and now >= record.requested_at + fleet.LATE_AFTER_S

@@ -97,6 +97,8 @@ class WorkerJoined:
 class WorkerLost:
     worker: str
     cause: Loss = Loss.WORKER_LOST
+    peak: Memory | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,16 @@ class WorkersRefused:
     tag: str
     count: int
     reason: str
+    cause: Loss | None = None
+    """Of what a worker ended that was started and never joined; nothing if the request itself was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersWithdrawn:
+    """Workers that were asked for were sent away, by someone else's wish, before they came."""
+
+    tag: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +181,30 @@ class SpendChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideWork:
+    """Work of a tag that the engine did not start, such as tasks handed to Dask directly.
+
+    It is not the engine's to start or to retry, but workers are asked for and kept for its sake.
+    """
+
+    tag: str
+    waiting: int
+    busy: frozenset[str] = frozenset()
+    """Workers of the tag that have some of it."""
+    holding: frozenset[str] = frozenset()
+    """Workers that keep results others may ask for: they stay, and may be given work."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsSet:
+    """From now on there are at least and at most so many workers of a tag."""
+
+    tag: str
+    minimum: int
+    maximum: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     reason: str = "paused by the operator"
 
@@ -190,12 +226,15 @@ Event = (
     | WorkerLost
     | WorkerLeaving
     | WorkersRefused
+    | WorkersWithdrawn
     | RunFinished
     | RunLost
     | Progressed
     | RowPersisted
     | CpuSeen
     | SpendChanged
+    | OutsideWork
+    | BoundsSet
     | Paused
     | Resumed
     | Tick
@@ -235,7 +274,15 @@ class RemoveWorker:
     tag: str
     reason: str
     forced: bool = False
-    """No scaling decision: the budget is used up, or the worker had notice anyway. No cooldown delays it."""
+    """No decision by need: the budget is used up, a maximum was lowered, or it had notice. No cooldown delays it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersGivenUp:
+    """No worker of the tag can be had. Runs that wait for one are ended; work from outside should be, too."""
+
+    tag: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,4 +316,6 @@ class Alert:
     run: str = ""
 
 
-Instruction = StartRun | KillRun | AddWorkers | RemoveWorker | RunEnded | SweepAdmitted | SweepEnded | Alert
+Instruction = (
+    StartRun | KillRun | AddWorkers | RemoveWorker | WorkersGivenUp | RunEnded | SweepAdmitted | SweepEnded | Alert
+)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from scalable.engine.events import AddWorkers, Alert, Instruction, RemoveWorker, WorkersRefused
+from collections.abc import Iterator
+from itertools import islice, takewhile
+
+from scalable.engine.events import (
+    AddWorkers,
+    Alert,
+    Instruction,
+    Loss,
+    OutsideWork,
+    RemoveWorker,
+    WorkersRefused,
+    WorkersWithdrawn,
+)
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.scaling import wanted
 from scalable.engine.state import NEVER, RunRecord, State, TagRecord, WorkerRecord
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up
-REFUSAL_DELAY_S = 60.0  # before asking again; doubles up to LATE_AFTER_S
+REFUSAL_DELAY_S = 60.0  # before asking again, since quotas and limits need time; doubles up to LATE_AFTER_S
+START_DELAY_S = 2.0  # the same for a worker that was had and ended while it started: nothing is freed by waiting
+DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would come again anywhere; two are enough
+UNEXPLAINED = (Loss.WORKER_LOST, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # losses that lie in the worker itself
+YOUNG_S = 60.0  # a worker that lived longer did not die of how it was started
 LATE_AFTER_S = 300.0  # I1: workers that take longer to appear are reported
 
 
@@ -17,7 +33,7 @@ def join(state: State, worker: str, tag: str, now: float) -> None:
     if worker in state.workers:
         return
     state.fleet += 1
-    state.workers[worker] = WorkerRecord(worker, tag, state.rules.kinds[tag].slots)
+    state.workers[worker] = WorkerRecord(worker, tag, state.rules.kinds[tag].slots, joined=now)
     tags.workers += 1
     tags.requested = max(0, tags.requested - 1)
     tags.requested_at = now if tags.requested else NEVER
@@ -35,7 +51,7 @@ def retire(state: State, record: WorkerRecord) -> None:
         tags = state.tags[record.tag]
         tags.workers -= 1
         tags.leaving += 1
-        tags.busy -= bool(record.runs)
+        tags.busy -= record.busy
         tags.idle.pop(record.id, None)
 
 
@@ -58,38 +74,99 @@ def refused(state: State, event: WorkersRefused, now: float) -> list[Instruction
     state.fleet += 1
     tags.requested = max(0, tags.requested - event.count)
     tags.requested_at = now if tags.requested else NEVER
-    tags.refusals += 1
-    tags.ask_again = now + min(REFUSAL_DELAY_S * 2 ** (tags.refusals - 1), LATE_AFTER_S)
+    if event.cause in DEFINITE:
+        tags.refusals += 2
+    elif event.cause is None or not tags.faltered:  # workers of one request that fail alike count once
+        tags.refusals += 1
+    tags.faltered = event.cause is not None
+    delay = REFUSAL_DELAY_S if event.cause is None else START_DELAY_S
+    tags.ask_again = now + min(delay * 2 ** min(tags.refusals - 1, 10), LATE_AFTER_S)
     return [Alert("workers-refused", f"{event.count} × {event.tag} refused: {event.reason}")]
 
 
+def died(state: State, record: WorkerRecord, cause: Loss, now: float) -> list[Instruction]:
+    """A worker was lost. If it had just joined and not worked, others may die of the same: ask less and less often."""
+    tags = state.tags[record.tag]
+    if record.served or now - record.joined >= YOUNG_S:
+        tags.died_young = 0
+    elif cause in UNEXPLAINED and not tags.faltered:
+        tags.died_young += 1
+        tags.faltered = True
+        if tags.died_young > 1:
+            tags.ask_again = now + min(START_DELAY_S * 2 ** min(tags.died_young - 2, 10), LATE_AFTER_S)
+        if tags.died_young == MAX_REFUSALS:
+            text = f"{record.tag} workers die right after they join ({cause.value}); they are tried less and less often"
+            return [Alert("workers-die-young", text)]
+    return []
+
+
+def hopeless(tags: TagRecord) -> bool:
+    """No worker is there or to come, and asking has failed often enough."""
+    return tags.refusals >= MAX_REFUSALS and tags.workers + tags.requested == 0
+
+
+def withdrawn(state: State, event: WorkersWithdrawn, now: float) -> None:
+    tags = state.tags[event.tag]
+    state.fleet += 1
+    tags.requested = max(0, tags.requested - event.count)
+    tags.requested_at = now if tags.requested else NEVER
+
+
 def occupy(state: State, worker: WorkerRecord, run: str) -> None:
-    tags = state.tags[worker.tag]
-    if not worker.runs:
-        tags.busy += 1
-        tags.idle.pop(worker.id, None)
+    was = worker.busy
     worker.runs.add(run)
+    moved(state, worker, was)
 
 
 def vacate(state: State, worker: WorkerRecord, run: str, now: float) -> None:
+    was = worker.busy
     worker.runs.discard(run)
-    if not worker.runs and not worker.leaving:
-        tags = state.tags[worker.tag]
+    moved(state, worker, was, now)
+
+
+def moved(state: State, worker: WorkerRecord, was_busy: bool, now: float = 0.0) -> None:
+    """Keep count after a worker's work changed."""
+    if worker.leaving or worker.busy == was_busy:
+        return
+    tags = state.tags[worker.tag]
+    if worker.busy:
+        worker.served = True
+        tags.busy += 1
+        tags.idle.pop(worker.id, None)
+    else:
         tags.busy -= 1
         tags.idle[worker.id] = now
+
+
+def outside(state: State, event: OutsideWork, now: float) -> None:
+    """Note which workers of a tag do work that is not ours, and how much of it waits."""
+    tags = state.tags[event.tag]
+    tags.outside, tags.lent = event.waiting, len(event.busy)
+    for worker in state.workers.values():
+        if worker.tag != event.tag:
+            continue
+        worker.holding = worker.id in event.holding
+        if worker.outside != (worker.id in event.busy):
+            was = worker.busy
+            worker.outside = not worker.outside
+            moved(state, worker, was, now)
 
 
 def demand(state: State, tag: str) -> int:
     """Workers that the runnable work of a tag can use: the busy ones and as many as the queue would fill.
 
-    No sweep counts more than it asks for.
+    No sweep counts more than it asks for. Work from outside counts in full.
     """
     slots, tags = state.rules.kinds[tag].slots, state.tags[tag]
     total = 0
     for sweep in state.sweeps.values():
         if sweep.running and (active := sweep.active.get(tag)):
             total += min(sweep.sweep.workers, -(-active // slots))
-    return min(total, tags.busy + -(-tags.queue.size // slots))
+    others = 0
+    if tags.lent:
+        others = sum(w.tag == tag and w.outside and not w.runs and not w.leaving for w in state.workers.values())
+    ours = min(total, tags.busy - others + -(-tags.queue.size // slots))
+    return ours + others + -(-tags.outside // slots)
 
 
 def rescale(state: State, tag: str, now: float) -> list[Instruction]:
@@ -98,23 +175,25 @@ def rescale(state: State, tag: str, now: float) -> list[Instruction]:
     stopped = bool(state.paused or state.braked)
     live = tags.workers + tags.requested
     work = tags.busy if stopped else max(demand(state, tag), tags.busy)
-    if not tags.idle and live >= max(work, kind.minimum):
+    if not tags.idle and live >= max(work, tags.minimum):
         return []
     room = room_for(state, tag)
-    minimum = 0 if stopped else min(kind.minimum, room)
+    minimum = 0 if stopped else min(tags.minimum, room)
     target, reason = wanted(
         active=live,
         busy=tags.busy,
         work=work,
         minimum=minimum,
-        maximum=min(room, kind.maximum) if kind.maximum is not None else room,
+        maximum=min(room, tags.maximum) if tags.maximum is not None else room,
         up=0.0,  # what waits here found no idle worker, so the rest is busy
         down=0.0,  # workers go by the time they were idle, see shrink
     )
     if target > live:
-        return grow(state, tag, target - live, reason, now)
+        return grow(state, tag, target - live, max(0, minimum - live), reason, now)
+    surplus = give_back(state, tag, tags.workers - max(tags.maximum, minimum)) if tags.maximum is not None else []
     returning = 0 if stopped else -(-tags.returning // kind.slots)
-    return shrink(state, tag, live, max(minimum, tags.busy + returning), now)
+    floor = max(minimum, tags.busy + returning)
+    return [*surplus, *shrink(state, tag, live - len(surplus), floor, now)]
 
 
 def room_for(state: State, tag: str) -> int:
@@ -129,11 +208,13 @@ def room_for(state: State, tag: str) -> int:
     return tags.room
 
 
-def grow(state: State, tag: str, count: int, reason: str, now: float) -> list[Instruction]:
+def grow(state: State, tag: str, count: int, least: int, reason: str, now: float) -> list[Instruction]:
+    """Ask for workers. The ``least`` among them, which are missing to the minimum, wait for no cooldown."""
     kind, tags = state.rules.kinds[tag], state.tags[tag]
     pool = state.pools[kind.pool]
-    cooled = pool.last_down + state.rules.policies.scaling.cooldown.seconds
-    if now < max(cooled, tags.ask_again):
+    if now < pool.last_down + state.rules.policies.scaling.cooldown.seconds:
+        count = least
+    if now < tags.ask_again:
         return []
     count = affordable(state, tag, count, now)
     if not count:
@@ -143,7 +224,7 @@ def grow(state: State, tag: str, count: int, reason: str, now: float) -> list[In
     tags.requested += count
     tags.requested_at = min(tags.requested_at, now)
     pool.last_up = now
-    tags.late_reported = False
+    tags.late_reported = tags.faltered = False
     return [AddWorkers(tag, count, reason)]
 
 
@@ -191,29 +272,37 @@ def shortest_expected(state: State, tag: str) -> float:
 def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[Instruction]:
     """Give back workers that were idle long enough while nothing waits for them."""
     tags, policy = state.tags[tag], state.rules.policies.scaling
-    if not tags.idle or (len(tags.queue) and not (state.paused or state.braked)):
+    waiting = len(tags.queue) or tags.outside
+    if not tags.idle or (waiting and not (state.paused or state.braked)):
         return []
     pool = state.pools[state.rules.kinds[tag].pool]
     if now < pool.last_up + policy.cooldown.seconds:
         return []
-    removed: list[Instruction] = []
     crowded = others_wait_for_room(state, tag)
-    while tags.idle and live > floor:
-        worker, since = next(iter(tags.idle.items()))
-        if now < since + policy.idle.seconds and not crowded:
-            break
-        reason = "idle, others need its place" if crowded else "idle"
-        removed.append(dismiss(state, state.workers[worker], reason))
-        live -= 1
+    reason = "idle, others need its place" if crowded else "idle"
+    long_enough = takewhile(lambda w: crowded or now >= tags.idle[w.id] + policy.idle.seconds, idle(state, tags))
+    chosen = list(islice(long_enough, max(0, live - floor)))
+    removed: list[Instruction] = [dismiss(state, worker, reason) for worker in chosen]
     if removed:
         pool.last_down = now
     return removed
 
 
+def give_back(state: State, tag: str, count: int) -> list[Instruction]:
+    """Send idle workers away at once: there are more than the maximum, which must have been lowered."""
+    chosen = list(islice(idle(state, state.tags[tag]), max(0, count)))
+    return [dismiss(state, worker, "more than the maximum", forced=True) for worker in chosen]
+
+
+def idle(state: State, tags: TagRecord) -> Iterator[WorkerRecord]:
+    """Workers that can be given back, longest idle first."""
+    return (worker for worker in map(state.workers.__getitem__, tags.idle) if not worker.holding)
+
+
 def others_wait_for_room(state: State, tag: str) -> bool:
     pool = state.rules.kinds[tag].pool
     return any(
-        len(record.queue) and record.workers + record.requested == 0
+        (len(record.queue) or record.outside) and record.workers + record.requested == 0
         for other, record in state.tags.items()
         if other != tag and (state.rules.kinds[other].pool == pool or state.rules.most_workers is not None)
     )
@@ -227,14 +316,15 @@ def remove_all(state: State) -> list[Instruction]:
 
 def wake(state: State, tag: str, tags: TagRecord, now: float) -> float:
     """When something about these workers is due without any event; what is due already was done."""
-    policy, kind = state.rules.policies.scaling, state.rules.kinds[tag]
-    pool = state.pools[kind.pool]
+    policy = state.rules.policies.scaling
+    pool = state.pools[state.rules.kinds[tag].pool]
     times: list[float] = []
-    if tags.queue.size or tags.workers + tags.requested < kind.minimum:
+    if tags.queue.size or tags.outside or tags.workers + tags.requested < tags.minimum:
         times += [pool.last_down + policy.cooldown.seconds, tags.ask_again]
     if tags.idle:
-        times.append(next(iter(tags.idle.values())) + policy.idle.seconds)
-        times.append(pool.last_up + policy.cooldown.seconds)
+        longest = next(idle(state, tags), None)
+        since = tags.idle[longest.id] if longest else NEVER
+        times += [since + policy.idle.seconds, pool.last_up + policy.cooldown.seconds]
     if tags.requested and not tags.late_reported:
         times.append(tags.requested_at + LATE_AFTER_S)
     return min((when for when in times if when > now), default=NEVER)

@@ -71,10 +71,21 @@ class WorkerRecord:
     """Had notice, or was told to go: gets no more work."""
     told: bool = False
     """We told it to go."""
+    outside: bool = False
+    """It has work that the engine did not start."""
+    holding: bool = False
+    """It keeps results, so it is not given back."""
+    joined: float = 0.0
+    served: bool = False
+    """It has had work."""
 
     @property
     def free(self) -> int:
-        return 0 if self.leaving else self.slots - len(self.runs)
+        return 0 if self.leaving or self.outside else self.slots - len(self.runs)
+
+    @property
+    def busy(self) -> bool:
+        return self.outside or bool(self.runs)
 
 
 @dataclass(slots=True, eq=False)
@@ -104,10 +115,16 @@ class TagRecord:
     """The workers of one tag."""
 
     queue: RunQueue
+    minimum: int
+    maximum: int | None
     workers: int = 0
     """Joined and not leaving."""
     busy: int = 0
-    """Of those, how many have a run."""
+    """Of those, how many have work."""
+    outside: int = 0
+    """Waiting work that the engine did not start."""
+    lent: int = 0
+    """Workers that were last seen with such work."""
     requested: int = 0
     """Asked for and not joined yet."""
     leaving: int = 0
@@ -116,9 +133,13 @@ class TagRecord:
     """Runs that wait out a retry's delay; idle workers are kept for them."""
     requested_at: float = NEVER
     idle: OrderedDict[str, float] = field(default_factory=OrderedDict)
-    """Workers without a run, longest idle first, with the moment they became idle."""
+    """Workers without work, longest idle first, with the moment they became idle."""
     refusals: int = 0
     """In a row, without a worker joining in between."""
+    faltered: bool = False
+    """A worker of the latest request ended while it started."""
+    died_young: int = 0
+    """Requests in a row whose workers joined and died without having worked."""
     ask_again: float = 0.0
     room: int = 0
     room_at: int = -1
@@ -155,8 +176,8 @@ class State:
     """Breaks ties in heaps, so that equal times keep their order."""
 
     def __post_init__(self) -> None:
-        for tag in self.rules.kinds:
-            self.tags[tag] = TagRecord(RunQueue())
+        for tag, kind in self.rules.kinds.items():
+            self.tags[tag] = TagRecord(RunQueue(), kind.minimum, kind.maximum)
         self.pools = {name: PoolRecord() for name in self.rules.pools}
         self.spending.budget = self.rules.budget
 
