@@ -38,3 +38,7 @@ class UsageError(ScalableError):
 
 class UnknownNameError(PlanningError, UsageError):
     """A sweep, objective or policy that does not exist; the message lists those that do."""
+
+
+class UnknownTagError(UsageError, ValueError):
+    """A tag that no worker has or can have; the message lists those there are."""

@@ -39,9 +39,7 @@ class Finding:
 
 def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     yield from check_targets(manifest, providers)
-    for name, task in manifest.tasks.items():
-        if task.component not in manifest.components:
-            yield undefined(("tasks", name, "component"), "component", task.component, manifest.components)
+    yield from check_tasks(manifest)
     yield from check_pools(manifest)
     yield from check_profiles(manifest)
     yield from check_sweeps(manifest)
@@ -54,6 +52,29 @@ def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_k
     """A name that nothing has: lists the ones there are and proposes the nearest."""
     message, remedy = not_defined(noun, name, known)
     return Finding(path, message, f"undefined-{noun}", remedy, about_key=about_key)
+
+
+def check_tasks(manifest: Manifest) -> Iterator[Finding]:
+    for name, task in manifest.tasks.items():
+        here = ("tasks", name)
+        if task.component not in manifest.components:
+            yield undefined((*here, "component"), "component", task.component, manifest.components)
+        for place, need in enumerate(task.needs):
+            if need not in manifest.tasks:
+                yield undefined((*here, "needs", place), "task", need, manifest.tasks)
+            elif need in task.arguments:
+                message = f"{need!r} is both an argument and a task it needs"
+                yield Finding((*here, "arguments", need), message, "two-values", "rename one of them")
+    left = {name: set(task.needs) & set(manifest.tasks) for name, task in manifest.tasks.items()}
+    while ready := [name for name, needs in left.items() if not needs]:
+        for name in ready:
+            del left[name]
+        for needs in left.values():
+            needs.difference_update(ready)
+    for name in left:
+        message = f"{name} waits for itself: {' and '.join(sorted(left))} need each other"
+        yield Finding(("tasks", name, "needs"), message, "circular-needs", "remove one of them")
+        break
 
 
 def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:

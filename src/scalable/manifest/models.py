@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Tag, field_validator
@@ -68,8 +69,21 @@ class Component(Section):
 
 class Task(Section):
     component: Text
+    run: Text | None = None
+    """What ``scalable run`` calls, as package.module:function; tasks without it are started by workflow scripts."""
+    arguments: dict[str, Any] = {}
+    """Passed to the function by name."""
+    needs: list[Text] = []
+    """Tasks that must have finished; their results are passed by their names."""
     cache: Flag = False
     outputs: dict[str, Literal["file", "dir"]] = {}
+
+    @field_validator("run")
+    @classmethod
+    def function(cls, run: str | None) -> str | None:
+        if run is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", run):
+            raise QuantityError(f"{shown(run)} names no function", "write package.module:function")
+        return run
 
 
 Group = Annotated[Texts, AfterValidator(once)]

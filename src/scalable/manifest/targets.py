@@ -9,7 +9,7 @@ from pydantic import ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
-from scalable.quantities import Cpu, Memory
+from scalable.quantities import Cpu, Memory, Price
 from scalable.wording import shown
 
 BUILT_IN = ("local", "slurm", "kubernetes", "aws", "gcp")
@@ -45,6 +45,8 @@ class LocalTarget(Target):
     processes: Flag = False
     containers: Literal["none", "docker"] = "none"
     dashboard_address: Text | None = None
+    cpu_price: Price | None = None
+    """What an hour of a CPU costs, if it shall be counted."""
 
 
 class SlurmTarget(Target):
@@ -56,6 +58,18 @@ class SlurmTarget(Target):
     logs_location: Text | None = None
     container_runtime: Literal["apptainer", "none"] = "apptainer"
     max_workers: Count | None = None
+    cpu_price: Price | None = None
+    """What an hour of a CPU is charged."""
+    sbatch: Texts | None = None
+    """Further options of sbatch that a site wants, e.g. --qos=high."""
+    port: Count | None = None
+    """Of the scheduler, where a firewall lets only some through; any free one if nothing is said."""
+    contact_address: Text | None = None
+    """How workers reach the scheduler if that differs from what this machine calls itself."""
+    python: Text | None = None
+    """The Python of workers; the one that runs this, or python3 inside an image, if nothing is said."""
+    code: Literal["shared", "upload", "image"] = "shared"
+    """How the user's code reaches workers: by a folder both see, by an upload, or it is in the image already."""
     comm_port: int | None = None
     """Accepted from older manifests and ignored."""
 

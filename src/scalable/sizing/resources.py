@@ -1,13 +1,14 @@
-"""What a worker takes and what a node offers, and the two records providers are asked with."""
+"""What a worker takes and what a node offers, and the records providers are asked and answer with."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.machines import Resources as Written
-from scalable.quantities import Cpu, Memory
+from scalable.quantities import HOURS_PER_MONTH, Cpu, Memory, Price
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -95,3 +96,28 @@ class ScalePlan:
             detail = f" × {size.cpus:g} CPU / {size.memory or 'any memory'}" if size else ""
             parts.append(f"{tag}: {count}{detail}")
         return ", ".join(parts) or "no workers"
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What a plan costs, in the shape providers answer with."""
+
+    provider: str
+    region: str | None
+    currency: str
+    total_hourly: float
+    total_monthly: float
+    line_items: tuple[dict[str, Any], ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def by_cpu(cls, provider: str, price: Price, workers: Mapping[str, tuple[int, float]]) -> CostEstimate:
+        """CPUs by the hour, as batch systems charge; ``workers`` are how many of a tag with how many CPUs each."""
+        lines: list[dict[str, Any]] = []
+        for tag, (count, cpus) in workers.items():
+            amount = float((price.hourly * (cpus * count)).amount)
+            what = f"{count} × {tag}, {cpus:g} CPU each"
+            lines.append({"what": what, "tag": tag, "workers": count, "hourly": amount})
+        total = sum(line["hourly"] for line in lines)
+        facts = {"cpu_price": str(price)}
+        return cls(provider, None, price.hourly.currency, total, total * HOURS_PER_MONTH, tuple(lines), facts)

@@ -1,0 +1,146 @@
+"""Whether what tasks run can be found, and whether the project's folder can be handed to workers. Imports nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+
+from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.manifest.models import Task
+from scalable.manifest.targets import SlurmTarget
+from scalable.quantities import Memory
+from scalable.wording import not_defined, plural
+from scalable.worker.project import LARGEST_FILE, MOST_BYTES, MOST_FILES, files
+
+NAMED = 3  # large files that are named
+
+
+def checks(case: Case) -> Iterator[Check]:
+    target = case.spec.target
+    in_image = isinstance(target, SlurmTarget) and target.code == "image"
+    runnable = {name: task for name, task in case.manifest.tasks.items() if task.run is not None}
+    if in_image and runnable:
+        yield ok("functions", f"{plural(len(runnable), 'task')} run what is in the image; that is not looked at")
+    elif runnable:
+        problems = [check for name, task in runnable.items() if (check := function(name, task, case.folder))]
+        yield from problems or [ok("functions", f"{plural(len(runnable), 'task')} can be found in {case.folder}")]
+    if isinstance(target, SlurmTarget) and target.code != "image":
+        yield from project(case.folder, target.code)
+
+
+def function(name: str, task: Task, folder: Path) -> Check | None:
+    """What is wrong with a task's function; nothing if it is fine or cannot be judged from its text."""
+    module, _, wanted = str(task.run).partition(":")
+    where = f"tasks.{name}.run"
+    found = located(module, folder)
+    if found is None:
+        text = f"{where}: there is no module {module} in {folder} or among the installed packages"
+        return fail("functions", text, "correct the name, or write the path from the manifest's folder with dots")
+    if not (found.origin and found.origin.endswith(".py")):
+        return None  # compiled, or a namespace
+    file = Path(found.origin)
+    shown = file.relative_to(folder) if file.is_relative_to(folder) else file
+    try:
+        tree = ast.parse(file.read_bytes(), file.name)
+    except (OSError, SyntaxError, ValueError) as error:
+        return fail("functions", f"{where}: {shown} cannot be read: {error}", "correct that file")
+    defined = definitions(tree.body)
+    if defined is None:
+        return None
+    if wanted not in defined:
+        own = [name for name, node in defined.items() if not isinstance(node, ast.Import | ast.ImportFrom)]
+        text, remedy = not_defined("function", wanted, own)
+        return fail("functions", f"{where}: in {shown}, {text}", remedy)
+    node = defined[wanted]
+    if isinstance(node, ast.FunctionDef) and not node.decorator_list and (problem := misfit(node, task)):
+        return fail("functions", f"{where}: {wanted} in {shown} {problem}", "correct arguments or needs")
+    return None
+
+
+def located(module: str, folder: Path) -> ModuleSpec | None:
+    """A module's file, found from package to package without importing any."""
+    top, *rest = module.split(".")
+    try:
+        found = PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
+    except (ImportError, ValueError):  # something that is no module goes by this name
+        return None
+    name = top
+    for part in rest:
+        if found is None or found.submodule_search_locations is None:
+            return None
+        name = f"{name}.{part}"
+        found = PathFinder.find_spec(name, list(found.submodule_search_locations))
+    return found
+
+
+def definitions(body: Iterable[ast.stmt]) -> dict[str, ast.AST] | None:
+    """The names a module defines at its top level; nothing if that cannot be told from its text."""
+    found: dict[str, ast.AST] = {}
+    for node in body:
+        match node:
+            case ast.FunctionDef(name="__getattr__"):
+                return None
+            case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+                found[name] = node
+            case ast.Import(names) | ast.ImportFrom(names=names):
+                if any(alias.name == "*" for alias in names):
+                    return None
+                found |= {(alias.asname or alias.name).partition(".")[0]: node for alias in names}
+            case ast.Assign() | ast.AnnAssign():
+                found |= {one.id: node for one in ast.walk(node) if isinstance(one, ast.Name)}
+            case ast.If() | ast.Try() | ast.With():
+                inner = [part for field in ("body", "orelse", "finalbody") for part in getattr(node, field, [])]
+                inner += [part for handler in getattr(node, "handlers", []) for part in handler.body]
+                deeper = definitions(inner)
+                if deeper is None:
+                    return None
+                found |= deeper
+    return found
+
+
+def misfit(node: ast.FunctionDef, task: Task) -> str:
+    """Why the task's arguments do not fit the function; empty if they do."""
+    takes = node.args
+    named = [*takes.args, *takes.kwonlyargs]
+    names = {one.arg for one in named}
+    optional = {one.arg for one in takes.args[len(takes.args) - len(takes.defaults) :]} if takes.defaults else set()
+    optional |= {one.arg for one, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default}
+    given = {*task.arguments, *task.needs}
+    if takes.posonlyargs:
+        return f"takes {takes.posonlyargs[0].arg} by position only, but arguments are passed by name"
+    if (unknown := sorted(given - names)) and takes.kwarg is None:
+        return f"takes no argument {unknown[0]!r}"
+    if missing := sorted(names - optional - given):
+        return f"needs the argument {missing[0]!r}"
+    return ""
+
+
+def project(folder: Path, mode: str) -> Iterator[Check]:
+    """Whether workers can be given, or can compare, the code."""
+    count, total, large = 0, 0, []
+    for path in files(folder):
+        count += 1
+        if count > MOST_FILES:
+            break
+        size = path.stat().st_size
+        total += size if size <= LARGEST_FILE else 0
+        if size > LARGEST_FILE:
+            large.append(f"{path.name} ({Memory(size)})")
+    many = f"{folder} has more than {MOST_FILES:,} files"
+    if mode == "shared":
+        if count > MOST_FILES:
+            yield warn("project", f"{many}; workers cannot compare their code", "give the project its own folder")
+        else:
+            yield ok("project", f"{folder}: {plural(count, 'file')}, compared by workers")
+    elif count > MOST_FILES or total > MOST_BYTES:
+        text = many if count > MOST_FILES else f"{folder} has {Memory(total)} to upload, at most {Memory(MOST_BYTES)}"
+        yield fail("project", f"{text}: too large to upload", "write code: shared, or give the project its own folder")
+    elif large:
+        more = f" and {len(large) - NAMED} more" if len(large) > NAMED else ""
+        text = f"not uploaded, being over {Memory(LARGEST_FILE)}: {', '.join(large[:NAMED])}{more}"
+        yield warn("project", text, "workers find such files in a shared folder only")
+    else:
+        yield ok("project", f"{folder}: {plural(count, 'file')}, {Memory(total)} to upload")

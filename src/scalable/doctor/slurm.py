@@ -1,0 +1,220 @@
+"""What Slurm itself says about a target, asked without submitting anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalable.doctor import nodes
+from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.manifest.targets import SlurmTarget
+from scalable.providers.base import WorkerTemplate
+from scalable.providers.slurm import script
+from scalable.providers.slurm.commands import told
+from scalable.providers.slurm.launcher import SlurmLauncher
+from scalable.wording import not_defined, plural
+
+PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
+ANSWER_WITHIN_S = 10.0  # a controller that takes longer is a finding by itself
+AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    good: bool
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One line of sinfo: nodes of the same size in a partition."""
+
+    name: str
+    default: bool
+    up: bool
+    limit: str
+    nodes: str
+    """Allocated/idle/other/total."""
+    cpus: int
+    memory_mb: int
+
+
+def checks(case: Case) -> Iterator[Check]:
+    target = case.spec.target
+    assert isinstance(target, SlurmTarget)
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        text = f"{', '.join(missing)} not found on this machine"
+        yield fail("Slurm", text, "run this on a login node of the cluster, or load its module")
+        return
+    ping = ask(["scontrol", "ping"])
+    if not ping.good or " UP" not in ping.out:
+        text = f"the controller does not answer: {told(ping.err or ping.out)}"
+        yield fail("Slurm", text, "try again later, or ask the site; SLURM_CONF names the settings that are used")
+        return
+    yield ok("Slurm", " ".join(ping.out.split()))
+    queues = partitions(ask(["sinfo", "--noheader", "--format=%P|%a|%l|%F|%c|%m"]).out)
+    yield from queue(target, queues)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = {tag: pool.submit(could_start, case, target, part) for tag, part in case.spec.components.items()}
+        accounts = pool.submit(account, target)
+        for tag, answer in asked.items():
+            yield job(tag, case.spec.components[tag], answer.result(), sizes(target, queues))
+        yield from accounts.result()
+    yield from containers(case, target)
+    yield from nodes.checks(case, target, ask(["sinfo", "--noheader", "--Node", "--format=%N|%o"]).out)
+
+
+def ask(command: list[str], text: str | None = None, env: Mapping[str, str] | None = None) -> Answer:
+    try:
+        done = subprocess.run(
+            command, input=text, env=env, text=True, capture_output=True, timeout=ANSWER_WITHIN_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(False, "", f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s")
+    except OSError as error:
+        return Answer(False, "", f"{command[0]} could not be started: {error.strerror}")
+    return Answer(done.returncode == 0, done.stdout, done.stderr)
+
+
+def partitions(out: str) -> list[Queue]:
+    found = []
+    for line in out.splitlines():
+        if line.count("|") == 5:
+            name, up, limit, there, cpus, memory = (part.strip() for part in line.split("|"))
+            size = [int(number) if (number := re.sub(r"\D", "", text)) else 0 for text in (cpus, memory)]
+            found.append(Queue(name.removesuffix("*"), name.endswith("*"), up == "up", limit, there, *size))
+    return found
+
+
+def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Check]:
+    """The partition is there, is up, and allows the walltime."""
+    chosen = asked_for(target, queues)
+    names = dict.fromkeys(one.name for one in queues)
+    if not chosen:
+        if target.queue is None:
+            yield warn("queue", "Slurm has no default queue", f"write queue: with one of {', '.join(names)}")
+        else:
+            yield fail("queue", *not_defined("queue", target.queue, names))
+        return
+    name, first = chosen[0].name, chosen[0]
+    counts = [one.nodes.split("/") for one in chosen]
+    idle, total = (sum(int(count[place]) for count in counts if len(count) == 4) for place in (1, 3))
+    limit = "no time limit" if first.limit == "infinite" else f"time limit {first.limit}"
+    text = f"{name}: {plural(total, 'node')}, {idle} idle, {limit}"
+    yield ok("queue", text) if first.up else fail("queue", f"{text}, but it is down", "choose another queue")
+    wanted, most = seconds(target.walltime or ""), seconds(first.limit)
+    if wanted is not None and most is not None and wanted > most:
+        text = f"{target.walltime} is longer than queue {name} allows, {first.limit}"
+        yield fail("walltime", text, f'write walltime: "{clock(most)}" or less')
+    elif target.walltime is None and most is not None:
+        yield warn("walltime", f"none is written; jobs get the default of queue {name}", "write walltime: HH:MM:SS")
+
+
+def asked_for(target: SlurmTarget, queues: list[Queue]) -> list[Queue]:
+    return [one for one in queues if (one.default if target.queue is None else one.name == target.queue)]
+
+
+def seconds(text: str) -> int | None:
+    """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS; nothing for what is no time, such as infinite."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if found is None:
+        return None
+    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def clock(total: int) -> str:
+    """As a manifest has it."""
+    minutes, rest = divmod(total, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"{f'{days}-' if days else ''}{hours:02}:{minutes:02}:{rest:02}"
+
+
+def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer:
+    """What Slurm says to the very script a worker would be started with."""
+    with tempfile.TemporaryDirectory(prefix="scalable-doctor-") as folder:
+        site = script.Site(
+            queue=target.queue,
+            account=target.account,
+            walltime=target.walltime,
+            interface=target.interface,
+            container_runtime=target.container_runtime,
+            python=target.python,
+            sbatch=tuple(target.sbatch or ()),
+            folder=str(case.folder) if target.code == "shared" else None,
+        )
+        launcher = SlurmLauncher(site, Path(folder), "doctor")
+        text = launcher.script(f"{part.tag}-0", part, "tls://127.0.0.1:8786")
+        env = script.surroundings(text, os.environ, part.environment)
+        return ask(["sbatch", "--test-only"], text, env)
+
+
+def sizes(target: SlurmTarget, queues: list[Queue]) -> str:
+    chosen = asked_for(target, queues)
+    cpus, memory = (max((getattr(one, name) for one in chosen), default=0) for name in ("cpus", "memory_mb"))
+    return f"; the largest nodes have {cpus} CPUs and {memory} MB" if chosen else ""
+
+
+def job(tag: str, part: WorkerTemplate, answer: Answer, largest: str) -> Check:
+    size = f"{plural(part.cpus, 'CPU')}{f', {part.memory}' if part.memory else ''}"
+    if answer.good:
+        when = re.search(r"to start at (\S+)", answer.err)
+        return ok(f"job {tag}", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}")
+    said = told(answer.err)
+    remedy = "correct queue, account, walltime or sbatch of the target"
+    if "configuration" in said or "CPU" in said or "emory" in said:
+        remedy = f"lower components.{tag}.cpus or memory{largest}"
+    return fail(f"job {tag}", f"Slurm would refuse it ({size}): {said}", remedy)
+
+
+def account(target: SlurmTarget) -> list[Check]:
+    """Whether the account is one of this user's; nothing where no accounting says so."""
+    if target.account is None or shutil.which("sacctmgr") is None:
+        return []
+    command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={os.getuid()}"]
+    answer = ask([*command, "format=account"])
+    mine = sorted(set(answer.out.split()))
+    if not answer.good or not mine:
+        return []
+    if target.account.lower() not in mine:
+        return [fail("account", *not_defined("account", target.account, mine))]
+    return [ok("account", target.account)]
+
+
+def containers(case: Case, target: SlurmTarget) -> Iterator[Check]:
+    images = {tag: part.image for tag, part in case.spec.components.items() if part.image}
+    if not images or target.container_runtime == "none":
+        return
+    place = shutil.which(target.container_runtime)
+    if place is None:
+        text = f"{target.container_runtime} is not on this machine; compute nodes may have it"
+        yield warn("container", text, "load its module in a preload_script (NAME.sh), or ask the site")
+    else:
+        yield ok("container", place)
+    for tag, name in images.items():
+        if script.is_file(name):
+            yield image(f"image {tag}", Path(script.image(name)), tag)
+
+
+def image(name: str, file: Path, tag: str) -> Check:
+    if file.is_dir():
+        return ok(name, f"{file}, a folder")
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(64)
+    except OSError as error:
+        text = f"{file} cannot be read: {error.strerror}"
+        return fail(name, text, f"build it, or correct components.{tag}.image")
+    if file.suffix == ".sif" and b"SIF_MAGIC" not in head:
+        return fail(name, f"{file} is no SIF image", "build it again; a copy may have been cut off")
+    return ok(name, str(file))

@@ -1,0 +1,72 @@
+"""Python, the packages a run needs, and whether the target's provider can be used here."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from scalable.doctor.checks import Check, fail, ok
+from scalable.errors import ScalableError
+from scalable.providers.base import DeploymentProvider, DeploymentSpec
+from scalable.providers.registry import get_provider
+
+NEEDED = {
+    "slurm": ("cryptography",),
+    "kubernetes": ("cryptography", "kr8s"),
+    "aws": ("dask_cloudprovider",),
+    "gcp": ("dask_cloudprovider",),
+}
+"""Modules that a provider imports; they come with the extra of its name."""
+
+
+def versions() -> Iterator[Check]:
+    """Whether the packages are there in versions that go together."""
+    found = {name: installed(name) for name in ("scalable", "dask", "distributed")}
+    told = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    wrong = [problem for text in requires("scalable") or () if (problem := unmet(text))]
+    text = f"Python {platform.python_version()}, {told}"
+    if wrong:
+        yield fail("packages", f"{text}; {'; '.join(wrong)}", "pip install --upgrade scalable")
+    elif found["dask"] != found["distributed"]:
+        remedy = f"pip install dask=={found['distributed']}"
+        yield fail("packages", f"{text}: dask and distributed must have the same version", remedy)
+    else:
+        yield ok("packages", text)
+
+
+def unmet(requirement: str) -> str:
+    """What is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
+    try:
+        needed = Requirement(requirement)
+    except InvalidRequirement:
+        return ""
+    if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
+        return ""
+    there = installed(needed.name)
+    if there is None:
+        return f"{needed.name} is not installed"
+    return "" if needed.specifier.contains(there, prereleases=True) else f"{needed} is needed, not {there}"
+
+
+def installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Check]]:
+    name = spec.target.provider
+    missing = [module for module in NEEDED.get(name, ()) if find_spec(module) is None]
+    if missing:
+        text = f"{name} needs {', '.join(missing)}, which is not installed"
+        return None, [fail("provider", text, f"pip install 'scalable[{name}]'")]
+    try:
+        found = get_provider(name)
+    except (ScalableError, ImportError) as error:
+        return None, [fail("provider", f"{name} cannot be used: {error}", "choose another target")]
+    return found, [ok("provider", f"{name} for target {spec.target_name}")]

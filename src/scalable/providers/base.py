@@ -1,0 +1,219 @@
+"""What a provider is: how a target becomes a cluster, and the few things every backend must be able to do.
+
+``DeploymentProvider`` is the public protocol. A provider built on Dask usually writes a ``Launcher`` only, and gives it
+to ``TaggedCluster``, which does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from scalable.engine.events import Loss
+from scalable.errors import ScalableError, UsageError
+from scalable.manifest.findings import ValidationReport
+from scalable.manifest.models import Component, Manifest
+from scalable.manifest.policies import Policies
+from scalable.manifest.targets import LocalTarget, Target
+from scalable.quantities import Memory
+from scalable.sizing.resources import CostEstimate, ScalePlan
+from scalable.wording import not_defined
+
+if TYPE_CHECKING:
+    from scalable.providers.client import ScalableClient
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class ProviderError(ScalableError):
+    """A cluster that cannot be built or scaled as asked."""
+
+
+class LaunchRefused(ProviderError):  # noqa: N818 - what happened, not only that something did
+    """Workers that were asked for will not come; the message is the backend's own reason.
+
+    ``definite`` if asking again would lead to the same; a quota or a limit may pass.
+    """
+
+    def __init__(self, reason: str, *, definite: bool = False) -> None:
+        super().__init__(reason)
+        self.definite = definite
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTemplate:
+    """All workers of one tag: size, surroundings, and how many tasks each takes at once."""
+
+    tag: str
+    cpus: int = 1
+    memory: Memory | None = None
+    gpus: int = 0
+    slots: int = 1
+    also: tuple[str, ...] = ()
+    """Other tags whose work it takes."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    preload_script: str | None = None
+
+    @classmethod
+    def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
+        return cls(
+            tag=tag,
+            cpus=component.cpus,
+            memory=component.memory,
+            gpus=component.gpus,
+            slots=slots,
+            also=tuple(component.tags),
+            env={name: str(value) for name, value in component.env.items()},
+            image=component.image,
+            mounts=dict(component.mounts),
+            preload_script=component.preload_script,
+        )
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What Dask routes by: as many units of each tag as there are slots."""
+        return {name: float(self.slots) for name in (self.tag, *self.also)}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Thread pools sized to the CPUs of a slot, then what the component says."""
+        threads = str(max(1, self.cpus // self.slots))
+        return {**dict.fromkeys(THREAD_VARIABLES, threads), **self.env}
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSpec:
+    """What a provider is told: one target of a manifest and the kinds of workers it shall serve."""
+
+    project: str
+    target_name: str
+    target: Target
+    components: Mapping[str, WorkerTemplate]
+    policies: Policies = field(default_factory=Policies)
+    folder: str = "."
+    """Where the manifest, and with it the user's code, lies."""
+    run_folder: str | None = None
+    """Where logs and certificates of this run go; a folder of its own if nothing is said."""
+
+    @classmethod
+    def from_manifest(
+        cls, manifest: Manifest, *, target_name: str | None, folder: str = ".", run_folder: str | None = None
+    ) -> DeploymentSpec:
+        """A target of the manifest; without any target, this machine."""
+        if target_name is None:
+            target: Target = LocalTarget(provider="local", max_workers=max(1, len(manifest.components)))
+        elif target_name in manifest.targets:
+            target = manifest.targets[target_name]
+        else:
+            raise UsageError("; ".join(not_defined("target", target_name, manifest.targets)))
+        slots = getattr(target, "threads_per_worker", 1)
+        return cls(
+            project=manifest.project.name,
+            target_name=target_name or "local",
+            target=target,
+            components=templates(manifest, slots),
+            policies=manifest.policies,
+            folder=folder,
+            run_folder=run_folder,
+        )
+
+
+def templates(manifest: Manifest, slots: int) -> dict[str, WorkerTemplate]:
+    """The manifest's components; where it has none, the profiles its sweeps run on."""
+    if manifest.components or not manifest.sweeps:
+        return {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
+    return {
+        tag: WorkerTemplate(tag, ceil(one.limit.cpu.cores), one.limit.memory, one.limit.gpus, slots)
+        for tag, one in manifest.profiles.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHandle:
+    """A cluster that was built: the backend itself, a way to get a client for it, and facts about it."""
+
+    backend: Any
+    client_factory: Callable[[], ScalableClient]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class DeploymentProvider(Protocol):
+    """A place to run. ``build_cluster`` starts no workers yet; ``scale`` does."""
+
+    name: str
+
+    def validate(self, spec: DeploymentSpec) -> ValidationReport: ...
+
+    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle: ...
+
+    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None: ...
+
+    def close(self, cluster: ClusterHandle) -> None: ...
+
+    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """Why a worker is gone, in the engine's terms and in words."""
+
+    cause: Loss
+    detail: str = ""
+    peak: Memory | None = None
+    """What it used, if it died of that."""
+
+
+class Launched(Protocol):
+    """One worker that was asked for: a process, a batch job, a pod."""
+
+    job: str | None
+    """What the backend calls it, for people."""
+
+    @property
+    def waits(self) -> str:
+        """Why it does not run yet, in the backend's words; empty once it runs."""
+        ...
+
+    @property
+    def fate(self) -> Fate | None:
+        """Why it is gone; nothing while it is there, as far as is known."""
+        ...
+
+    async def learn_fate(self, within: float) -> Fate:
+        """Find out why it is gone; asks the backend again instead of waiting for its next report."""
+        ...
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """End it. Returns when it is gone or the backend has promised to end it."""
+        ...
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A worker whose tasks can be known after its death."""
+
+    def running(self) -> set[str] | None:
+        """Keys of tasks that it was doing; nothing if that is not known."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers of one backend and knows how they are."""
+
+    def check(self, template: WorkerTemplate) -> str:
+        """Why a worker of this kind can never be had here; empty if it can."""
+        ...
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        """Ask for one worker; raises ``LaunchRefused`` with the backend's reason."""
+        ...
+
+    async def poll(self, launched: list[Launched]) -> float:
+        """Bring ``waits`` and ``fate`` of these up to date; says after how many seconds to ask again."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,62 @@
+"""Dask's scheduler, fair to tasks that only waited on a worker that died.
+
+Dask holds a worker's death against all tasks it had been given, and gives those up that saw a few deaths. Tagged tasks
+are all given out at once, so one task that always kills its worker would take its neighbours with it. Here only tasks
+that were running are blamed, as far as that can be known: by a note the worker kept, or by what it last reported, which
+it does twice a second. Where nothing is known all are blamed, as Dask does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from heapq import nsmallest
+from typing import Any, Literal
+
+from distributed import Scheduler
+
+
+class FairScheduler(Scheduler):
+    def __init__(self, *args: Any, running: Callable[[str], set[str] | None], **options: Any) -> None:
+        """``running`` tells the keys that the worker at an address noted as running, if it keeps such a note."""
+        super().__init__(*args, **options)
+        self.running_on = running
+        self.unreadable: set[str] = set()
+        """Addresses of workers that said that they cannot read a task."""
+        self.blamed: dict[Any, str] = {}
+        """Tasks that were running on the worker that died last, with its address, until someone takes note of it."""
+
+    async def remove_worker(
+        self, address: str, *, stimulus_id: str, expected: bool = False, close: bool = True
+    ) -> Literal["OK", "already-removed"]:
+        worker = self.workers.get(address)
+        if worker is not None and not expected:
+            guilty = blamed(worker, self.running_on(address), address in self.unreadable)
+            self.blamed = {task.key: address for task in guilty}
+            for task in worker.processing:
+                if task not in guilty:
+                    task.suspicious -= 1  # makes up for the one that Dask adds now
+        self.unreadable.discard(address)
+        return await super().remove_worker(address, stimulus_id=stimulus_id, expected=expected, close=close)
+
+
+def blamed(worker: Any, noted: set[str] | None, unreadable: bool) -> set[Any]:
+    """Tasks that a worker can have died of."""
+    begun = {task for task in worker.processing if task in worker.executing or task in worker.long_running}
+    begun |= {task for task in worker.processing if noted and str(task.key) in noted}
+    if unreadable or not begun:
+        return set(worker.processing) - begun
+    return begun if noted else begun | following(worker, begun)
+
+
+def following(worker: Any, begun: set[Any]) -> set[Any]:
+    """Tasks that a worker will have begun since its last report if it had room for them; in their order."""
+    left = Counter(worker.resources)
+    for task in begun:
+        left.subtract(task.resource_restrictions or {})
+    others = [task for task in worker.processing if task not in begun and fits(task, left)]
+    return set(nsmallest(worker.nthreads - len(begun), others, key=lambda task: task.priority))
+
+
+def fits(task: Any, left: Counter[str]) -> bool:
+    return all(units <= left[name] for name, units in (task.resource_restrictions or {}).items())

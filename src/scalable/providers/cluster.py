@@ -1,0 +1,505 @@
+"""A Dask cluster whose workers come in kinds: one scheduler in this process, workers started by a launcher.
+
+Differs from Dask's own ``SpecCluster`` in what people suffer from there: workers have tags, a refused start reaches the
+caller, a worker that dies is noticed with its cause, and closing never leaves anything behind. What happens to workers
+is told to ``listeners`` as (kind, facts) in the words of the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from distributed.client import AllExit
+from distributed.core import Status, rpc
+from distributed.deploy.cluster import Cluster
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.security import Security
+from distributed.utils import silence_logging_cmgr
+
+from scalable.engine.events import Loss
+from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
+from scalable.errors import UnknownTagError, UsageError
+from scalable.providers.base import Fate, Launched, Launcher, LaunchRefused, Witness, WorkerTemplate
+from scalable.providers.blame import FairScheduler
+from scalable.providers.diagnosis.observing import LOOK_EVERY_S, Observer
+from scalable.providers.giving_up import give_up
+from scalable.wording import not_defined, plural
+from scalable.worker.meter import TOPIC, UNREADABLE
+
+logger = logging.getLogger("scalable")
+
+FATE_WITHIN_S = 10.0  # how long to look for the cause of a worker's death before calling it lost
+STOP_WITHIN_S = 60.0  # H4: stopping takes less than a minute, or it is reported
+MOST_FAILED_STARTS = 3  # in a row, of workers that are replaced; then nobody would gain from a fourth
+CLOSED = "session closed"  # why workers go when the cluster does
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(eq=False)
+class Member:
+    """One worker from the moment it was asked for until it is gone."""
+
+    name: str
+    template: WorkerTemplate
+    launched: Launched
+    since: float
+    address: str | None = None
+    """Set while it is connected."""
+    joined: bool = False
+    leaving: str = ""
+    """Why it was told to go; empty while it is wanted."""
+    noticed: bool = False
+    """It will go soon, and another one was asked for in its place."""
+    waits: str = ""
+    worked: bool = False
+    """Tasks were running on it when it died."""
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def tag(self) -> str:
+        return self.template.tag
+
+
+class TaggedCluster(Cluster):
+    """See the module. ``with`` closes it; so do ``close()``, from any thread and any number of times, and the exit."""
+
+    _instances: ClassVar[weakref.WeakSet[TaggedCluster]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        templates: Iterable[WorkerTemplate] = (),
+        *,
+        security: Security | None = None,
+        scheduler: Mapping[str, Any] | None = None,
+        replace: bool = True,
+        allowed_failures: int = 1,
+        name: str | None = None,
+    ) -> None:
+        self.launcher = launcher
+        self.templates: dict[str, WorkerTemplate] = {}
+        self.members: dict[str, Member] = {}
+        self.fates: dict[str, Fate] = {}
+        """Why workers are gone, by their address."""
+        self.listeners: list[Listener] = []
+        self.replace = replace
+        """Start another worker for one that was lost; off where an engine decides that."""
+        self.security = security or Security()
+        self.scheduler: Any = None
+        self.failed_starts: dict[str, int] = {}
+        self.short_lives: dict[str, int] = {}
+        """How many workers of a tag in a row joined and died without having worked."""
+        self.given_up: dict[str, str] = {}
+        """Tags for which no more workers are tried, with the reason."""
+        self.has_observer = False
+        """Somebody else says why workers do not come and tasks wait."""
+        options: dict[str, Any] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+        self._scheduler_options = options | {"allowed_failures": allowed_failures} | dict(scheduler or {})
+        self._count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._launches: set[asyncio.Task[list[str]]] = set()
+        self._ending: asyncio.Task[None] | None = None
+        for template in templates:  # before anything is there that would have to be closed
+            self.add_template(template)
+        self._quiet = ExitStack()
+        self._quiet.enter_context(silence_logging_cmgr(logging.WARNING))
+        super().__init__(asynchronous=False, name=name)
+        self._instances.add(self)
+        self._loop_runner.start()
+        try:
+            self.sync(self._start)
+        except BaseException:
+            self.close()
+            raise
+
+    # What callers use
+
+    def add_template(self, template: WorkerTemplate) -> None:
+        """Make a kind of worker known; a tag can be defined again as long as it has no workers."""
+        if problem := self.launcher.check(template):
+            raise UsageError(f"{template.tag}: {problem}")
+        taken = {tag: other.tag for other in self.templates.values() for tag in other.resources}
+        if any(member.tag == template.tag for member in self.members.values()):
+            raise UsageError(f"{template.tag} has workers already; remove them before defining it anew")
+        if template.tag in taken and taken[template.tag] != template.tag:
+            raise UsageError(f"{template.tag!r} is already a tag of {taken[template.tag]}; choose another name")
+        self.templates[template.tag] = template
+
+    def template(self, tag: str) -> WorkerTemplate:
+        try:
+            return self.templates[tag]
+        except KeyError:
+            raise UnknownTagError("; ".join(not_defined("tag", tag, self.templates))) from None
+
+    def add_workers(self, n: int, tag: str) -> list[str]:
+        """Ask for workers of a kind. If the backend refuses any, none of these stays and its reason is raised."""
+        template = self.template(tag)
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise UsageError(f"n is {n!r}; write how many workers to add, from 1")
+        self.given_up.pop(tag, None)
+        names: list[str] = self.sync(self.launch, n, template)
+        return names
+
+    def remove_workers(self, n: int, tag: str) -> list[str]:
+        """Let workers go: those that have not started first, then idle ones, then the least busy."""
+        self.template(tag)
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise UsageError(f"n is {n!r}; write how many workers to remove, from 1")
+        names: list[str] = self.sync(self.dismiss_some, n, tag)
+        return names
+
+    def worker_count(self, tag: str | None = None) -> int:
+        """Workers that are connected now."""
+        members = list(self.members.values())
+        return sum(1 for m in members if m.address and (tag is None or tag in m.template.resources))
+
+    def scale(self, n: int) -> None:
+        raise UsageError("workers come in kinds here: use add_workers(n, tag) and remove_workers(n, tag)")
+
+    def sync(self, func: Any, *args: Any, **kw: Any) -> Any:
+        """As Dask's, but whoever waits when the cluster is closed is told so."""
+        if self.called_from_running_loop:
+            return super().sync(func, *args, **kw)
+
+        async def call(*args: Any, **kw: Any) -> Any:
+            try:
+                return await func(*args, **kw)
+            except asyncio.CancelledError:
+                raise UsageError("the cluster was closed") from None
+
+        if self.loop is None or self.loop.asyncio_loop.is_closed():  # type: ignore[attr-defined]
+            raise UsageError("the cluster is closed")
+        return super().sync(call, *args, **kw)
+
+    def wait_until(self, counts: Mapping[str, int], timeout: float | None = None) -> None:
+        """Block until so many workers of each tag are connected, or can no longer be expected."""
+        self.sync(self.until_joined, dict(counts), timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """End all workers and the scheduler. Safe from any thread, any number of times, after any failure."""
+        if self.status is Status.closed and not self._loop_runner.is_started():
+            return
+        with suppress(RuntimeError, UsageError):  # the loop is gone at the end of the process
+            self.sync(self._close, callback_timeout=timeout)
+        self._loop_runner.stop()
+        self._quiet.close()
+
+    # In the event loop
+
+    async def _start(self) -> None:
+        self.status = Status.starting
+        asyncio.get_running_loop().set_exception_handler(unless_interrupted)
+        self.scheduler = await FairScheduler(security=self.security, running=self.running_on, **self._scheduler_options)
+        self.scheduler.add_plugin(Watcher(self))
+        self.scheduler_comm = rpc(self.scheduler.address, connection_args=self.security.get_connection_args("client"))
+        await super()._start()
+        self.keep(self.watch())
+        self.keep(self.explain())
+
+    async def _close(self) -> None:
+        """Whoever asks waits for the same end; a caller who is interrupted does not stop it half-way."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        self.status = Status.closing
+        self._quiet.enter_context(silence_logging_cmgr(logging.CRITICAL))  # of connections that close, too
+        for task in list(self._tasks):
+            task.cancel()
+        if self._launches:  # what was asked for a moment ago must be known to be ended
+            await asyncio.wait(self._launches, timeout=STOP_WITHIN_S)
+        members = list(self.members.values())
+        for member in members:
+            member.leaving = member.leaving or CLOSED
+        if self.scheduler is not None:
+            for address in list(self.scheduler.workers):
+                with suppress(KeyError, OSError):
+                    self.scheduler.close_worker(address)
+        await asyncio.gather(*(self.stop(member) for member in members))
+        await self.launcher.close()
+        self.status = Status.running  # the base closes only what runs
+        await super()._close()
+        if self.scheduler is not None:
+            await self.scheduler.close(reason="cluster closed")
+        self.status = Status.closed
+
+    def keep(self, work: Any) -> None:
+        """Run something in the background until the cluster closes."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self.forget)
+
+    def forget(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("background work of the cluster failed", exc_info=error)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        for listener in list(self.listeners):
+            listener(kind, facts)
+
+    async def launch(self, n: int, template: WorkerTemplate) -> list[str]:
+        """All or nothing: after a refusal those that were accepted are taken back."""
+        if self.status is not Status.running:
+            raise UsageError("the cluster is closed")
+        names = []
+        for _ in range(n):
+            names.append(f"{template.tag}-{self._count}")
+            self._count += 1
+        launch = asyncio.ensure_future(self.launch_all(names, template))
+        self._launches.add(launch)
+        launch.add_done_callback(self._launches.discard)
+        return await asyncio.shield(launch)
+
+    async def launch_all(self, names: list[str], template: WorkerTemplate) -> list[str]:
+        contact = self.scheduler.contact_address or self.scheduler.address
+        asked = [self.launcher.launch(name, template, contact) for name in names]
+        results = await asyncio.gather(*asked, return_exceptions=True)
+        accepted = [one for one in results if not isinstance(one, BaseException)]
+        refusals = [one for one in results if isinstance(one, BaseException)]
+        if refusals:
+            await asyncio.gather(*(launched.stop(gently=False) for launched in accepted))
+            definite = {"cause": Loss.CANNOT_START.value} if getattr(refusals[0], "definite", False) else {}
+            self.tell("workers-refused", tag=template.tag, count=len(names), reason=str(refusals[0]), **definite)
+            raise refusals[0]
+        members = [Member(name, template, one, time.time()) for name, one in zip(names, accepted, strict=True)]
+        self.members |= {member.name: member for member in members}
+        for member in members:
+            self.tell("worker-started", worker=member.name, tag=member.tag, job=member.launched.job)
+            if (address := self.scheduler.aliases.get(member.name)) is not None:  # it was quicker than this line
+                self.joined(address, member.name)
+        return names
+
+    async def dismiss_some(self, n: int, tag: str, reason: str = "removed by hand") -> list[str]:
+        chosen = self.choose(n, tag)
+        await asyncio.gather(*(self.dismiss(member, reason) for member in chosen))
+        return [member.name for member in chosen]
+
+    def choose(self, n: int, tag: str) -> list[Member]:
+        """Those to go first: not started, then idle, then the least busy."""
+        wanted = [m for m in self.members.values() if m.tag == tag and not m.leaving]
+        return sorted(wanted, key=lambda m: (not m.noticed, m.joined, self.load(m), -m.since))[:n]
+
+    def load(self, member: Member) -> int:
+        """Tasks it has been given and not finished."""
+        state = self.scheduler.workers.get(member.address)
+        return len(state.processing) if state is not None else 0
+
+    async def dismiss(self, member: Member, reason: str) -> None:
+        """Hand its results and tasks over, then end it."""
+        if member.leaving:
+            await member.gone.wait()
+            return
+        member.leaving = reason
+        if member.address in self.scheduler.workers:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(
+                    self.scheduler.retire_workers(workers=[member.address], close_workers=True), STOP_WITHIN_S / 2
+                )
+        await self.stop(member)
+
+    async def stop(self, member: Member) -> None:
+        try:
+            await asyncio.wait_for(member.launched.stop(), STOP_WITHIN_S)
+        except TimeoutError:
+            logger.error("%s did not end within %g s (%s)", member.name, STOP_WITHIN_S, member.launched.job)
+        self.over(member, None)
+
+    def over(self, member: Member, fate: Fate | None) -> None:
+        """The worker is gone; say so once."""
+        if self.members.pop(member.name, None) is None:
+            return
+        member.gone.set()
+        facts = {"worker": member.name, "tag": member.tag}
+        if member.address and fate:
+            self.fates[member.address] = fate
+        member.address = None
+        if member.leaving:
+            self.tell("worker-removed", reason=member.leaving, **facts)
+            return
+        fate = fate or Fate(Loss.WORKER_LOST)
+        if member.joined:
+            young = not member.worked and time.time() - member.since < YOUNG_S
+            self.short_lives[member.tag] = self.short_lives.get(member.tag, 0) + 1 if young else 0
+            self.failed_starts[member.tag] = 0
+            peak = {"peak": fate.peak.bytes} if fate.peak else {}
+            self.tell("worker-lost", cause=fate.cause.value, detail=fate.detail, **peak, **facts)
+        else:
+            self.failed_starts[member.tag] = self.failed_starts.get(member.tag, 0) + 1
+            reason = fate.detail or fate.cause.value
+            refused = {"count": 1, "reason": reason, "cause": fate.cause.value}
+            self.tell("workers-refused", **refused, **facts)
+        if self.replace and self.status is Status.running and not member.noticed:
+            self.keep(self.start_another(member, fate))
+
+    def replace_early(self, member: Member) -> None:
+        """It had notice: another one comes now, so that it can take over what this one holds."""
+        if self.replace and self.status is Status.running and not (member.leaving or member.noticed):
+            member.noticed = True
+            self.keep(self.start_another(member, Fate(Loss.PREEMPTED, "had notice")))
+
+    async def start_another(self, member: Member, fate: Fate) -> None:
+        if self.failed_starts.get(member.tag, 0) >= MOST_FAILED_STARTS:
+            tried = plural(MOST_FAILED_STARTS, member.tag + " worker")
+            logger.error("%s in a row did not start; no more are tried", tried)
+            self.given_up[member.tag] = fate.detail or fate.cause.value
+            give_up(self, member.tag, self.given_up[member.tag])
+            return
+        if (lives := self.short_lives.get(member.tag, 0)) > 1:
+            await asyncio.sleep(min(START_DELAY_S * 2 ** min(lives - 2, 10), LATE_AFTER_S))
+        try:
+            await self.launch(1, member.template)
+        except LaunchRefused as refusal:
+            if member.name in self.members:  # it is tried again when this one is gone
+                member.noticed = False
+                return
+            logger.error("a worker for the lost %s was refused: %s", member.name, refusal)
+            self.given_up[member.tag] = str(refusal)
+            give_up(self, member.tag, str(refusal))
+
+    async def until_joined(self, counts: dict[str, int], timeout: float | None) -> None:
+        deadline = time.monotonic() + timeout if timeout is not None else float("inf")
+
+        def missing(tag: str, count: int) -> bool:
+            there = [m for m in self.members.values() if m.tag == tag and not m.leaving]
+            replaced = self.replace and tag not in self.given_up
+            return sum(m.address is not None for m in there) < (count if replaced else min(count, len(there)))
+
+        while any(missing(tag, count) for tag, count in counts.items()) and time.monotonic() < deadline:
+            if self.status is not Status.running:
+                raise UsageError("the cluster was closed")
+            await asyncio.sleep(0.005)
+
+    # What the scheduler and the backend report
+
+    def joined(self, address: str, name: str) -> None:
+        member = self.members.get(name)
+        if member is None or member.leaving:
+            return
+        member.address, member.joined, member.waits = address, True, ""
+        state = self.scheduler.workers[address]
+        self.failed_starts[member.tag] = 0
+        self.given_up.pop(member.tag, None)
+        self.tell(
+            "worker-joined",
+            worker=name,
+            tag=member.tag,
+            address=address,
+            host=state.host,
+            pid=state.pid if isinstance(getattr(state, "pid", None), int) else None,
+            slots=member.template.slots,
+            took_s=round(time.time() - member.since, 3),
+        )
+
+    def parted(self, address: str) -> None:
+        """The scheduler lost a worker; find out why, and make sure that its process is gone too."""
+        member = next((m for m in self.members.values() if m.address == address), None)
+        if member is None:
+            return
+        if member.leaving:
+            member.address = None
+        else:
+            member.worked = address in self.scheduler.blamed.values()
+            self.keep(self.bury(member))
+
+    def running_on(self, address: str) -> set[str] | None:
+        """Keys of the tasks that a worker was doing when it died, if it kept a note of them."""
+        launched = next((m.launched for m in self.members.values() if m.address == address), None)
+        return launched.running() if isinstance(launched, Witness) else None
+
+    async def bury(self, member: Member) -> None:
+        fate = await member.launched.learn_fate(FATE_WITHIN_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
+        self.over(member, fate)
+
+    async def watch(self) -> None:
+        """Ask the backend about its workers: why they wait, and which are gone without having said so."""
+        while True:
+            members = list(self.members.values())
+            pause = await self.launcher.poll([member.launched for member in members])
+            for member in members:
+                if member.name not in self.members:
+                    continue
+                fate = member.launched.fate
+                if fate is not None and not member.leaving:
+                    if member.address in self.scheduler.workers:  # the scheduler has not noticed yet
+                        self.fates[str(member.address)] = fate
+                        expected = fate.cause in (Loss.WALLTIME, Loss.PREEMPTED)
+                        await self.scheduler.remove_worker(
+                            member.address, stimulus_id=f"gone-{member.name}", expected=expected, close=False
+                        )
+                    await self.bury(member)
+                elif not member.joined and member.launched.waits != member.waits:
+                    member.waits = member.launched.waits
+                    self.tell("worker-pending", worker=member.name, tag=member.tag, reason=member.waits)
+            await asyncio.sleep(pause)
+
+    async def explain(self) -> None:
+        """Say why workers do not come and tasks wait, unless a session does that better."""
+        observer = Observer(self)
+        await asyncio.sleep(LOOK_EVERY_S)
+        while not self.has_observer:
+            observer.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+        self.listeners.remove(observer.heard)
+
+    async def fate_of(self, address: str, within: float = FATE_WITHIN_S) -> Fate | None:
+        """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
+        deadline = time.monotonic() + within
+        while address not in self.fates and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        return self.fates.get(address)
+
+
+class Watcher(SchedulerPlugin):
+    """Tells the cluster what the scheduler sees."""
+
+    name = "scalable-watcher"
+
+    def __init__(self, cluster: TaggedCluster) -> None:
+        self.cluster = cluster
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        self.cluster.joined(worker, str(scheduler.workers[worker].name))
+
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
+        self.cluster.parted(worker)
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        if topic == TOPIC and isinstance(msg, dict):
+            facts = dict(msg)
+            worker = facts.pop("worker", None)
+            named = next((m for m in self.cluster.members.values() if m.address == worker), None)
+            if named is not None:
+                kind = facts.pop("kind")
+                if kind == UNREADABLE:
+                    self.cluster.scheduler.unreadable.add(worker)
+                    return
+                self.cluster.tell(kind, worker=named.name, tag=named.tag, **facts)
+                if kind == "worker-leaving":
+                    self.cluster.replace_early(named)
+
+
+def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Dask leaves one of these errors behind for every future that an interrupted caller waited for."""
+    if not isinstance(context.get("exception"), AllExit):
+        loop.default_exception_handler(context)
+
+
+@atexit.register
+def close_all() -> None:
+    """The last way out: whatever the script forgot."""
+    for cluster in list(TaggedCluster._instances):
+        if cluster.status is not Status.closed:
+            cluster.close(timeout=STOP_WITHIN_S)

@@ -1,0 +1,157 @@
+"""Workers as processes of this machine, each with its own environment, memory limit and log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+from scalable import proc
+from scalable.engine.events import Loss
+from scalable.providers.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.quantities import Memory
+from scalable.telemetry.folders import RunFolder
+from scalable.worker.note import read
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
+
+LOOK_EVERY_S = 0.1  # at the memory of workers: fast enough to act before the machine suffers
+CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
+
+
+class ProcessLauncher:
+    def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
+        """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
+        self.scratch = tempfile.TemporaryDirectory(prefix="scalable-", ignore_cleanup_errors=True)
+        self.run = RunFolder(Path(run_folder or self.scratch.name))
+        self.folder = folder
+        self.launched = 0
+        self.run.logs.mkdir(parents=True, exist_ok=True)
+
+    def check(self, template: WorkerTemplate) -> str:
+        return ""
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        log, note = self.run.log(name), Path(self.scratch.name) / f"note-{self.launched}"
+        self.launched += 1
+        options = WorkerOptions(
+            scheduler=scheduler,
+            name=name,
+            resources=template.resources,
+            threads=template.slots,
+            memory=template.memory.bytes if template.memory else None,
+            folder=self.folder,
+            preload=template.preload_script,
+            scratch=self.scratch.name,
+            note=str(note),
+            parent=os.getpid(),
+        )
+        try:
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "scalable.worker", *options.arguments()],
+                    env={**os.environ, **python_path(), **template.environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LaunchRefused(f"{name} could not be started: {error}") from None
+        return WorkerProcess(process, template.memory, log, note)
+
+    async def poll(self, launched: list[Launched]) -> float:
+        for one in launched:
+            assert isinstance(one, WorkerProcess)
+            one.look()
+        return LOOK_EVERY_S
+
+    async def close(self) -> None:
+        self.scratch.cleanup()
+
+
+def python_path() -> dict[str, str]:
+    """Whatever this process can import its workers can: modules beside the script, folders added while it runs."""
+    own = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    found = dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path if not entry.startswith(own))
+    return {"PYTHONPATH": os.pathsep.join(entry for entry in found if Path(entry).exists())}
+
+
+class WorkerProcess:
+    waits = ""
+
+    def __init__(self, process: subprocess.Popen[bytes], limit: Memory | None, log: Path, note: Path) -> None:
+        self.process = process
+        self.limit = limit
+        self.log = log
+        self.note = note
+        self.job: str | None = f"process {process.pid}"
+        self.over_limit: Memory | None = None
+
+    def look(self) -> None:
+        """Kill it when it uses more memory than it may; the machine and its neighbours must not suffer."""
+        if self.limit is None or self.process.poll() is not None:
+            return
+        used = Memory(proc.tree_resident(self.process.pid))
+        if used > self.limit:
+            self.over_limit = used
+            proc.kill_tree(self.process.pid)
+
+    def running(self) -> set[str] | None:
+        return read(self.note)
+
+    @property
+    def fate(self) -> Fate | None:
+        status = self.process.poll()
+        return None if status is None else self.told(status)
+
+    def told(self, status: int) -> Fate:
+        if self.over_limit is not None:
+            detail = f"used {self.over_limit} of the {self.limit} it may use; killed"
+            return Fate(Loss.OUT_OF_MEMORY, detail, self.over_limit)
+        if status == 0:
+            return Fate(Loss.PREEMPTED, "left after notice (SIGTERM)")
+        if status == CANNOT_START:
+            return Fate(Loss.CANNOT_START, last_words(self.log))
+        if status == CANNOT_CONNECT:
+            return Fate(Loss.WORKER_LOST, last_words(self.log))
+        if status == -signal.SIGKILL:
+            hint = "killed by SIGKILL, not by us: by a person, or by the kernel when memory ran out (dmesg tells)"
+            return Fate(Loss.WORKER_LOST, hint)
+        if status < 0:
+            return Fate(Loss.WORKER_LOST, f"crashed with {signal.Signals(-status).name}; its log: {self.log}")
+        return Fate(Loss.WORKER_LOST, f"ended with status {status}: {last_words(self.log)}")
+
+    async def learn_fate(self, within: float) -> Fate:
+        return await self.ended(within) or Fate(Loss.WORKER_LOST, "its connection broke; the process was alive")
+
+    async def stop(self, *, gently: bool = True) -> None:
+        family = proc.tree(self.process.pid)  # orphans in sessions of their own are not found later
+        if gently:
+            await self.ended(CLOSE_WITHIN_S)
+        proc.kill_tree(self.process.pid)
+        proc.kill(family[1:])
+        while self.process.poll() is None:
+            await asyncio.sleep(0.005)
+
+    async def ended(self, within: float) -> Fate | None:
+        deadline = time.monotonic() + within
+        while self.process.poll() is None and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        return self.fate
+
+
+def last_words(log: Path, lines: int = 3) -> str:
+    """The end of a worker's log, where its reason stands."""
+    try:
+        text = log.read_bytes()[-4000:].decode(errors="replace")
+    except OSError:
+        return f"no log at {log}"
+    said = [line for line in text.splitlines() if line.strip()]
+    ours = [line.removeprefix("scalable worker: ") for line in said if line.startswith("scalable worker: ")]
+    return (ours[-1:] or ["; ".join(said[-lines:])])[0] or f"an empty log at {log}"

@@ -1,0 +1,42 @@
+"""Which providers there are: those that come with the package, those registered, those of installed packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from scalable.errors import UsageError
+from scalable.providers.base import DeploymentProvider
+from scalable.wording import not_defined
+
+GROUP = "scalable.providers"
+"""The entry-point group under which packages offer theirs."""
+
+BUILT_IN = {
+    "local": ("scalable.providers.local", "LocalProvider"),
+    "slurm": ("scalable.providers.slurm.provider", "SlurmProvider"),
+}
+
+registered: dict[str, Callable[[], DeploymentProvider]] = {}
+
+
+def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> None:
+    """Make a provider known by a name; the last one registered wins, also over one that comes with the package."""
+    if not name or not callable(factory):
+        raise UsageError("register_provider takes a name and something to call that gives the provider")
+    registered[name] = factory
+
+
+def get_provider(name: str) -> DeploymentProvider:
+    if name in registered:
+        return registered[name]()
+    if name in BUILT_IN:
+        module, attribute = BUILT_IN[name]
+        provider: DeploymentProvider = getattr(import_module(module), attribute)()
+        return provider
+    offered = {point.name: point for point in entry_points(group=GROUP)}
+    if name in offered:
+        found: DeploymentProvider = offered[name].load()()
+        return found
+    raise UsageError("; ".join(not_defined("provider", name, {*registered, *BUILT_IN, *offered})))

@@ -1,0 +1,1 @@
+"""Workers as batch jobs of a Slurm cluster, one job per worker."""

@@ -1,0 +1,162 @@
+"""One worker as a batch job: why it waits, what became of it, and how it is ended.
+
+Slurm's own state of a job comes first; where that says no more than FAILED, the end of the job's log tells.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scalable.engine.events import Loss
+from scalable.providers.base import Fate
+from scalable.providers.network import listed
+from scalable.providers.processes import last_words
+from scalable.providers.slurm.commands import JobState, Slurm, SlurmError
+from scalable.providers.slurm.reasons import never, waits
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
+
+logger = logging.getLogger("scalable")
+
+AGAIN_S = 0.5  # between questions while it is unclear what became of a job
+FORGOTTEN_AFTER = 3  # answers in a row without a job before it counts as gone
+LOG_WITHIN_S = 5.0  # shared file systems show what a node wrote with a delay
+PROMPT_S = 2.0  # how long Slurm may take to cancel a job that is dead anyway before others go on
+LAST_BYTES = 8000  # of a log, where its reason stands
+NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
+OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
+
+
+class BatchJob:
+    def __init__(
+        self, job: str, tag: str, slurm: Slurm, log: Path, walltime: str | None, on_end: Callable[[BatchJob], None]
+    ) -> None:
+        self.id = job
+        self.tag = tag
+        self.on_end = on_end
+        """Called once, when it has ended by itself."""
+        self.job: str | None = f"job {job}"
+        self.slurm = slurm
+        self.log = log
+        self.walltime = walltime
+        self.state = JobState("PENDING")
+        self.fate: Fate | None = None
+        self.end: JobState | None = None
+        """How it ended, if it did so by itself."""
+        self.unwanted = False
+        """It was told to go."""
+        self.cancelled = False
+        """Slurm has confirmed that it goes."""
+        self.ending: asyncio.Task[None] | None = None
+        self.ran_since: float | None = None
+        self.missing = 0
+
+    @property
+    def waits(self) -> str:
+        return waits(self.state.reason) if self.state.state == "PENDING" else ""
+
+    async def update(self, state: JobState | None) -> None:
+        self.missing = 0 if state else self.missing + 1
+        if state is not None:
+            self.state = state
+            if state.state == "RUNNING" and self.ran_since is None:
+                self.ran_since = time.monotonic()
+        if self.fate is not None or self.unwanted:
+            return
+        if state is not None and state.state == "PENDING" and (problem := never(state.reason)):
+            await self.stop()
+            self.settle(Fate(Loss.CANNOT_START, f"{self.job} can never start here: {problem}"))
+        elif (state is not None and state.over) or self.missing >= FORGOTTEN_AFTER:
+            self.end = await self.slurm.epitaph(self.id) or state
+            await self.log_written(self.end)
+            self.settle(judge(self.job or "", self.log, self.walltime, self.end))
+
+    def settle(self, fate: Fate) -> None:
+        if self.fate is None:
+            self.fate = fate
+            self.on_end(self)
+
+    async def learn_fate(self, within: float) -> Fate:
+        deadline = time.monotonic() + within
+        while self.fate is None and not self.unwanted and time.monotonic() < deadline:
+            try:
+                await self.update((await self.slurm.states([self.id])).get(self.id))
+            except SlurmError:
+                break
+            if self.fate is None:
+                await asyncio.sleep(AGAIN_S)
+        return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} is {self.state.state}")
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """Have it cancelled. If Slurm does not do it now, the launcher tries again, and the reaper in the end.
+
+        Without ``gently`` the caller is not kept waiting for a Slurm that does not answer.
+        """
+        if self.fate is not None or self.cancelled:
+            return
+        self.unwanted = True
+        if self.ending is None or self.ending.done():
+            self.ending = asyncio.ensure_future(self.cancel())
+        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
+
+    async def cancel(self) -> None:
+        try:
+            await self.slurm.cancel([self.id])
+            self.cancelled = True
+        except SlurmError as error:
+            logger.error("%s", error)
+
+    async def log_written(self, end: JobState | None) -> None:
+        """Wait a while for the reason that a failed worker has written down."""
+        deadline = time.monotonic() + LOG_WITHIN_S
+        known = end is None or end.state != "FAILED" or end.exit_code == NOT_LAUNCHED
+        while not known and not text_of(self.log).strip() and time.monotonic() < deadline:
+            await asyncio.sleep(AGAIN_S)
+
+
+def judge(job: str, log: Path, walltime: str | None, end: JobState | None) -> Fate:
+    """A job's end in the engine's terms."""
+    state = end.state if end else "UNKNOWN"
+    where = f"{job} on {end.node}" if end and end.node else job
+    match state:
+        case "OUT_OF_MEMORY":
+            return Fate(Loss.OUT_OF_MEMORY, f"{where} used more memory than it asked for")
+        case "TIMEOUT" | "DEADLINE":
+            return Fate(Loss.WALLTIME, f"{where} reached its walltime{f' of {walltime}' if walltime else ''}")
+        case "NODE_FAIL" | "BOOT_FAIL":
+            return Fate(Loss.NODE_LOST, f"{where}: the node failed")
+        case "PREEMPTED":
+            return Fate(Loss.PREEMPTED, f"{where} was preempted")
+        case "CANCELLED" | "REVOKED":
+            return Fate(Loss.PREEMPTED, f"{where} was cancelled")
+        case "COMPLETED":
+            return Fate(Loss.PREEMPTED, f"{where} left after notice")
+    if OVER_MEMORY.search(text_of(log)):
+        return Fate(Loss.OUT_OF_MEMORY, f"{where} used more memory than it asked for")
+    if end and end.exit_code == NOT_LAUNCHED:
+        text = f"{where} could not be launched: the node cannot write {log}; is that folder there on compute nodes?"
+        return Fate(Loss.CANNOT_START, text)
+    said = last_words(log)
+    code = end.exit_code.split(":")[0] if end else ""
+    if code == str(CANNOT_CONNECT):
+        return Fate(Loss.WORKER_LOST, f"{where}: {said}; interfaces of this machine: {listed()}")
+    if code in (str(CANNOT_START), str(CANNOT_READ)) or re.search(r"ModuleNotFoundError|No such file|not found", said):
+        return Fate(Loss.CANNOT_START, f"{where}: {said}")
+    if state == "UNKNOWN":
+        return Fate(Loss.WORKER_LOST, f"Slurm has forgotten {job}; its log says: {said}")
+    return Fate(Loss.WORKER_LOST, f"{where} ended {state}{f' with exit code {end.exit_code}' if end else ''}: {said}")
+
+
+def text_of(log: Path) -> str:
+    """The end of a log; empty if there is none yet."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,230 @@
+"""One Dask worker of one kind in a process of its own: what local processes, batch jobs and pods all start.
+
+It ends with its scheduler, ends with a plain sentence when it cannot reach it, and on notice (SIGTERM, as batch systems
+and clouds send before they kill) takes no more work, lets running tasks finish for a while and hands the rest over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dask
+from distributed import Worker
+from distributed.core import Status
+from distributed.security import Security
+
+from scalable import proc
+from scalable.errors import ScalableError
+from scalable.worker.meter import TOPIC, UNREADABLE, Meter
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
+from scalable.worker.project import Project, ProjectError
+from scalable.worker.reach import why_not
+
+PR_SET_PDEATHSIG = 1  # see prctl(2)
+POLL_S = 0.05  # between looks at whether running tasks have finished
+LOOK_EVERY_S = 0.5  # at whether the worker has begun to close
+HAND_OVER_WITHIN_S = 8.0  # batch systems are asked for their notice 10 s before the grace must end
+CLOSE_WITHIN_S = 2.0  # for what closing takes; tasks that run longer are not waited for
+CONNECTION_LOST = ("worker-handle-scheduler-connection-broken", "worker-heartbeat-missing")  # Dask's words
+
+SETTINGS = {
+    # a worker that pauses at 80 % of its memory and never gets below it again hangs for ever; ours are killed at their
+    # limit and say so
+    "distributed.worker.memory.pause": False,
+    "distributed.worker.memory.terminate": False,
+    "distributed.comm.retry.count": 0,
+    # others may use the same machine, and nobody needs to read of our tasks in a browser
+    "distributed.worker.http.routes": ["distributed.http.health"],
+}
+
+
+def main() -> int:
+    options = WorkerOptions.parse()
+    if options.parent is not None:
+        end_with(options.parent)
+    if options.folder is not None:
+        sys.path.insert(0, options.folder)
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=options.scratch) as scratch:
+            differences = prepare(options.handout, Path(scratch))
+            with dask.config.set(SETTINGS):
+                return asyncio.run(serve(options, scratch, differences))
+    except ScalableError as error:
+        return end(CANNOT_START, str(error))
+    except KeyboardInterrupt:
+        return 130
+
+
+def prepare(handout: str | None, scratch: Path) -> list[str]:
+    """The driver's code, compared or unpacked; what differs without doing harm is named."""
+    if handout is not None and not Path(handout).is_dir():
+        raise ProjectError(
+            f"the run's folder {handout} is not there on this node; start the run in a folder nodes share"
+        )
+    project = Project.handed_out(Path(handout)) if handout else None
+    return project.prepare(Path(str(handout)), scratch) if project else []
+
+
+async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
+    try:
+        worker = TellingWorker(
+            options.scheduler,
+            name=options.name,
+            nthreads=options.threads,
+            resources=options.resources,
+            memory_limit=options.memory or 0,
+            local_directory=scratch,
+            interface=options.interface,
+            preload=[options.preload] if options.preload else [],
+            security=security(options.handout),
+            plugins=(Meter(Path(options.note) if options.note else None),),
+            dashboard=False,
+            dashboard_address="127.0.0.1:0",
+        )
+    except Exception as error:  # noqa: BLE001 - a preload script may raise anything
+        return end(CANNOT_START, f"cannot start: {first_cause(error)}")
+    notice = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, notice.set)
+    try:
+        await asyncio.wait_for(worker, options.connect_within)
+    except (TimeoutError, OSError):
+        reason = await asyncio.to_thread(why_not, options.scheduler, options.connect_within)
+        return end(CANNOT_CONNECT, f"cannot reach the scheduler at {options.scheduler}: {reason}")
+    except Exception as error:  # noqa: BLE001 - the same, where it has a function to call
+        return end(CANNOT_START, f"cannot start: {first_cause(error)}")
+    say(f"connected to {options.scheduler} as {options.name}")
+    if differences:
+        text = f"{options.name} has other versions than the driver: {'; '.join(differences)}"
+        remedy = "install the same versions if results must be the same"
+        worker.log_event(TOPIC, {"kind": "finding", "code": "packages-differ", "text": text, "remedy": remedy})
+    finished = asyncio.ensure_future(worker.finished())
+    noticed = asyncio.ensure_future(notice.wait())
+    while not (finished.done() or noticed.done() or closes(worker)):
+        await asyncio.wait({finished, noticed}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+    if not closes(worker):
+        await leave(worker, options.grace)
+    noticed.cancel()
+    await asyncio.wait({finished}, timeout=CLOSE_WITHIN_S)
+    say("closed")
+    status = 0
+    if worker.unreadable is not None:
+        problem = first_cause(worker.unreadable)
+        status = end(CANNOT_READ, f"cannot read what the driver sent: {problem}; is that code in the project's folder?")
+    elif worker.reason in CONNECTION_LOST:
+        status = end(LOST_SCHEDULER, f"lost its connection to the scheduler at {options.scheduler}")
+    end_children()
+    if not finished.done():  # a task goes on although nobody wants its result
+        shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(status)
+    return status
+
+
+class TellingWorker(Worker):
+    """Remembers why it closes. Dask reads tasks as they arrive, and closes a worker with one it cannot read."""
+
+    unreadable: Exception | None = None
+    reason = ""
+
+    async def handle_scheduler(self, comm: Any) -> None:
+        read = comm.read
+
+        async def read_or_tell(*args: Any, **kw: Any) -> Any:
+            try:
+                return await read(*args, **kw)
+            except OSError:  # the connection broke
+                raise
+            except Exception as error:
+                self.unreadable = error
+                self.log_event(TOPIC, {"kind": UNREADABLE, "reason": first_cause(error)})
+                await asyncio.sleep(POLL_S)  # else the connection is closed before that is sent
+                raise
+
+        comm.read = read_or_tell
+        await super().handle_scheduler(comm)
+
+    async def close(  # type: ignore[override]
+        self, timeout: float = 30, executor_wait: bool = True, nanny: bool = True, reason: str = "worker-close"
+    ) -> str | None:
+        self.reason = self.reason or reason
+        return await super().close(timeout, executor_wait, nanny, reason)
+
+
+def closes(worker: Any) -> bool:
+    """Told to, or because the scheduler is gone."""
+    return worker.status in (Status.closing, Status.closed)
+
+
+async def leave(worker: Any, grace: float) -> None:
+    """Take no more work, let running tasks finish, hand over what is left, go."""
+    say(f"had notice: running tasks may finish for {grace:g} s")
+    worker.log_event(TOPIC, {"kind": "worker-leaving", "reason": "had notice (SIGTERM)"})
+    worker.status = Status.closing_gracefully
+    deadline = asyncio.get_running_loop().time() + grace
+    while worker.state.executing_count and not closes(worker) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(POLL_S)
+    if closes(worker):
+        return
+    with suppress(OSError, TimeoutError):  # the scheduler is gone: nobody is left to hand over to
+        await asyncio.wait_for(hand_over(worker), HAND_OVER_WITHIN_S)
+    await worker.close(executor_wait=False, reason="had notice")
+
+
+async def hand_over(worker: Any) -> None:
+    """Give results to others. All may have had notice at once; then those that come in their place are awaited."""
+    while not closes(worker):
+        others = (await worker.scheduler.identity())["workers"]
+        if not worker.data or any(other["status"] == Status.running.name for other in others.values()):
+            retired = await worker.scheduler.retire_workers(workers=[worker.address], close_workers=False, remove=True)
+            if worker.address in retired:
+                return
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def security(folder: str | None) -> Security:
+    if folder is None or not (Path(folder) / "ca.pem").exists():
+        return Security()
+    ca, cert, key = (str(Path(folder) / f"{name}.pem") for name in ("ca", "cert", "key"))
+    return Security(
+        tls_ca_file=ca, tls_worker_cert=cert, tls_worker_key=key, tls_client_cert=cert, tls_client_key=key,
+        tls_scheduler_cert=cert, tls_scheduler_key=key, require_encryption=True,
+    )  # fmt: skip
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent dies, even if it never looks up from its work."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before that line
+        os._exit(1)
+
+
+def end_children() -> None:
+    """What tasks have started does not outlive the worker."""
+    for child in proc.tree(os.getpid())[1:]:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGKILL)
+
+
+def first_cause(error: BaseException) -> str:
+    """The error itself, without those that only say that it happened."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"
+
+
+def end(status: int, text: str) -> int:
+    say(text)
+    return status
+
+
+def say(text: str) -> None:
+    print(f"scalable worker: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,83 @@
+"""Who is blamed when a worker dies: the tasks it was doing, not those that waited there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from distributed import get_worker
+
+from scalable import ScalableClient
+from scalable.manifest.targets import LocalTarget
+from scalable.providers.base import DeploymentSpec, WorkerTemplate
+from scalable.providers.client import WorkerKilledError
+from scalable.providers.local import LocalProvider
+from scalable.sizing.resources import ScalePlan
+from scalable.worker.note import Note, read
+
+LONG_S = 60.0
+
+
+class TestOnAWorkerWithOneSlot:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def client(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScalableClient]:
+        target = LocalTarget(provider="local", processes=True)
+        folder = str(tmp_path_factory.mktemp("run"))
+        spec = DeploymentSpec("blame", "here", target, {"demeter": WorkerTemplate("demeter")}, run_folder=folder)
+        handle = LocalProvider().build_cluster(spec)
+        LocalProvider().scale(handle, ScalePlan({"demeter": 1}))
+        with handle.client_factory() as client:
+            yield client
+        handle.backend.close()
+
+    def test_a_task_that_kills_at_once_is_given_up_alone(self, client: ScalableClient) -> None:
+        def task(number: int) -> int:
+            if number == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return number
+
+        futures = [client.submit(task, number, tag="demeter") for number in range(12)]
+        with pytest.raises(WorkerKilledError, match="given up after 2 workers died of it"):
+            futures[5].result(timeout=LONG_S)
+        others = [future for number, future in enumerate(futures) if number != 5]
+        assert client.gather(others) == [number for number in range(12) if number != 5]
+
+    def test_a_task_that_cannot_be_read_is_given_up_and_not_the_one_that_was_running(
+        self, client: ScalableClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """Its module is known here and not on workers."""
+        module = ModuleType("only_known_here")
+        exec("def task(): return 1", module.__dict__)
+        monkeypatch.setitem(sys.modules, "only_known_here", module)
+
+        def wait() -> str:
+            (tmp_path / "running").touch()
+            time.sleep(1)
+            return str(get_worker().name)
+
+        running = client.submit(wait, tag="demeter")
+        while not (tmp_path / "running").exists():
+            time.sleep(0.01)
+        with pytest.raises(WorkerKilledError, match="No module named 'only_known_here'"):
+            client.submit(module.task, tag="demeter").result(timeout=LONG_S)
+        assert running.result(timeout=LONG_S)
+
+
+def test_a_note_can_be_read_whatever_is_in_it(tmp_path: Path) -> None:
+    assert read(tmp_path / "missing") is None
+    note = Note(tmp_path / "note")
+    assert read(tmp_path / "note") == set()
+    for keys in ({"f-1", "f-2"}, {"größe"}, set(), {"x" * 100_000}, {str(("a", 1))}):
+        note.write(keys)
+        found = read(tmp_path / "note")
+        assert found is not None
+        assert found == keys or max(map(len, keys)) > 60_000
+    (tmp_path / "torn").write_bytes(b"\xff\xff\xff\xff\xfe")
+    assert read(tmp_path / "torn") == {"\ufffd"}
