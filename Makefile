@@ -5,23 +5,29 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
-EXAMPLE := examples/ftf/scalable.yaml
+SWEEP := examples/ftf/scalable.yaml
+WORKFLOW := examples/energy
 
-.PHONY: run test test-all check bench docs format clean
+.PHONY: run test test-all system check bench docs format clean
 
-run: $(READY)  ## the forecast of the shipped example
-	@$(BIN)/scalable plan $(EXAMPLE) --sweep calibration
+run: $(READY)  ## plan the shipped sweep, then run the shipped workflow and show what happened
+	@$(BIN)/scalable plan $(SWEEP) --sweep calibration
 	@echo
-	@$(BIN)/scalable forecast margins $(EXAMPLE)
+	@cd $(WORKFLOW) && ../../$(BIN)/scalable run --workflow workflow.py
 	@echo
-	@echo "  this was  scalable plan  and  scalable forecast margins  on $(EXAMPLE)"
+	@cd $(WORKFLOW) && ../../$(BIN)/scalable report
+	@echo
+	@echo "  this was  scalable plan  on $(SWEEP), then  scalable run  and  scalable report  in $(WORKFLOW)"
 	@echo "  more:     $(BIN)/scalable --help"
 
-test: $(DEV)  ## everything a change must pass
+test: $(DEV) system  ## everything a change must pass
 	@$(BIN)/python -m pytest -n 2 -q
 
-test-all: $(DEV)  ## and the long tiers: 10,000 generated traces
+test-all: $(DEV) system  ## and the long tiers: 10,000 generated traces
 	@SCALABLE_TRACES=10000 $(BIN)/python -m pytest -n 2 -q
+
+system: $(DEV)  ## system packages some tests need; installed if this is root, else named
+	@$(BIN)/python -m tests.tools.system
 
 check: $(DEV)  ## lint, types, import rules
 	@$(BIN)/ruff check --quiet .

@@ -1,6 +1,6 @@
-"""Measures what users wait for, prints it, and writes benchmarks/results/planning.json.
+"""Measures what users wait for, beside its goals and beside peers in the same run; ``make bench`` calls this.
 
-Every figure stands beside its goal; start-up is compared with ``import dask`` in the same run, medians of several.
+Each topic runs in a process of its own and writes ``benchmarks/results/<topic>.json``; name topics to run them alone.
 """
 
 from __future__ import annotations
@@ -8,140 +8,42 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+TOPICS = ("planning", "execution", "journal", "caching", "store")
 ROOT = Path(__file__).parent.parent
-EXAMPLE = ROOT / "examples/ftf/scalable.yaml"
-RESULTS = ROOT / "benchmarks/results/planning.json"
-STARTS = 7  # processes started for one median
-
-ASSETS = ", ".join(f"A{number}" for number in range(500))
-LARGE = f"""
-version: 1
-project:
-  name: large
-nodes:
-  M: {{cpu: 16, memory: 64GiB, price: 0.1644 EUR/h}}
-pools:
-  compute: {{node: M, min: 0, max: 1000}}
-sweeps:
-  large:
-    factor: my_factor
-    run: my_package.my_module:my_function
-    variants: [a, b, c, d, e, f, g, h, i, j]
-    assets: [{ASSETS}]
-    folds: 20
-    costs_bps: [10]
-    run_minutes: 3.5
-"""
+RESULTS = ROOT / "benchmarks/results"
 
 
-def seconds(action: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
+def main(topics: list[str]) -> int:
+    if unknown := set(topics) - set(TOPICS):
+        print(f"no benchmark is called {', '.join(sorted(unknown))}; there are: {', '.join(TOPICS)}", file=sys.stderr)
+        return 2
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"python": platform.python_version(), "cpus": len(os.sched_getaffinity(0))}
+    for topic in topics or TOPICS:
+        print(f"{topic} …", flush=True)
+        code = f"import json; from benchmarks.{topic} import measure; print(json.dumps(measure()))"
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, env=env)
+        figures = json.loads(done.stdout)
+        show(figures, 1)
+        (RESULTS / f"{topic}.json").write_text(json.dumps({**machine, **figures}, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {RESULTS.relative_to(ROOT)}/")
+    return 0
 
 
-def in_process(code: str) -> tuple[float, dict[str, Any]]:
-    """Run code in a fresh interpreter; it prints a JSON object. Returns its wall time and that object."""
-    start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
-    return time.perf_counter() - start, json.loads(done.stdout or "{}")
-
-
-def start_up(arguments: list[str]) -> float:
-    """Median seconds to start a process and see it end."""
-    times = []
-    for _ in range(STARTS):
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
-        times.append(time.perf_counter() - begin)
-    return statistics.median(times)
-
-
-def five_factors() -> dict[str, Any]:
-    from scalable import Site, load_file, plan_all
-
-    loaded = load_file(EXAMPLE, env=os.environ)
-    site = Site(loaded.manifest, loaded.target)
-    campaign = plan_all(site)
-    took = statistics.median(seconds(lambda: plan_all(site)) for _ in range(5))
-    whole = start_up(["-m", "scalable", "plan", str(EXAMPLE)])
-    return {"rows": campaign.rows, "seconds": took, "whole_command_seconds": whole, "goal_seconds": 1.0}
-
-
-def hundred_thousand() -> dict[str, Any]:
-    from scalable import Choice, Site, load_text, plan_sweep
-
-    loaded = load_text(LARGE, env={})
-    begin = time.perf_counter()
-    plan = plan_sweep(Site(loaded.manifest), "large", Choice("minimize time", "aggressive"))
-    took = time.perf_counter() - begin
-    return {
-        "runs": plan.units,
-        "nodes": plan.nodes_peak,
-        "workers": plan.workers,
-        "seconds": took,
-        "goal_seconds": 10.0,
-    }
-
-
-def million_rows() -> dict[str, Any]:
-    code = """
-import json, resource, time
-from scalable.grid import Grid, expand
-grid = Grid("f", tuple(range(10)), tuple(f"A{n}" for n in range(1000)), 20, (1.0, 2.0, 3.0, 4.0, 5.0), 30, 0, False)
-start = time.perf_counter()
-rows = expand(grid)
-took = time.perf_counter() - start
-assert len(rows) == 1_000_000
-peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-print(json.dumps({"rows": len(rows), "seconds": took, "peak_mb": peak_mb}))
-"""
-    return {**in_process(code)[1], "goal_seconds": 3.0, "goal_mb": 500}
-
-
-def help_and_import() -> dict[str, Any]:
-    bare = start_up(["-c", "pass"])
-    help_s = start_up(["-m", "scalable", "--help"])
-    ours, dasks = start_up(["-c", "import scalable"]), start_up(["-c", "import dask"])
-    _, loaded = in_process("import scalable, sys, json; print(json.dumps({'dask': 'dask' in sys.modules}))")
-    return {
-        "help_seconds": help_s,
-        "goal_help_seconds": 0.25,
-        "import_seconds": ours,
-        "import_dask_seconds": dasks,
-        "bare_python_seconds": bare,
-        "import_ratio_to_dask": ours / dasks,
-        "goal_ratio": 1.0,
-        "imports_dask": loaded["dask"],
-    }
-
-
-def main() -> None:
-    results: dict[str, Any] = {"python": platform.python_version(), "cpus": len(os.sched_getaffinity(0))}
-    benchmarks = {
-        "plan of the five factors": five_factors,
-        "plan and simulate 100,000 runs on 1,000 nodes": hundred_thousand,
-        "expand 1,000,000 rows with their keys": million_rows,
-        "start-up": help_and_import,
-    }
-    for name, benchmark in benchmarks.items():
-        results[name] = figures = benchmark()
-        print(name)
-        for key, value in figures.items():
-            shown = f"{value:.3f}" if isinstance(value, float) else value
-            print(f"  {key:<24} {shown}")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"written to {RESULTS.relative_to(ROOT)}")
+def show(figures: dict[str, Any], depth: int) -> None:
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            print(f"{'  ' * depth}{name}")
+            show(value, depth + 1)
+        else:
+            print(f"{'  ' * depth}{name:<28} {f'{value:.3f}' if isinstance(value, float) else value}")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -9,24 +9,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scalable.caching import DirType, FileType, ValueType, cacheable
     from scalable.engine import AdaptiveScaler, ScaleDecision
-    from scalable.errors import PlanningError, QuantityError, ScalableError, UsageError
+    from scalable.errors import PlanningError, QuantityError, ScalableError, UnknownTagError, UsageError
     from scalable.manifest import Issue, Manifest, ManifestError, ValidationReport, load_file, load_text
-    from scalable.planning import Campaign, Choice, CostEstimate, History, Machine, Plan, Site, plan_all, plan_sweep
+    from scalable.planning import Campaign, Choice, History, Machine, Plan, Site, plan_all, plan_sweep
+    from scalable.providers import (
+        ClusterHandle,
+        DeploymentProvider,
+        DeploymentSpec,
+        LaunchRefused,
+        ProviderError,
+        get_provider,
+        register_provider,
+    )
+    from scalable.providers.client import ScalableClient, WorkerKilledError
+    from scalable.providers.giving_up import NoWorkerError
+    from scalable.providers.slurm.cluster import SlurmCluster
     from scalable.quantities import Cpu, Duration, Memory, Money, Price
-    from scalable.sizing.resources import ResourceRequest, ScalePlan
+    from scalable.session.session import ScalableSession
+    from scalable.session.tasks import TaskError
+    from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
+    from scalable.store import Row, Store, StoreError, open_store
 
 __version__ = "0.1.0"
 
 HOMES = {
+    "scalable.caching": ("DirType", "FileType", "ValueType", "cacheable"),
     "scalable.engine": ("AdaptiveScaler", "ScaleDecision"),
-    "scalable.errors": ("PlanningError", "QuantityError", "ScalableError", "UsageError"),
+    "scalable.errors": ("PlanningError", "QuantityError", "ScalableError", "UnknownTagError", "UsageError"),
     "scalable.manifest": ("Issue", "Manifest", "ManifestError", "ValidationReport", "load_file", "load_text"),
-    "scalable.planning": (
-        *("Campaign", "Choice", "CostEstimate", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"),
+    "scalable.planning": (*("Campaign", "Choice", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"),),
+    "scalable.providers": (
+        *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
+        *("get_provider", "register_provider"),
     ),
+    "scalable.providers.client": ("ScalableClient", "WorkerKilledError"),
+    "scalable.providers.giving_up": ("NoWorkerError",),
+    "scalable.providers.slurm.cluster": ("SlurmCluster",),
+    "scalable.session.session": ("ScalableSession",),
+    "scalable.session.tasks": ("TaskError",),
+    "scalable.store": ("Row", "Store", "StoreError", "open_store"),
     "scalable.quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
-    "scalable.sizing.resources": ("ResourceRequest", "ScalePlan"),
+    "scalable.sizing.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
 }
 PUBLIC = {name: home for home, names in HOMES.items() for name in names}
 
@@ -34,31 +59,53 @@ __all__ = [
     "AdaptiveScaler",
     "Campaign",
     "Choice",
+    "ClusterHandle",
     "CostEstimate",
     "Cpu",
+    "DeploymentProvider",
+    "DeploymentSpec",
+    "DirType",
     "Duration",
+    "FileType",
     "History",
     "Issue",
+    "LaunchRefused",
     "Machine",
     "Manifest",
     "ManifestError",
     "Memory",
     "Money",
+    "NoWorkerError",
     "Plan",
     "PlanningError",
     "Price",
+    "ProviderError",
     "QuantityError",
     "ResourceRequest",
+    "Row",
+    "ScalableClient",
     "ScalableError",
+    "ScalableSession",
     "ScaleDecision",
     "ScalePlan",
     "Site",
+    "SlurmCluster",
+    "Store",
+    "StoreError",
+    "TaskError",
+    "UnknownTagError",
     "UsageError",
     "ValidationReport",
+    "ValueType",
+    "WorkerKilledError",
+    "cacheable",
+    "get_provider",
     "load_file",
     "load_text",
+    "open_store",
     "plan_all",
     "plan_sweep",
+    "register_provider",
 ]
 
 

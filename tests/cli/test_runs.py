@@ -405,7 +405,7 @@ def test_a_number_of_lines_that_is_none_is_wrong_use(call: Call, told: RunFolder
 def test_a_run_without_logs_says_so(call: Call, told: RunFolder) -> None:
     shown = call("logs")
     assert (shown.status, shown.out) == (0, "")
-    assert f"{told.run_id} has no logs yet" in shown.err
+    assert f"{told.run_id} has no logs" in shown.err
 
 
 def test_secrets_in_logs_are_not_shown(call: Call, told: RunFolder) -> None:

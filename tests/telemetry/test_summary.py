@@ -343,6 +343,21 @@ def test_a_finding_repeated_is_one_finding() -> None:
     assert (found["t"], found["last"]) == (START + 5, START + 9)
 
 
+def test_a_finding_about_the_same_thing_keeps_its_latest_words_until_it_is_withdrawn() -> None:
+    def queued(at: float, text: str) -> Record:
+        return record("finding", at, code="workers-queued", about="demeter", text=text, remedy="wait")
+
+    told = [queued(5, "queued for 30 s"), queued(605, "queued for 10 min")]
+    (found,) = report(*told)["findings"]
+    assert (found["text"], found["times"], found["over"]) == ("queued for 10 min", 2, False)
+    over = record("finding-over", 700, code="workers-queued", about="demeter", text="queued for 10 min")
+    (found,) = report(*told, over)["findings"]
+    assert found["over"]
+    assert current(summed(*told, over), State.RUNNING, START + 701)["findings"] == []
+    (found,) = report(*told, over, queued(900, "queued for 30 s"))["findings"]
+    assert not found["over"], "it came back"
+
+
 # The plan beside what came
 
 

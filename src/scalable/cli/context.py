@@ -6,19 +6,18 @@ The planner is imported only by those who plan, so that checking a manifest stay
 from __future__ import annotations
 
 import argparse
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalable.errors import PlanningError, UsageError
+from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
-from scalable.quantities import Cpu, Memory
+from scalable.session.here import history, registered, this_machine
 
 if TYPE_CHECKING:
-    from scalable.planning import History, Machine, Site
+    from scalable.planning import Site
 
 
 def load(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Loaded:
@@ -31,14 +30,6 @@ def load_named(
 ) -> Loaded:
     target = target or env.get("SCALABLE_TARGET") or None
     return load_text(text, file, env=env, target=target, overlay=overlay, providers=registered())
-
-
-def registered() -> Iterator[str]:
-    """Providers that other packages bring; looked up only if the manifest names one that is not built in."""
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group="scalable.providers"):
-        yield point.name
 
 
 def manifest_path(named: str | None, env: Mapping[str, str] = os.environ) -> Path:
@@ -61,22 +52,4 @@ def site(loaded: Loaded, *, pools_only: bool = False) -> Site:
     return Site(loaded.manifest, target, this_machine())
 
 
-def this_machine() -> Machine:
-    from scalable.planning import Machine
-
-    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the CPUs this process may use, not all there are
-    cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return Machine(Cpu.of(cpus), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
-
-
-def history(env: Mapping[str, str] = os.environ) -> History:
-    """What earlier runs in this folder measured, if there are any."""
-    from scalable.planning import History
-
-    path = Path(env.get("SCALABLE_RUNS_DIR") or ".scalable/runs") / "history.json"
-    if not path.exists():
-        return History()
-    try:
-        return History.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, OSError, RecursionError) as error:
-        raise PlanningError(f"{path}: {error}") from None
+__all__ = ["history", "load", "load_named", "manifest_path", "seed", "site"]

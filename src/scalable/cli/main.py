@@ -58,6 +58,15 @@ def parser() -> argparse.ArgumentParser:
     )
     manifest_options(validate)
 
+    doctor = add(
+        "doctor",
+        "check what a run will need; starts nothing",
+        "doctor",
+        "doctor lab.yaml --target hpc",
+        "doctor --format json",
+    )
+    manifest_options(doctor)
+
     add("schema", "print the JSON Schema of manifests, for editors", "schema > scalable.schema.json")
 
     plan = add(
@@ -74,6 +83,17 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
     seed_option(plan)
 
+    run = add(
+        "run",
+        "run the manifest's tasks, or a workflow script with a live session",
+        "run",
+        "run --target hpc --workflow pipeline.py",
+        "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
+    )
+    manifest_options(run)
+    run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
+    run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
+
     forecast = add(
         "forecast",
         "answer a question about the manifest as a whole",
@@ -88,6 +108,31 @@ def parser() -> argparse.ArgumentParser:
     manifest_options(forecast)
     forecast.add_argument("--sweep", metavar="NAME", help="for the timeline (default: the first sweep)")
     seed_option(forecast)
+
+    report = add(
+        "report",
+        "show what a run did, beside what its plan said",
+        "report",
+        "report --run-id run-20260415T101500Z-lab-1a2b3c4d --format json",
+        "report --output report.txt",
+    )
+    which = report.add_mutually_exclusive_group()
+    which.add_argument("--latest", action="store_true", help="the latest run (default)")
+    which.add_argument("--run-id", metavar="ID", help="the name of a run, or the path of its folder")
+    report.add_argument("--output", metavar="F", help="write it to a file")
+    run_options(report)
+
+    status = add("status", "show what is running now", "status", "status --watch", "status --format json")
+    status.add_argument("--run-id", metavar="ID", help="default: the latest run that is running")
+    status.add_argument("--watch", action="store_true", help="look again every second until the run is over")
+    run_options(status)
+
+    logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
+    logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
+    logs.add_argument("--run-id", metavar="ID", help="default: the latest run that is running, then the latest")
+    logs.add_argument("--lines", metavar="N", default="100", help="how many of the last lines of each (default: 100)")
+    manifest_option(logs)
 
     completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
     completion.add_argument("shell", choices=SHELLS)
@@ -105,13 +150,27 @@ def manifest_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def run_options(command: argparse.ArgumentParser) -> None:
+    """For commands about something that ran."""
+    manifest_option(command)
+    command.add_argument(
+        "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
+    )
+
+
+def manifest_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--manifest", metavar="M", help="only runs of this manifest")
+
+
 def seed_option(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", metavar="N", help="for durations that vary (default: SCALABLE_SEED, then 0)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     safe_streams()
-    options = parser().parse_args(arguments)
+    ours, rest = split(list(sys.argv[1:] if arguments is None else arguments))
+    options = parser().parse_args(ours)
+    options.rest = rest
     from scalable.errors import ScalableError, UsageError
 
     try:
@@ -133,11 +192,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our arguments, and those after ``--``, which belong to a workflow script."""
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
+
+
 def safe_streams() -> None:
     """Output that is closed goes nowhere, and what an encoding lacks is replaced: neither ends in a traceback."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:
+        if stream is None or stream.closed:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scalable.simulate.outcome import NodeSpan
 
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
+LONGEST_NAME = 36  # columns of a name beside what is said about it; longer ones are cut
 
 
 class Screen(Console):
@@ -110,7 +111,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
 def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
     """A name and what is to say about it, a line each."""
     shown = Table.grid(padding=(0, 2, 0, 0))
-    shown.add_column(style="dim", no_wrap=True)
+    shown.add_column(style="dim", no_wrap=True, max_width=LONGEST_NAME)
     shown.add_column()
     for name, text in pairs:
         shown.add_row(verbatim(name), verbatim(text))

@@ -21,7 +21,8 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
     tasks = queue(summary, state)
     rate = rate_s(summary, until)
     left = sum(each["waiting"] + each["running"] for each in tasks.values())
-    found = sorted(summary.findings.values(), key=lambda one: one["last"], reverse=True)[:SHOWN]
+    held = [one for one in summary.findings.values() if not one["over"]]
+    found = sorted(held, key=lambda one: one["last"], reverse=True)[:SHOWN]
     return {
         "run_id": summary.run_id,
         "project": summary.started.get("project"),
@@ -62,7 +63,8 @@ def queue(summary: Summary, state: State) -> dict[str, dict[str, int]]:
         told, work = mapping(gauge.get(tag)), summary.work.get(tag)
         done = max(count(told.get("done")), work.finished if work else 0)
         failed = max(count(told.get("failed")), work.failed if work else 0)
-        since = done + failed - count(told.get("done")) - count(told.get("failed"))  # ended after the gauge was read
+        then = count(told.get("done")) + count(told.get("failed"))
+        since = done + failed - then if "done" in told else 0  # ended after the gauge was read
         waiting = max(0, count(told.get("waiting")) - since)
         busy = max(0, count(told.get("running")) - max(0, since - count(told.get("waiting"))))
         found[tag] = {

@@ -61,6 +61,8 @@ class Summary:
     alerts: list[dict[str, Any]] = field(default_factory=list)
     alerted: Counter[str] = field(default_factory=Counter)
     findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """By code and what each is about, with the latest text; ``over`` once it was withdrawn."""
+    withdrawn: dict[tuple[str, str], float] = field(default_factory=dict)
     spent: Money | None = None
     per_hour: Money | None = None
     spent_by_month: dict[str, Money] = field(default_factory=dict)
@@ -210,14 +212,27 @@ class Summary:
         del self.alerts[:-MOST_LISTED]
 
     def take_finding(self, record: Mapping[str, Any]) -> None:
-        key = (text(record.get("code")), text(record.get("text")))
+        key, moment = finding_key(record), record["t"]
+        told = {"text": text(record.get("text")), "remedy": text(record.get("remedy"))}
         if key in self.findings:
             known = self.findings[key]
             known["times"] += 1
-            known["t"], known["last"] = min(known["t"], record["t"]), max(known["last"], record["t"])
+            known["t"] = min(known["t"], moment)
+            if moment >= known["last"]:
+                known |= {**told, "last": moment}
         elif len(self.findings) < MOST_LISTED:
-            named = {"code": key[0], "text": key[1], "remedy": text(record.get("remedy"))}
-            self.findings[key] = {"t": record["t"], "last": record["t"], **named, "times": 1}
+            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **told, "times": 1, "over": False}
+        self.withdraw(key)
+
+    def take_finding_over(self, record: Mapping[str, Any]) -> None:
+        key = finding_key(record)
+        if key in self.withdrawn or len(self.withdrawn) < MOST_LISTED:
+            self.withdrawn[key] = max(record["t"], self.withdrawn.get(key, record["t"]))
+            self.withdraw(key)
+
+    def withdraw(self, key: tuple[str, str]) -> None:
+        if key in self.findings and key in self.withdrawn:
+            self.findings[key]["over"] = self.withdrawn[key] >= self.findings[key]["last"]
 
     def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1
@@ -246,6 +261,11 @@ class Summary:
         del self.incidents[:-MOST_LISTED]
 
 
+def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Which situation a finding tells of, whatever its figures are."""
+    return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
+
+
 TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
     "run-started": Summary.take_start,
     "ended": Summary.take_end,
@@ -268,4 +288,5 @@ TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
     "retry": Summary.take_retry,
     "alert": Summary.take_alert,
     "finding": Summary.take_finding,
+    "finding-over": Summary.take_finding_over,
 }

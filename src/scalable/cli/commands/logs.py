@@ -25,7 +25,8 @@ def run(options: argparse.Namespace) -> int:
     only = worker(folder, options.worker) if options.worker is not None else None
     reader = LogReader(folder.logs, only)
     if not reader.files() and not options.follow:
-        errors().print(f"{folder.run_id} has no logs yet", style="dim", soft_wrap=True)
+        yet = " yet" if is_running(folder) else ""
+        errors().print(f"{folder.run_id} has no logs{yet}", style="dim", soft_wrap=True)
         return 0
     several = only is None and (len(reader.files()) > 1 or options.follow)
     screen = console()

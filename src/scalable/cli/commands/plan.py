@@ -21,7 +21,8 @@ def run(options: argparse.Namespace) -> int:
     site = context.site(loaded)
     result: Plan | Campaign | ComponentPlan
     if options.sweep is None and not loaded.manifest.sweeps:
-        result = plan_components(site, loaded.target, objective=options.objective, policy=options.policy)
+        wishes = {"objective": options.objective, "policy": options.policy}
+        result = plan_components(site, loaded.target, **wishes, history=context.history())
     else:
         choice = Choice(options.objective or "balance", options.policy or "safe", context.seed(options))
         with working("simulating"):
@@ -178,4 +179,10 @@ def show_components(screen: Console, plan: ComponentPlan) -> None:
     ]
     show_table(screen, ("component", ">workers", ">CPU", ">memory", ">walltime"), rows)
     screen.print()
+    if plan.wall_s is not None:
+        screen.print(Padding(facts([("time", f"about {Duration(plan.wall_s)}")]), (0, 0, 0, 2)))
+    if (cost := plan.cost_estimate) is not None:
+        screen.print(Padding(facts([("cost", f"{cost.currency} {cost.total_hourly:.2f} an hour")]), (0, 0, 0, 2)))
+    for warning in plan.warnings:
+        screen.print(note("!", warning, "bold yellow"))
     screen.print(note("Assumed:", "; ".join(plan.assumptions), "dim"))

@@ -207,7 +207,9 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     if run["damaged_lines"]:
         screen.print(note("·", f"{plural(run['damaged_lines'], 'line')} of the journal could not be read", "dim"))
     if run["torn"]:
-        screen.print(note("·", "the journal ends in the middle of a line: its writer was killed", "dim"))
+        screen.print(
+            note("·", "the journal ends in the middle of a line: its writer was killed, or the disk was full", "dim")
+        )
 
 
 def section(screen: Console, title: str) -> None:

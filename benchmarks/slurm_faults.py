@@ -1,0 +1,319 @@
+"""Provokes every fault that Slurm users meet once, on a private Slurm, and prints what they see and how long it takes.
+
+``python -m benchmarks.slurm_faults`` writes benchmarks/results/slurm_faults.json. The seconds are those from the fault
+to its end: until the caller has the error, or until lost work runs again, or until nothing of a killed program is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.slurm.helpers import Made, closed_port, eventually, left_by, made, path_without, silent_port, workers_of
+from tests.slurm.programs import Program
+from tests.slurm.work import hoarding, unknown_to_nodes, waiting
+from tests.tools import processes
+from tests.tools.slurm import MemoryRule, PrivateSlurm, Settings, daemons, running, why_no_cgroup
+
+from scalable.errors import ScalableError
+
+RESULTS = Path(__file__).parent / "results/slurm_faults.json"
+WITHIN_S = 120.0
+WIDTHS = (46, 96)
+
+
+class Seen(NamedTuple):
+    """What the user sees, and the seconds until it is over."""
+
+    text: str
+    seconds: float | None
+
+
+Fault = Callable[[PrivateSlurm, Path], Seen]
+
+
+def bad_partition(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made(queue="nowhere") as it:
+        return raised(lambda: it.cluster.add_workers(5, "small"))
+
+
+def too_many_cpus(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made() as it:
+        it.cluster.add_container(tag="huge", cpus=99)
+        return raised(lambda: it.cluster.add_workers(5, "huge"))
+
+
+def no_sbatch(slurm: PrivateSlurm, folder: Path) -> Seen:
+    path = os.environ["PATH"]
+    with made() as it:
+        os.environ["PATH"] = path_without("sbatch")
+        try:
+            return raised(lambda: it.cluster.add_workers(1, "small"))
+        finally:
+            os.environ["PATH"] = path
+
+
+def wrong_interface(slurm: PrivateSlurm, folder: Path) -> Seen:
+    def start() -> None:
+        with made(interface="ib7"):
+            pass
+
+    return raised(start)
+
+
+def missing_image(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made() as it:
+        return raised(lambda: it.cluster.add_container(tag="contained", path="demeter.sif"))
+
+
+def closed_scheduler(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with closed_port() as port:
+        return unreachable(f"127.0.0.1:{port}")
+
+
+def silent_scheduler(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with silent_port() as port:
+        return unreachable(f"127.0.0.1:{port}")
+
+
+def unreachable(address: str) -> Seen:
+    with made(contact_address=address, connect_within=5) as it:
+        it.cluster.add_workers(1, "small")
+        began = time.monotonic()
+        return Seen(it.wait_for("workers-refused", within_s=WITHIN_S)[0]["reason"], time.monotonic() - began)
+
+
+def other_code(slurm: PrivateSlurm, folder: Path) -> Seen:
+    (folder / "model.py").write_text("ANSWER = 42\n")
+    with made() as it:
+        (folder / "model.py").write_text("ANSWER = 43\n")
+        it.cluster.add_workers(1, "small")
+        began = time.monotonic()
+        return Seen(it.wait_for("workers-refused", within_s=WITHIN_S)[0]["reason"], time.monotonic() - began)
+
+
+def unknown_module(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made(allowed_failures=0) as it:
+        it.cluster.add_workers(1, "small")
+        it.cluster.wait_until({"small": 1}, WITHIN_S)
+        return raised(lambda: it.client.submit(unknown_to_nodes, tag="small").result(WITHIN_S))
+
+
+def out_of_memory(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made(allowed_failures=0) as it:
+        it.cluster.add_workers(1, "small")
+        it.cluster.wait_until({"small": 1}, WITHIN_S)
+        return raised(lambda: it.client.submit(hoarding(), tag="small").result(WITHIN_S))
+
+
+def out_of_memory_by_kernel(slurm: PrivateSlurm, folder: Path) -> Seen:
+    if reason := why_no_cgroup():
+        return Seen(f"not measured: {reason}", None)
+    settings = Settings(nodes=1, memory=MemoryRule.CGROUP, prefix="kernel")
+    with running(folder / "kernel", settings) as other:
+        os.environ |= other.env
+        try:
+            return out_of_memory(other, folder)
+        finally:
+            os.environ |= slurm.env
+
+
+def cancelled(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return moved(folder, lambda it, job: slurm.run("scancel", str(job)))
+
+
+def node_crashed(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return moved(folder, lambda it, job: slurm.crash(slurm.job(job).node))
+
+
+def node_down(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return moved(folder, lambda it, job: slurm.mark_down(slurm.job(job).node))
+
+
+def walltime_over(slurm: PrivateSlurm, folder: Path) -> Seen:
+    def end(it: Made, job: int) -> None:
+        slurm.expire(job)  # Slurm looks at limits every half minute; what follows is ours
+        eventually(lambda: it.of("worker-leaving") or it.of("worker-lost"), lambda: "the walltime to end", WITHIN_S)
+
+    return moved(folder, end)
+
+
+def notice(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return moved(folder, lambda it, job: slurm.run("scancel", "--batch", "--signal=TERM", str(job)), grace=3)
+
+
+def controller_away(slurm: PrivateSlurm, folder: Path) -> Seen:
+    """A worker dies while the controller is away; the time from its return."""
+    with work_in_progress(folder) as (it, _):
+        processes.end(daemons.running_daemons(slurm.paths, "slurmctld"), 10)
+        eventually(it.trouble, lambda: "Slurm to be missed", WITHIN_S)
+        trouble = it.trouble()
+        os.kill(int(it.of("worker-joined")[0]["pid"]), signal.SIGKILL)
+        time.sleep(5)
+        daemons.start_controller(slurm.paths, slurm.full_env)
+        began = time.monotonic()
+        runs_again(folder)
+        return Seen(f"a finding: the batch system does not answer: {trouble}", time.monotonic() - began)
+
+
+def twenty_jobs(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made() as it:
+        it.cluster.add_container(tag="wide", cpus=4, memory="400M")
+        began = time.monotonic()
+        it.cluster.add_workers(20, "wide")
+        it.client.gather(it.client.map(lambda x: x * x, range(200), tag="wide"))
+        took = time.monotonic() - began
+        reason = "waits for free nodes (Resources)"
+        eventually(lambda: reason in {told["reason"] for told in it.of("worker-pending")}, lambda: reason, WITHIN_S)
+        return Seen(f"all tasks done; scalable status says of the other jobs: {reason}", took)
+
+
+def close_many(slurm: PrivateSlurm, folder: Path) -> Seen:
+    with made() as it:
+        it.cluster.add_container(tag="wide", cpus=4, memory="400M")
+        it.cluster.add_workers(100, "wide")
+        began = time.monotonic()
+        it.cluster.close()
+        left = {job.state for job in slurm.living()} - {"COMPLETING"}
+        return Seen(f"jobs left: {', '.join(left) or 'none'}", time.monotonic() - began)
+
+
+def killed(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return ended(slurm, folder, lambda program: program.process.kill(), workers=2)
+
+
+def killed_with_queue(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return ended(slurm, folder, lambda program: program.process.kill(), workers=20)
+
+
+def killed_with_reaper(slurm: PrivateSlurm, folder: Path) -> Seen:
+    def kill(program: Program) -> None:
+        os.kill(program.reaper, signal.SIGKILL)
+        program.process.kill()
+
+    return ended(slurm, folder, kill, workers=2)
+
+
+def interrupted(slurm: PrivateSlurm, folder: Path) -> Seen:
+    return ended(slurm, folder, lambda program: os.killpg(program.process.pid, signal.SIGINT), workers=2)
+
+
+FAULTS: dict[str, Fault] = {
+    "sbatch refuses: unknown partition": bad_partition,
+    "a size no node has (99 CPUs)": too_many_cpus,
+    "sbatch is not installed": no_sbatch,
+    "wrong network interface": wrong_interface,
+    "image missing": missing_image,
+    "scheduler unreachable: connection refused": closed_scheduler,
+    "scheduler unreachable: swallowed by a firewall": silent_scheduler,
+    "code on the node differs from the driver's": other_code,
+    "a task of a module nodes do not have": unknown_module,
+    "job over its memory (Slurm measures)": out_of_memory,
+    "job over its memory (kernel enforces)": out_of_memory_by_kernel,
+    "job cancelled by hand": cancelled,
+    "node crashes": node_crashed,
+    "node set down": node_down,
+    "walltime over": walltime_over,
+    "notice before the walltime (3 s grace)": notice,
+    "controller away, a worker dies meanwhile": controller_away,
+    "20 jobs on 4 nodes, 200 tasks": twenty_jobs,
+    "closing with 100 jobs": close_many,
+    "driver killed (-9), 2 busy workers": killed,
+    "driver killed (-9), 20 jobs, 16 of them pending": killed_with_queue,
+    "driver and reaper killed (-9), 2 busy workers": killed_with_reaper,
+    "Ctrl-C, 2 busy workers": interrupted,
+}
+
+
+def raised(action: Callable[[], Any]) -> Seen:
+    began = time.monotonic()
+    try:
+        action()
+    except ScalableError as error:
+        return Seen(f"{type(error).__name__}: {error}", time.monotonic() - began)
+    raise AssertionError("nothing was raised")
+
+
+@contextmanager
+def work_in_progress(folder: Path, **options: Any) -> Iterator[tuple[Made, int]]:
+    """A cluster with one worker and a task in it, and the worker's job."""
+    with ExitStack() as stack:
+        it = stack.enter_context(made(**options))
+        it.cluster.add_workers(1, "small")
+        future = it.client.submit(waiting(), folder / "told", tag="small")
+        eventually(lambda: jobs_seen(folder), lambda: "the task to run", WITHIN_S)
+        yield it, jobs_seen(folder)[0]
+        (folder / "told").touch()
+        assert future.result(WITHIN_S) == "told"
+
+
+def moved(folder: Path, fault: Callable[[Made, int], Any], **options: Any) -> Seen:
+    """The time from the fault until its task runs in another job."""
+    with work_in_progress(folder, **options) as (it, job):
+        fault(it, job)
+        began = time.monotonic()
+        runs_again(folder)
+        took = time.monotonic() - began
+        lost = it.wait_for("worker-lost", within_s=WITHIN_S)[0]
+        return Seen(f"{lost['cause']}: {lost['detail']}; the task goes on in another job", took)
+
+
+def jobs_seen(folder: Path) -> list[int]:
+    return sorted(int(file.name.partition("-")[2]) for file in folder.glob("running-*"))
+
+
+def runs_again(folder: Path) -> None:
+    eventually(lambda: len(jobs_seen(folder)) > 1, lambda: "the task to run again", WITHIN_S)
+
+
+def ended(slurm: PrivateSlurm, folder: Path, end: Callable[[Program], None], workers: int) -> Seen:
+    """The time until no job, no worker and no child of a worker is left."""
+    program = Program(folder, "time.sleep(300)", workers, min(workers, 4))
+    began = time.monotonic()
+    end(program)
+    while slurm.living() or workers_of(folder) or left_by(program.name):
+        assert time.monotonic() - began < WITHIN_S, program.left(slurm)
+        time.sleep(0.05)
+    took = time.monotonic() - began
+    program.process.communicate()
+    return Seen("no job, no worker, no process of a task is left", took)
+
+
+def main() -> None:
+    rows = []
+    print(f"{'fault':<{WIDTHS[0]}} {'what the user sees':<{WIDTHS[1]}} seconds")
+    home = Path.cwd()
+    with tempfile.TemporaryDirectory() as top, running(Path(top) / "slurm") as slurm:
+        os.environ |= slurm.env
+        version = slurm.run("sbatch", "--version").strip()
+        for number, (name, fault) in enumerate(FAULTS.items()):
+            folder = Path(top) / f"fault-{number}"
+            folder.mkdir()
+            os.chdir(folder)
+            seen = fault(slurm, folder)
+            os.chdir(home)
+            slurm.reset()
+            text = seen.text.replace(str(folder), "…")
+            took = round(seen.seconds, 2) if seen.seconds is not None else None
+            rows.append({"fault": name, "sees": text, "seconds": took})
+            first, *more = textwrap.wrap(text, WIDTHS[1])
+            print(f"{name:<{WIDTHS[0]}} {first:<{WIDTHS[1]}} {took if took is not None else '–':>7}", flush=True)
+            for line in more:
+                print(f"{'':<{WIDTHS[0]}} {line}")
+    facts = {"slurm": version, "python": platform.python_version(), "cpus": len(os.sched_getaffinity(0))}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({**facts, "faults": rows}, indent=2) + "\n")
+    print(f"written to {RESULTS.relative_to(Path(__file__).parent.parent)}")
+
+
+if __name__ == "__main__":
+    main()

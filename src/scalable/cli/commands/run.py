@@ -1,0 +1,173 @@
+"""``scalable run``: the manifest's tasks, or a workflow script with a live session. Its exit status is the truth."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from scalable.cli import context, progress
+from scalable.cli.main import safe_streams
+from scalable.cli.output import console, errors, facts, print_json, working
+from scalable.errors import UsageError
+from scalable.quantities import Duration
+from scalable.session.session import ScalableSession
+from scalable.session.tasks import as_json, chosen
+from scalable.telemetry import RunFolder, Summary, read
+from scalable.wording import plural
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+LONGEST = 400  # characters of a task's result that are shown to people
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to end: what Ctrl-C is at a terminal, from ``kill`` or a batch system."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.status = 128 + signum
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.workflow is not None:
+        if options.tasks:
+            raise UsageError("name tasks or a workflow, not both")
+        check_script(options.workflow)
+    loaded = context.load(options)
+    session = ScalableSession(loaded, context.manifest_path(options.manifest))
+    try:
+        with orderly_end():
+            return run_tasks(session, options) if options.workflow is None else run_workflow(session, options)
+    except BaseException as error:
+        if session.run is not None:
+            conclude(session.run)
+        if isinstance(error, Stopped):
+            return error.status
+        raise
+
+
+@contextmanager
+def orderly_end() -> Iterator[None]:
+    """Let the signals that end a process end the run as Ctrl-C does: workers closed, its end in its journal."""
+
+    def stop(signum: int, _: object) -> None:
+        raise Stopped(signum)
+
+    before = {one: signal.getsignal(one) for one in ENDING}
+    for one, handler in before.items():
+        if handler is signal.SIG_DFL:  # nohup ignores one, and that is meant
+            signal.signal(one, stop)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def check_script(path: str) -> None:
+    """Complain about a script before anything is started for it."""
+    try:
+        source = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no workflow {path}") from None
+    except OSError as error:
+        raise UsageError(f"the workflow {path} cannot be read: {error.strerror}") from None
+    try:
+        compile(source, path, "exec")
+    except (SyntaxError, ValueError) as error:
+        told = "".join(traceback.format_exception_only(error)).strip()
+        raise UsageError(f"the workflow {path} is no Python script:\n{told}") from None
+
+
+def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
+    todo = chosen(session.manifest.tasks, options.tasks or None)  # complain before anything starts
+    with session, progress.shown(session.folder):
+        results = session.run_tasks(list(todo))
+    results = {name: results[name] for name in todo}  # in the manifest's order, whichever came first
+    if options.format == "json":
+        found = {name: as_json(value) for name, value in results.items()}
+        print_json({"run_id": session.folder.run_id, "results": found})
+    else:
+        console().print(facts([(name, shown(value)) for name, value in results.items()]))
+        conclude(session.folder)
+    return 0
+
+
+def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
+    """The script sees itself as ``__main__`` and gets this session from ``ScalableSession.from_yaml``."""
+    with working("starting workers"):
+        session.start()
+    folder = session.folder
+    status, reason, code = "ok", "", 0
+    process = os.getpid()
+    before, path, streams = sys.argv, list(sys.path), (sys.stdout, sys.stderr)
+    sys.argv = [options.workflow, *options.rest]
+    sys.path.insert(0, str(Path(options.workflow).resolve().parent))
+    try:
+        with session.shared(), progress.shown(folder):
+            runpy.run_path(options.workflow, run_name="__main__")
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if not isinstance(stop.code, int | None):
+            errors().print(str(stop.code), markup=False, soft_wrap=True)
+        status, reason = ("failed", f"exit status {code}") if code else ("ok", "")
+    except KeyboardInterrupt as stop:
+        status, reason, code = "interrupted", str(stop) or "KeyboardInterrupt", getattr(stop, "status", 130)
+    except BaseException as error:  # noqa: BLE001 - the script's own; its traceback is what its author needs
+        status, reason, code = "failed", f"{type(error).__name__}: {error}", 1
+        show_error(error, options.workflow)
+    finally:
+        if os.getpid() != process:
+            leave_fork(code)
+        sys.argv, sys.path[:] = before, path
+        sys.stdout, sys.stderr = streams  # a script may replace or close its own
+        safe_streams()
+        session.close(status, reason)
+    conclude(folder)
+    return code
+
+
+def leave_fork(code: int) -> NoReturn:
+    """A child that the script forked came to the script's end. The run and its workers are its parent's."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def show_error(error: BaseException, script: str) -> None:
+    """The traceback from the script on, without the frames that only started it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != script:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace or error.__traceback__)
+
+
+def conclude(folder: RunFolder) -> None:
+    """One line about what happened, on stderr: stdout is the script's."""
+    summary = Summary.of(read(folder.journal))
+    if not summary.status:  # the disk did not take it, or someone could not wait for the end
+        told = f"{folder.run_id}: its end is not in its journal; scalable report  shows what is"
+        errors().print(told, style="bold red", soft_wrap=True)
+        return
+    ended = sum(work.finished for work in summary.work.values())
+    failed = f", {summary.failed} failed" if summary.failed else ""
+    took = Duration(summary.last - summary.began) if summary.began is not None and summary.last is not None else "–"
+    style = "green" if summary.status == "ok" else "bold red"
+    text = f"{folder.run_id}: {summary.status} in {took}, {plural(ended, 'task')} done{failed}"
+    errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
+
+
+def shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 - a class of the user's own
+        return f"a {type(value).__name__} that cannot be shown: {error}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,188 @@
+"""What a run is doing, shown while it runs: one line kept up to date on a terminal, plain lines in a pipe.
+
+It reads the run's journal as ``scalable status`` does, so both always say the same. It writes to stderr; stdout belongs
+to the user's script, whose lines reach it unchanged wherever it leads.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from scalable.cli.commands.status import looked_at, rate
+from scalable.cli.output import errors
+from scalable.quantities import Duration
+from scalable.telemetry import RunFolder
+from scalable.telemetry.fields import money
+from scalable.wording import plural
+
+EVERY_S = 0.5
+LINE_EVERY_S = 10.0  # in a pipe, while nothing but counts change
+WIDEST_BAR, NARROWEST_BAR = 24, 8
+ERASE = "\r\x1b[2K"
+
+
+@contextmanager
+def shown(run: RunFolder) -> Iterator[None]:
+    """Show progress until the block ends."""
+    over = threading.Event()
+    screen = errors()
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        thread = showing(in_pipe, looked_at(run), over, screen)
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+        return
+    line = StatusLine(screen)
+    with line.below(sys.stdout, sys.stderr):
+        thread = showing(on_terminal, looked_at(run), over, line)
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            line.erase()
+
+
+def showing(target: Any, *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, name="scalable-progress", daemon=True)
+    thread.start()
+    return thread
+
+
+def on_terminal(looks: Iterator[dict[str, Any]], over: threading.Event, line: StatusLine) -> None:
+    while not over.wait(EVERY_S):
+        line.show(next(looks))
+
+
+def in_pipe(looks: Iterator[dict[str, Any]], over: threading.Event, screen: Console) -> None:
+    """A line when workers or findings change, and from time to time."""
+    before: Any = None
+    quiet = 0.0
+    while not over.wait(EVERY_S):
+        status = next(looks)
+        here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
+        state = [here, [each["text"] for each in status["findings"]]]
+        quiet += EVERY_S
+        if state != before or quiet >= LINE_EVERY_S:
+            screen.print(described(status), soft_wrap=True)
+            for each in status["findings"][:1]:
+                screen.print(Text(f"  ! {each['text']}"), soft_wrap=True)
+            before, quiet = state, 0.0
+
+
+class StatusLine:
+    """The last line of a terminal. Whoever prints through the streams it lies below never runs into it."""
+
+    def __init__(self, screen: Console) -> None:
+        self.screen = screen
+        self.lock = threading.RLock()
+        self.drawn = False
+        self.unfinished = False
+        """Whether a script printed a part of a line; it is not drawn over."""
+        self.told: set[str] = set()
+
+    @contextmanager
+    def below(self, *streams: TextIO) -> Iterator[None]:
+        """Let this line give way to what is printed; streams that lead elsewhere are left as they are."""
+        before = sys.stdout, sys.stderr
+        ours = [Above(stream, self) if stream.isatty() else stream for stream in streams]
+        sys.stdout, sys.stderr = ours
+        try:
+            yield
+        finally:
+            if sys.stdout is ours[0]:
+                sys.stdout = before[0]
+            if sys.stderr is ours[1]:
+                sys.stderr = before[1]
+
+    def show(self, status: Mapping[str, Any]) -> None:
+        with self.lock:
+            if self.unfinished:
+                return
+            self.erase()
+            for each in status["findings"]:
+                if each["text"] not in self.told:
+                    self.told.add(each["text"])
+                    self.screen.print(Text(f"! {each['text']}", style="yellow"), soft_wrap=True)
+            text = described(status, self.screen.width - 1)
+            text.truncate(self.screen.width - 1, overflow="ellipsis")
+            self.screen.print(text, end="", soft_wrap=True)
+            self.screen.file.flush()
+            self.drawn = True
+
+    def erase(self) -> None:
+        with self.lock:
+            if self.drawn:
+                self.screen.file.write(ERASE)
+                self.screen.file.flush()
+                self.drawn = False
+
+
+class Above:
+    """A terminal's stream whose texts come out above the status line; everything else of it is the stream's own."""
+
+    def __init__(self, stream: TextIO, line: StatusLine) -> None:
+        self.stream = stream
+        self.line = line
+
+    def write(self, text: str) -> int:
+        with self.line.lock:
+            self.line.erase()
+            if text:
+                self.line.unfinished = not text.endswith("\n")
+            return self.stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for one in lines:
+            self.write(one)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def described(status: Mapping[str, Any], width: int | None = None) -> Text:
+    """Everything in one line: workers, queue, rate, cost, time left; a bar if there is room and something to do."""
+    workers, tasks = status["workers"].values(), status["tasks"].values()
+    live, pending = (sum(each[name] for each in workers) for name in ("live", "pending"))
+    counts = {name: sum(each[name] for each in tasks) for name in ("done", "running", "waiting", "failed")}
+    parts = [plural(live, "worker") + (f" (+{pending})" if pending else "")]
+    total = sum(counts.values())
+    left = counts["running"] + counts["waiting"]  # none while it is not known yet what else there is to do
+    parts.append(f"{counts['done']:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
+    parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]
+    cost = money(status["cost"])
+    parts += [str(cost)] if cost is not None else []
+    clock = f"  {Duration(status['elapsed_s'] or 0)}"
+    clock += f", {Duration(status['left_s'])} left" if status["left_s"] is not None else ""
+    speed = rate(status["rate_per_min"]) if status["rate_per_min"] is not None else ""
+    words = "  ".join(parts)
+    room = WIDEST_BAR if width is None else width - len(f"{words}  {speed}{clock}") - 1
+    if speed and room >= -1:
+        words += f"  {speed}"
+    text = Text(words).append(clock, style="dim")
+    if left and room >= NARROWEST_BAR and drawable():
+        text = Text.assemble((bar(counts["done"], total, min(room, WIDEST_BAR)), "green"), " ", text)
+    return text
+
+
+def bar(done: int, total: int, width: int) -> str:
+    filled = round(width * done / total)
+    return "█" * filled + "░" * (width - filled)
+
+
+def drawable() -> bool:
+    """Whether stderr can show a bar; where it cannot, the numbers do."""
+    try:
+        "█░".encode(sys.stderr.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

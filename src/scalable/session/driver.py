@@ -1,0 +1,375 @@
+"""Connects the engine to a live cluster: what happens becomes events, what the engine answers is carried out.
+
+Everything here runs in the cluster's event loop, so nothing needs a lock. Work that was handed to Dask directly is not
+the engine's to start, but it is counted, and workers are asked for and given back for its sake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
+from scalable.engine.events import (
+    AddWorkers,
+    Alert,
+    BoundsSet,
+    Event,
+    Instruction,
+    KillRun,
+    Loss,
+    OutsideWork,
+    RemoveWorker,
+    RunEnded,
+    RunFinished,
+    RunLost,
+    RunState,
+    SpendChanged,
+    StartRun,
+    Sweep,
+    SweepSubmitted,
+    Tick,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkersGivenUp,
+    WorkersRefused,
+    WorkersWithdrawn,
+)
+from scalable.engine.retries import FREE
+from scalable.errors import UsageError
+from scalable.providers.base import LaunchRefused
+from scalable.providers.giving_up import give_up
+from scalable.quantities import Memory, Money
+from scalable.session.execution import Execution, Work
+from scalable.session.looking import Look, look
+from scalable.session.signs import SignsOfLife
+
+if TYPE_CHECKING:
+    from scalable.providers.cluster import TaggedCluster
+    from scalable.session.recorder import TaskRecorder
+    from scalable.telemetry.journal import Journal
+
+logger = logging.getLogger("scalable")
+
+LOOK_EVERY_S = 0.5  # at work that the engine did not start
+GAUGE_EVERY_S = 2.0
+COST_EVERY_S = 10.0
+UNWANTED = "removed: fewer are wanted"
+EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
+
+
+class Onlooker(Protocol):
+    """Is shown every look at the cluster."""
+
+    def __call__(self, seen: Look) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Driver:
+    def __init__(
+        self,
+        cluster: TaggedCluster,
+        engine: Engine,
+        journal: Journal,
+        recorder: TaskRecorder,
+        execution: Execution,
+        *,
+        prices: Mapping[str, Money] | None = None,
+        scaler: AdaptiveScaler | None = None,
+        on_look: Onlooker | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.engine = engine
+        self.journal = journal
+        self.recorder = recorder
+        self.execution = execution
+        self.prices = dict(prices or {})
+        """What a worker of each tag costs an hour."""
+        self.scaler = scaler
+        self.on_look = on_look
+        self.began = time.monotonic()
+        self.events: deque[Event] = deque()
+        self.works: dict[str, Work] = {}
+        self.waiters: dict[str, asyncio.Future[tuple[RunState, Any]]] = {}
+        self.values: dict[str, Any] = {}
+        self.attempts: dict[tuple[str, int], tuple[str, asyncio.Task[None]]] = {}
+        self.launching = 0
+        self.refusals: list[str] = []
+        """Why workers did not come, oldest first."""
+        self.outside: dict[str, OutsideWork] = {}
+        self.gauged: tuple[float, Any] = (0.0, None)
+        self.paid: dict[str, float] = {}
+        """When each worker that is there now was last paid for."""
+        self.spent: Money | None = None
+        self.told_cost = 0.0
+        self.signs = SignsOfLife(cluster, engine.state.rules.policies.stuck.after.seconds)
+        self.closed = False
+
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    async def begin(self) -> None:
+        self.cluster.replace = False
+        self.cluster.listeners.append(self.heard)
+        self.handle(Tick())
+        self.cluster.keep(self.run())
+
+    async def run(self) -> None:
+        """Time passes: look at what the engine cannot see, and wake it when it wants to be woken."""
+        while not self.closed:
+            self.look()
+            if self.engine.next_wake() <= self.now():
+                self.handle(Tick())
+            await asyncio.sleep(min(LOOK_EVERY_S, max(0.01, self.engine.next_wake() - self.now())))
+
+    async def close(self) -> None:
+        """Decide nothing more; workers that go from now on go with the session."""
+        self.closed = True
+        if self.on_look is not None:
+            self.on_look.close()
+        with suppress(ValueError):  # it was interrupted before it began
+            self.cluster.listeners.remove(self.heard)
+        for _, task in list(self.attempts.values()):
+            task.cancel()
+        for waiter in self.waiters.values():
+            if not waiter.done():
+                waiter.set_result((RunState.STOPPED, "the session was closed"))
+        await self.execution.close()
+        self.gauge(look(self.cluster, self.recorder), force=True)
+        self.account(force=True)
+
+    # What callers ask for
+
+    async def submit(self, sweep: Sweep, works: Mapping[str, Work]) -> dict[str, asyncio.Future[tuple[RunState, Any]]]:
+        """Give the engine runs to carry out; the end of each arrives in its future as (state, value or reason)."""
+        loop = asyncio.get_running_loop()
+        self.works |= works
+        futures = {run.id: loop.create_future() for run in sweep.runs}
+        self.waiters |= futures
+        self.handle(SweepSubmitted(sweep))
+        return futures
+
+    async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
+        """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""
+        for tag, count in counts.items():
+            self.handle(BoundsSet(tag, count, count))
+            await asyncio.sleep(0)  # workers that the engine gives back by itself are leaving after that
+            there = sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
+            if there > count:
+                self.journal.write("scale", direction="down", tag=tag, count=there - count, reason=reason)
+                chosen = self.cluster.choose(there - count, tag)
+                for member in chosen:
+                    self.handle(WorkerLeaving(member.name))  # so that the engine sends nobody else away for them
+                await asyncio.gather(*(self.cluster.dismiss(member, UNWANTED) for member in chosen))
+
+    async def settled(self) -> None:
+        """Until every request for workers was accepted or refused."""
+        while self.launching:
+            await asyncio.sleep(0.005)
+
+    # Events in, instructions out
+
+    def handle(self, event: Event) -> None:
+        """One event after the other, also those that carrying out an instruction leads to."""
+        self.events.append(event)
+        if len(self.events) > 1:
+            return
+        while self.events:
+            try:
+                instructions = self.engine.handle(self.events[0], self.now())
+                removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
+                for (tag, reason), count in removed.items():
+                    self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)
+                for instruction in instructions:
+                    self.apply(instruction)
+            finally:
+                self.events.popleft()
+
+    def apply(self, instruction: Instruction) -> None:
+        match instruction:
+            case AddWorkers(tag, count, reason):
+                self.journal.write("scale", direction="up", tag=tag, count=count, reason=reason)
+                self.launching += 1
+                self.cluster.keep(self.add(tag, count))
+            case RemoveWorker(worker, _, reason):
+                if member := self.cluster.members.get(worker):
+                    self.cluster.keep(self.cluster.dismiss(member, reason))
+            case StartRun(run, attempt, worker):
+                task = asyncio.ensure_future(self.execute(run, attempt, worker))
+                self.attempts[run, attempt] = (worker, task)
+            case KillRun(run, attempt, worker, cause):
+                self.kill(run, attempt, worker, cause)
+            case RunEnded(run, state, reason):
+                self.journal.write("run-ended", run=run, state=state.value, reason=reason)
+                waiter = self.waiters.pop(run, None)
+                if waiter is not None and not waiter.done():
+                    waiter.set_result((state, self.values.pop(run, None) if state is RunState.FINISHED else reason))
+            case WorkersGivenUp(tag, reason):
+                give_up(self.cluster, tag, reason, self.recorder.owned)
+            case Alert(kind, text, run):
+                self.journal.write("alert", alert=kind, text=text, run=run)
+                if self.on_look is None or kind not in EXPLAINED:
+                    logger.warning("%s", text)
+
+    async def add(self, tag: str, count: int) -> None:
+        try:
+            await self.cluster.launch(count, self.cluster.templates[tag])
+        except LaunchRefused:
+            pass  # the cluster has told its listeners, this driver among them
+        except UsageError:
+            assert self.cluster.status.name != "running"  # it was closed in the meantime
+        finally:
+            self.launching -= 1
+
+    def heard(self, kind: str, facts: dict[str, Any]) -> None:
+        """What the cluster tells of its workers."""
+        match kind:
+            case "worker-joined":
+                self.paid[facts["worker"]] = time.time()
+                self.handle(WorkerJoined(facts["worker"], facts["tag"]))
+            case "worker-leaving":
+                self.handle(WorkerLeaving(facts["worker"]))
+            case "worker-removed" if facts["worker"] not in self.engine.state.workers:
+                self.handle(WorkersWithdrawn(facts["tag"], 1))
+            case "worker-lost" | "worker-removed":
+                self.account(force=True)
+                self.paid.pop(facts["worker"], None)
+                cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
+                peak = Memory(facts["peak"]) if "peak" in facts else None
+                lost = WorkerLost(facts["worker"], cause, peak, facts.get("detail", ""))
+                self.abandon(lost)
+                self.handle(lost)
+            case "workers-refused":
+                self.refusals.append(facts["reason"])
+                ended = Loss(facts["cause"]) if "cause" in facts else None
+                self.handle(WorkersRefused(facts["tag"], facts["count"], facts["reason"], ended))
+
+    # Runs
+
+    async def execute(self, run: str, attempt: int, worker: str) -> None:
+        member = self.cluster.members.get(worker)
+        if member is None or member.address is None:
+            return  # it is gone; the engine hears of that by itself
+        key = f"{run}-attempt-{attempt}"
+        self.recorder.owned.add(key)
+        past = self.engine.state.runs[run].past
+        if past and past[-1].cause not in FREE:
+            self.journal.write("retry", run=run, tag=member.tag, cause=past[-1].cause.value)
+        self.journal.write("attempt-started", run=run, attempt=attempt, worker=worker, tag=member.tag)
+        outcome = await self.execution.run(key, self.works[run], member.address)
+        self.attempts.pop((run, attempt), None)
+        self.recorder.owned.discard(key)
+        self.journal.write(
+            "attempt-ended",
+            run=run,
+            attempt=attempt,
+            worker=worker,
+            tag=member.tag,
+            outcome=outcome.cause.value if outcome.cause else "finished",
+            seconds=round(outcome.seconds, 6),
+            peak=outcome.peak.bytes if outcome.peak else None,
+            message=outcome.message,
+        )
+        if outcome.cause is None:
+            self.values[run] = outcome.value
+            self.handle(RunFinished(run, attempt, outcome.peak))
+        else:
+            self.handle(RunLost(run, attempt, outcome.cause, outcome.peak, outcome.message))
+
+    def kill(self, run: str, attempt: int, worker: str, cause: Loss) -> None:
+        """A task inside a worker can only be killed with its worker; the engine asks for another one."""
+        if (run, attempt) in self.attempts and (member := self.cluster.members.get(worker)):
+            self.attempts.pop((run, attempt))[1].cancel()
+            told = {"run": run, "attempt": attempt, "worker": worker, "tag": member.tag}
+            self.journal.write("attempt-ended", **told, outcome=cause.value, message="killed with its worker")
+            self.handle(WorkerLeaving(worker))
+            self.cluster.keep(self.cluster.dismiss(member, f"its run was killed: {cause.value}"))
+            self.handle(RunLost(run, attempt, cause, message=f"killed on {worker}"))
+
+    def abandon(self, lost: WorkerLost) -> None:
+        """Nobody waits any longer for attempts on a worker that is gone."""
+        for (run, attempt), (where, task) in list(self.attempts.items()):
+            if where == lost.worker:
+                del self.attempts[run, attempt]
+                task.cancel()
+                self.journal.write(
+                    "attempt-ended",
+                    run=run,
+                    attempt=attempt,
+                    worker=where,
+                    outcome=lost.cause.value,
+                    peak=lost.peak.bytes if lost.peak else None,
+                    message=lost.message or lost.cause.value,
+                )
+
+    # Work that the engine did not start, and money
+
+    def look(self) -> None:
+        seen = look(self.cluster, self.recorder)
+        for tag, one in seen.tags.items():
+            event = OutsideWork(tag, one.waiting, frozenset(one.busy), frozenset(one.holding))
+            if self.scaler is None and self.outside.get(tag, OutsideWork(tag, 0)) != event:
+                self.outside[tag] = event
+                self.handle(event)
+        if self.scaler is not None:
+            self.consult(self.scaler, seen)
+        for sign in self.signs.look([(key, worker) for key, (worker, _) in self.attempts.items()], self.now()):
+            self.handle(sign)
+        self.gauge(seen)
+        self.account()
+        if self.on_look is not None:
+            self.on_look(seen)
+
+    def consult(self, scaler: AdaptiveScaler, seen: Look) -> None:
+        """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
+        queues = self.engine.state.tags
+        waiting = {tag: one.waiting + queues[tag].queue.size for tag, one in seen.tags.items()}
+        decision = scaler.evaluate(
+            pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
+            active_workers={tag: one.live + one.requested for tag, one in seen.tags.items()},
+            busy_workers={tag: len(one.working) for tag, one in seen.tags.items()},
+        )
+        if decision.has_changes:
+            self.cluster.keep(self.follow(decision, {tag: len(one.holding) for tag, one in seen.tags.items()}))
+
+    async def follow(self, decision: ScaleDecision, least: Mapping[str, int] | None = None) -> None:
+        """Carry a decision out, but leave as many workers as must keep results."""
+        counts = {}
+        for tag in {*decision.workers_to_add, *decision.workers_to_remove}:
+            self.cluster.template(tag)
+            there = sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
+            change = decision.workers_to_add.get(tag, 0) - decision.workers_to_remove.get(tag, 0)
+            counts[tag] = max((least or {}).get(tag, 0), there + change)
+        await self.set_counts(counts, decision.reasoning)
+
+    def gauge(self, seen: Look, *, force: bool = False) -> None:
+        when, before = self.gauged
+        facts = seen.to_dict()
+        if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
+            self.gauged = (time.monotonic(), facts)
+            self.journal.write("gauge", **facts, cost=self.spent.to_dict() if self.spent else None)
+
+    def account(self, *, force: bool = False) -> None:
+        """Pay workers for the time they were there."""
+        if not self.prices or (not force and time.monotonic() - self.told_cost < COST_EVERY_S):
+            return
+        self.told_cost, now = time.monotonic(), time.time()
+        currency = next(iter(self.prices.values())).currency
+        spent, hourly = self.spent or Money.zero(currency), Money.zero(currency)
+        for worker, since in self.paid.items():
+            member = self.cluster.members.get(worker)
+            tag = member.tag if member else worker.rpartition("-")[0]
+            price = self.prices.get(tag, Money.zero(currency))
+            spent += price * ((now - since) / 3600)
+            hourly += price
+            self.paid[worker] = now
+        self.spent = spent
+        self.journal.write("cost", spent=spent.to_dict(), per_hour=hourly.to_dict())
+        self.handle(SpendChanged(spent, hourly, Money.zero(currency)))

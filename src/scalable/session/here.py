@@ -1,0 +1,44 @@
+"""What commands and sessions must ask of this machine before they can plan: its size, its past runs, its packages."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalable.errors import PlanningError
+from scalable.quantities import Cpu, Memory
+
+if TYPE_CHECKING:
+    from scalable.planning import History, Machine
+
+
+def registered() -> Iterator[str]:
+    """Providers that other packages bring; looked up only if the manifest names one that is not built in."""
+    for point in entry_points(group="scalable.providers"):
+        yield point.name
+
+
+def this_machine() -> Machine:
+    from scalable.planning import Machine
+
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the CPUs this process may use, not all there are
+    cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
+    return Machine(Cpu.of(cpus), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+
+
+def history(env: Mapping[str, str] = os.environ) -> History:
+    """What earlier runs in this folder measured, if there are any."""
+    from scalable.planning import History
+
+    path = Path(env.get("SCALABLE_RUNS_DIR") or ".scalable/runs") / "history.json"
+    if not path.exists():
+        return History()
+    try:
+        return History.from_dict(json.loads(path.read_text(encoding="utf-8")), month=f"{datetime.now(UTC):%Y-%m}")
+    except (ValueError, OSError, RecursionError) as error:
+        raise PlanningError(f"{path}: {error}") from None

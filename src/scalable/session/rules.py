@@ -1,0 +1,61 @@
+"""What a live session tells the engine: its kinds of workers and how many of each there may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scalable.engine import AdaptiveScaler, Rules, WorkerKind
+from scalable.planning.components import shared_out
+from scalable.providers.base import DeploymentSpec
+from scalable.quantities import Cpu, Memory, Money
+from scalable.sizing.placement import PoolRoom
+from scalable.sizing.resources import ScalePlan, Size
+
+POOL = "workers"
+UNLIMITED = 1_000_000
+ANY_MEMORY = Memory.parse("1PiB")  # a component without a limit may use what there is
+
+
+@dataclass(frozen=True)
+class OpenRoom(PoolRoom):
+    """Where the backend, not we, knows how much room there is."""
+
+    def most(self, tag: str, counts: Mapping[str, int]) -> int:
+        return UNLIMITED
+
+    def commitment(self, tag: str, count: int, busy_s: float = 0.0) -> Money | None:
+        return None
+
+
+def rules(spec: DeploymentSpec, plan: ScalePlan, adaptive: bool | AdaptiveScaler | None) -> Rules:
+    """As many workers as planned; where scaling is asked for, between the target's bounds instead."""
+    bounds = spec.target.adaptive
+    tags = list(spec.components)
+    most: int | None = None
+    limits: dict[str, tuple[int, int | None]]
+    if isinstance(adaptive, AdaptiveScaler):
+        limits = {
+            tag: (adaptive.min_workers.get(tag, plan.workers_by_tag.get(tag, 0)), adaptive.max_workers.get(tag))
+            for tag in tags
+        }
+    elif adaptive or (adaptive is None and bounds is not None):
+        least = shared_out(tags, bounds.minimum) if bounds else dict.fromkeys(tags, 0)
+        limits = {tag: (least[tag], None) for tag in tags}
+        most = bounds.maximum if bounds else sum(plan.workers_by_tag.values())
+    else:
+        limits = {tag: (plan.workers_by_tag.get(tag, 0),) * 2 for tag in tags}
+    kinds = {
+        tag: WorkerKind(
+            tag,
+            POOL,
+            template.memory or ANY_MEMORY,
+            slots=template.slots,
+            minimum=limits[tag][0],
+            maximum=limits[tag][1],
+        )
+        for tag, template in spec.components.items()
+    }
+    nothing = Size(Cpu(0), Memory(0))
+    room = OpenRoom(POOL, nothing, 1, dict.fromkeys(tags, nothing))
+    return Rules(kinds, {POOL: room}, spec.policies, most_workers=most)

@@ -1,0 +1,321 @@
+"""``ScalableSession``: a manifest and a target become a live cluster, a client, and a record of what happened."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import platform
+import socket
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar
+
+from scalable import __version__
+from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
+from scalable.errors import PlanningError, ScalableError, UsageError
+from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
+from scalable.planning import Campaign, Choice, Plan, Site, plan_all
+from scalable.planning.components import ComponentPlan, plan_components
+from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
+from scalable.providers.client import ScalableClient
+from scalable.providers.cluster import TaggedCluster
+from scalable.providers.registry import get_provider
+from scalable.quantities import Money
+from scalable.session import tasks
+from scalable.session.diagnosis import SessionObserver
+from scalable.session.driver import Driver
+from scalable.session.execution import PinnedTask
+from scalable.session.here import history, registered, this_machine
+from scalable.session.recorder import record
+from scalable.session.rules import rules
+from scalable.sizing.resources import ScalePlan
+from scalable.store import open_store
+from scalable.telemetry.folders import RunFolder
+from scalable.telemetry.history import learn
+from scalable.telemetry.journal import Journal
+from scalable.telemetry.liveness import state_of
+from scalable.telemetry.reading import read
+from scalable.telemetry.report import report_of
+from scalable.telemetry.summary import Summary
+
+logger = logging.getLogger("scalable")
+
+AnyPlan = Plan | Campaign | ComponentPlan
+START_WITHIN_S = 120.0  # workers of this machine that are not there by then will not come
+
+
+class ScalableSession:
+    """Use as ``with session as client``, or ``start()`` and ``close()``.
+
+    ``close`` may be called from any thread, any number of times, and is called at the end of the process at the latest.
+    """
+
+    _open: ClassVar[weakref.WeakSet[ScalableSession]] = weakref.WeakSet()
+    _shared: ClassVar[ScalableSession | None] = None
+    """The session that ``scalable run`` opened for a workflow script."""
+
+    def __init__(self, loaded: Loaded, path: Path) -> None:
+        self.manifest = loaded.manifest
+        self.target = loaded.target
+        self.path = path
+        self.report = loaded.report
+        self.run: RunFolder | None = None
+        self.client: ScalableClient | None = None
+        self.cluster: ClusterHandle | None = None
+        self.driver: Driver | None = None
+        self._journal: Journal | None = None
+        self._lock = threading.RLock()
+        self._owner = True
+
+    @classmethod
+    def from_yaml(cls, path: str | Path | None = None, *, target: str | None = None) -> ScalableSession:
+        """Read a manifest: the one named, else ``SCALABLE_MANIFEST``, else ``./scalable.yaml``."""
+        file = Path(path or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
+        asked = target or os.environ.get("SCALABLE_TARGET") or None
+        live = cls._shared
+        if live is not None and file.resolve() == live.path.resolve() and asked in (None, live.target):
+            return live
+        return cls(load_file(file, env=os.environ, target=asked, providers=registered()), file)
+
+    @property
+    def provider(self) -> DeploymentProvider:
+        return get_provider(self.spec().target.provider)
+
+    def spec(self, run_folder: Path | None = None) -> DeploymentSpec:
+        folder = str(self.path.resolve().parent)
+        home = str(run_folder) if run_folder else None
+        return DeploymentSpec.from_manifest(self.manifest, target_name=self.target, folder=folder, run_folder=home)
+
+    def validate(self) -> ValidationReport:
+        """What is wrong or questionable in the manifest, and what the target's provider says of it."""
+        return self.report + self.provider.validate(self.spec())
+
+    def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
+        """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
+        site = Site(self.manifest, self.target, this_machine())
+        past = history()
+        if self.manifest.components:
+            return plan_components(site, self.target, objective=objective, policy=policy, history=past)
+        if not self.manifest.sweeps:
+            raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
+        return plan_all(site, Choice(objective or "balance", policy or "safe"), past)
+
+    def start(self, plan: AnyPlan | None = None, *, adaptive: bool | AdaptiveScaler | None = None) -> ScalableClient:
+        """Build the cluster, ask for the planned workers and give a client.
+
+        ``adaptive`` scales while it runs: by the target's bounds (the default if it has some), by the plan's counts as
+        a maximum (``True``), by a scaler of your own, or not at all (``False``).
+        """
+        with self._lock:
+            if self.client is not None:
+                if plan is not None:
+                    self.scale(plan.scale_plan.workers_by_tag, "another plan was given")
+                return self.client
+            chosen = plan if plan is not None else self.plan()
+            try:
+                return self._start(chosen, adaptive)
+            except BaseException as error:
+                self.close(*ending(error))
+                raise
+
+    def _start(self, plan: AnyPlan, adaptive: bool | AdaptiveScaler | None) -> ScalableClient:
+        provider = self.provider
+        if not (found := self.validate()).ok:
+            raise ManifestError(found)
+        self.run = run = RunFolder.create(self.manifest.project.name)
+        self._open.add(self)
+        spec = self.spec(run.path)
+        journal = self._journal = Journal(run.journal)
+        atexit.unregister(journal.close)  # this session closes it, after the end was written
+        facts = self.facts(spec)
+        run.write_run(facts)
+        journal.write("run-started", **facts)
+        journal.write("plan", **planned(plan))
+        self.cluster = provider.build_cluster(spec)
+        cluster: TaggedCluster = self.cluster.backend
+        run.write_run(facts | {"scheduler": cluster.scheduler_address})
+        recorder = record(cluster, journal)
+        prices = hourly_prices(provider, spec, plan.scale_plan)
+        self.driver = Driver(
+            cluster,
+            Engine(rules(spec, plan.scale_plan, adaptive)),
+            journal,
+            recorder,
+            PinnedTask(cluster.scheduler_address, cluster.security),
+            prices=prices,
+            scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
+        )
+        self.driver.on_look = SessionObserver(self.driver)
+        cluster.sync(self.driver.begin)
+        self._settle(self.driver)
+        self.client = self.cluster.client_factory()
+        return self.client
+
+    def facts(self, spec: DeploymentSpec) -> dict[str, Any]:
+        return {
+            "t": time.time(),
+            "run_id": self.run.run_id if self.run else None,
+            "project": self.manifest.project.name,
+            "manifest": str(self.path.resolve()),
+            "target": spec.target_name,
+            "provider": spec.target.provider,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "version": __version__,
+            "python": platform.python_version(),
+            "command": sys.argv,
+        }
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where the journal, the logs and the report of this run are."""
+        if self.run is None:
+            raise UsageError("the session was not started yet")
+        return self.run
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Let a script get this session from ``from_yaml``; whoever opened it closes it, with the script's true end."""
+        ScalableSession._shared, self._owner = self, False
+        try:
+            yield
+        finally:
+            ScalableSession._shared, self._owner = None, True
+
+    # While it runs
+
+    def scale(self, workers_by_tag: Mapping[str, int], reason: str = "asked for") -> None:
+        """From now on exactly so many workers of these tags."""
+        driver = self.live()
+        for tag, count in workers_by_tag.items():
+            driver.cluster.template(tag)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise UsageError(f"{tag}: {count!r} workers; write a whole number from 0")
+        driver.cluster.sync(driver.set_counts, dict(workers_by_tag), reason)
+        self._settle(driver)
+
+    def apply(self, decision: ScaleDecision) -> None:
+        """Carry out what an ``AdaptiveScaler`` decided."""
+        driver = self.live()
+        driver.cluster.sync(driver.follow, decision)
+        self._settle(driver)
+
+    def run_tasks(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Run the manifest's tasks (all that say what to run, or these and what they need); results by task."""
+        todo = tasks.chosen(self.manifest.tasks, names)
+        driver = self.live()
+        with open_store(os.environ.get("SCALABLE_STORE_URL") or self.manifest.store) as store:
+            results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store)
+        return results
+
+    def _settle(self, driver: Driver) -> None:
+        """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
+        before = len(driver.refusals)
+        driver.cluster.sync(driver.settled)
+        if self.spec().target.provider == "local":
+            wanted = {tag: kind.minimum for tag, kind in driver.engine.state.tags.items()}
+            driver.cluster.wait_until(wanted, START_WITHIN_S)
+        if len(driver.refusals) > before or (self.client is None and driver.refusals):
+            raise LaunchRefused(driver.refusals[-1])
+
+    def live(self) -> Driver:
+        if self.driver is None:
+            raise UsageError("the session is not running; call start() or use it with  with")
+        return self.driver
+
+    # The end
+
+    def close(self, status: str = "ok", reason: str = "") -> None:
+        """End workers, jobs and scheduler, write the report, learn for the next plan. May be called again."""
+        if not self._owner:
+            return
+        with self._lock:
+            driver, client, cluster, journal = self.driver, self.client, self.cluster, self._journal
+            self.driver = self.client = self.cluster = self._journal = None
+            self._open.discard(self)
+            with ExitStack() as ends:  # the last first; each is done whatever becomes of those before
+                if journal is not None:
+                    ends.callback(self.conclude)
+                    ends.callback(journal.close)
+                    ends.callback(journal.write, "ended", status=status, reason=reason)
+                if cluster is not None:
+                    ends.callback(cluster.backend.close)
+                if client is not None:
+                    ends.callback(client.close)
+                if driver is not None:
+                    ends.callback(self.rest, driver)
+
+    @staticmethod
+    def rest(driver: Driver) -> None:
+        with suppress(UsageError):  # the cluster was closed already, by whoever had it
+            driver.cluster.sync(driver.close)
+        if driver.on_look is not None:
+            driver.on_look.close()
+
+    def conclude(self) -> None:
+        """What is left of a run: its report, and what the next plan can learn from it."""
+        assert self.run is not None
+        summary = Summary.of(read(self.run.journal))
+        try:
+            self.run.write_report(report_of(summary, state_of(summary), time.time()))
+            learn(self.run.path.parent, summary)
+        except ScalableError as error:  # a full disk or a spoilt history: the run itself is over and in its journal
+            logger.warning("%s", error)
+
+    def __enter__(self) -> ScalableClient:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(*ending(error))
+
+
+def ending(error: BaseException | None) -> tuple[str, str]:
+    """How a run ended, in the words of the journal, and why."""
+    if error is None or (isinstance(error, SystemExit) and not error.code):
+        return "ok", ""
+    status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+    return status, "".join(traceback.format_exception_only(error)).strip()
+
+
+def planned(plan: AnyPlan) -> dict[str, Any]:
+    """The plan as the journal keeps it, to be compared with what happened."""
+    scale, cost = plan.scale_plan, plan.cost_estimate
+    facts = plan.to_dict()
+    return {
+        "workers_by_tag": dict(scale.workers_by_tag),
+        "resources_by_tag": {tag: size.to_dict() for tag, size in scale.resources_by_tag.items()},
+        "wall_s": facts.get("wall_s"),
+        "cost": facts.get("cost"),
+        "hourly": cost.total_hourly if cost else None,
+        "tasks": facts.get("tasks"),
+        "peaks": facts.get("peaks"),
+        "objective": facts.get("objective"),
+        "policy": facts.get("policy"),
+    }
+
+
+def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan) -> dict[str, Money]:
+    """What one worker of each tag costs an hour; empty where nothing is charged."""
+    prices = {}
+    for tag in spec.components:
+        estimate = provider.estimate_cost(spec, ScalePlan({tag: 1}, plan.resources_by_tag))
+        if estimate is not None:
+            prices[tag] = Money.parse(f"{estimate.total_hourly:.6f} {estimate.currency}")
+    return prices
+
+
+@atexit.register
+def close_all() -> None:
+    """Sessions a script left open; the interpreter remembers whether it ended with an error."""
+    for session in list(ScalableSession._open):
+        session.close(*ending(getattr(sys, "last_value", None)))

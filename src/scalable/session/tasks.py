@@ -1,0 +1,161 @@
+"""The manifest's tasks as runs: each starts when those it needs have finished, on a worker of its component."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from scalable.caching import key_of
+from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.errors import ScalableError, UsageError
+from scalable.manifest.models import Task
+from scalable.session.driver import Driver
+from scalable.session.execution import Work
+from scalable.store import Receipt, Row, RowStatus, Store, StoreError
+from scalable.wording import not_defined
+
+LONGEST_TEXT = 400  # characters of a result that has no JSON form
+
+
+class TaskError(ScalableError):
+    """Tasks that did not finish, each with its reason."""
+
+
+class OutputError(ScalableError):
+    """A task finished without the files it declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What the worker calls for a task: found by name there, so that nothing but names travels."""
+
+    path: str
+    cache: bool
+    outputs: tuple[tuple[str, str], ...]
+
+    def __call__(self, **arguments: Any) -> Any:
+        function = find(self.path)
+        if self.cache:
+            from scalable.caching import cacheable
+
+            function = cacheable(function)
+        value = function(**arguments)
+        check_outputs(self.path, dict(self.outputs), value)
+        return value
+
+
+def find(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function = getattr(import_module(module), name, None)
+    if not callable(function):
+        raise ImportError(f"the module {module} has no function {name}")
+    found: Callable[..., Any] = function
+    return found
+
+
+def check_outputs(path: str, outputs: Mapping[str, str], value: Any) -> None:
+    """Declared outputs must be there: the task returns their paths, one alone or several by name."""
+    if not outputs:
+        return
+    paths = value if isinstance(value, Mapping) else dict.fromkeys(outputs, value) if len(outputs) == 1 else {}
+    for name, kind in outputs.items():
+        place = paths.get(name)
+        if not isinstance(place, str | Path):
+            raise OutputError(f"{path} must return the path of its output {name!r}; it returned {type(value).__name__}")
+        there = Path(place).is_file() if kind == "file" else Path(place).is_dir()
+        if not there:
+            raise OutputError(f"{path}: its output {name!r} is no {'file' if kind == 'file' else 'folder'}: {place}")
+
+
+def chosen(tasks: Mapping[str, Task], names: Iterable[str] | None) -> dict[str, Task]:
+    """The tasks to run with all they need, in the manifest's order."""
+    runnable = [name for name, task in tasks.items() if task.run is not None]
+    wanted: list[str] = list(names) if names is not None else runnable
+    if not wanted:
+        raise UsageError("no task of the manifest says what to run; write e.g. run: package.module:function in one")
+    todo, found = list(wanted), set[str]()
+    while todo:
+        name = todo.pop()
+        if name not in tasks:
+            raise UsageError("; ".join(not_defined("task", name, tasks)))
+        if tasks[name].run is None:
+            raise UsageError(f"tasks.{name} does not say what to run; write e.g. run: package.module:function")
+        if name not in found:
+            found.add(name)
+            todo += tasks[name].needs
+    return {name: task for name, task in tasks.items() if name in found}
+
+
+async def run_tasks(driver: Driver, tasks: Mapping[str, Task], store: Store) -> dict[str, Any]:
+    """Results by task, each a row of the store too; raises ``TaskError`` after everything that could run has run."""
+    receipts: list[asyncio.Future[Receipt]] = []
+    results: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    running: dict[str, asyncio.Task[tuple[str, RunState, Any]]] = {}
+    left = dict(tasks)
+
+    while left or running:
+        for name, task in list(left.items()):
+            if broken := [need for need in task.needs if need in problems]:
+                problems[name] = f"not started: {', '.join(broken)} did not finish"
+                del left[name]
+            elif all(need in results for need in task.needs):
+                running[name] = asyncio.ensure_future(start(driver, name, left.pop(name), results))
+        if not running:
+            continue
+        done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
+        for name in [name for name, one in running.items() if one in done]:
+            run, state, value = running.pop(name).result()
+            row = row_of(driver, run, name, tasks[name], state, value)
+            receipts.append(asyncio.wrap_future(store.submit([row])))
+            if state is RunState.FINISHED:
+                results[name] = value
+            else:
+                problems[name] = f"{state.value}: {value}"
+    for receipt in await asyncio.gather(*receipts):
+        if not receipt.safe:
+            raise StoreError(f"results could not be stored: {receipt.reason}")
+    if problems:
+        told = "\n".join(f"  {name}: {reason}" for name, reason in problems.items())
+        raise TaskError(f"{len(problems)} of {len(tasks)} tasks did not finish:\n{told}")
+    return results
+
+
+async def start(driver: Driver, name: str, task: Task, results: Mapping[str, Any]) -> tuple[str, RunState, Any]:
+    arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
+    work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items())), arguments)
+    before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.state.runs)
+    run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", task.component)
+    futures = await driver.submit(Sweep(run.sweep, SweepKind.FREE, (run,), workers=1), {run.id: work})
+    return run.id, *await futures[run.id]
+
+
+def row_of(driver: Driver, run: str, name: str, task: Task, state: RunState, value: Any) -> Row:
+    """A task's row: its key is what it calls and with what."""
+    record = driver.engine.state.runs[run]
+    finished = state is RunState.FINISHED
+    return Row(
+        run_key=key_of((name, task.run, task.arguments, task.needs)),
+        name=name,
+        value=as_json(value) if finished else None,
+        run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
+        error=None if finished else str(value),
+        attempt=max(1, record.attempt),
+        worker=record.worker or None,
+    )
+
+
+def as_json(value: Any) -> Any:
+    """A result as JSON where it has a JSON form, else as text."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    text = str(value) if isinstance(value, Path) else repr(value)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

@@ -1,0 +1,139 @@
+"""From a manifest to a session: which file, which target, what is checked and planned before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalable import ManifestError, ScalableSession
+from scalable.errors import PlanningError, UsageError
+from scalable.planning.components import ComponentPlan
+from scalable.telemetry.folders import RunFolderError
+from tests.session.builders import Project, here
+
+TWO = {"one": {"provider": "local", "max_workers": 3}, "two": {"provider": "local", "max_workers": 2}}
+
+
+def test_a_manifest_is_found_in_the_current_folder(project: Project) -> None:
+    project.write()
+    assert ScalableSession.from_yaml().manifest.project.name == "proof"
+
+
+def test_a_manifest_is_found_by_the_environment_and_an_argument_comes_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Project(project.folder / "a folder with spaces")
+    elsewhere.folder.mkdir()
+    monkeypatch.setenv("SCALABLE_MANIFEST", str(elsewhere.write(project={"name": "elsewhere"})))
+    assert ScalableSession.from_yaml().manifest.project.name == "elsewhere"
+    assert ScalableSession.from_yaml(project.write()).manifest.project.name == "proof"
+
+
+def test_a_missing_manifest_is_named_with_what_to_do(project: Project) -> None:
+    with pytest.raises(UsageError, match=r"scalable\.yaml.*scalable init"):
+        ScalableSession.from_yaml()
+
+
+def test_the_target_is_the_argument_then_the_environment_then_the_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(targets=TWO)
+    assert ScalableSession.from_yaml().target == "one"
+    monkeypatch.setenv("SCALABLE_TARGET", "two")
+    assert ScalableSession.from_yaml().target == "two"
+    assert ScalableSession.from_yaml(target="one").target == "one"
+
+
+def test_a_target_that_is_not_defined_is_refused_with_those_that_are(project: Project) -> None:
+    project.write(targets=TWO)
+    with pytest.raises((ManifestError, UsageError)) as error:
+        ScalableSession.from_yaml(target="three")
+    assert "one" in str(error.value)
+    assert "two" in str(error.value)
+
+
+def test_without_any_target_work_is_done_on_this_machine(project: Project) -> None:
+    with project.session(targets={}, components={"a": {}, "b": {}}) as client:
+        assert client.submit(here, tag="a").result().startswith("a-")
+        assert client.worker_count() == 2
+
+
+def test_what_the_provider_finds_questionable_is_in_the_report(project: Project) -> None:
+    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2"}})
+    report = session.validate()
+    assert report.ok
+    assert {"shared-process", "image-ignored"} <= {issue.code for issue in report.warnings}
+
+
+def test_what_the_provider_cannot_do_is_refused_before_anything_starts(project: Project) -> None:
+    session = project.session(target={"containers": "docker"})
+    assert not session.validate().ok
+    with pytest.raises(ManifestError, match="write containers: none"):
+        session.start()
+    assert project.runs() == []
+
+
+def test_more_memory_than_the_machine_has_is_questionable(project: Project) -> None:
+    session = project.session(target={"processes": True}, components={"demeter": {"memory": "900TiB"}})
+    assert "over-machine" in {issue.code for issue in session.validate().warnings}
+
+
+def test_max_workers_are_shared_out_among_the_components(project: Project) -> None:
+    session = project.session(target={"max_workers": 4}, components={"a": {"cpus": 2, "memory": "1GiB"}, "b": {}})
+    plan = session.plan(dry_run=True)
+    assert plan.scale_plan.workers_by_tag == {"a": 2, "b": 2}
+    assert plan.scale_plan.resources_by_tag["a"].cpus == 2
+    assert plan.to_dict()["workers_by_tag"] == {"a": 2, "b": 2}
+    assert plan.cost_estimate is None
+    assert project.runs() == [], "planning starts and records nothing"
+
+
+@pytest.mark.parametrize("words", [{"objective": "minimise everything"}, {"policy": "reckless"}])
+def test_an_objective_or_policy_that_does_not_exist_is_refused_by_name(project: Project, words: dict[str, str]) -> None:
+    session = project.session()
+    with pytest.raises(PlanningError) as error:
+        session.plan(**words)  # type: ignore[arg-type]
+    assert repr(next(iter(words.values()))) in str(error.value)
+    assert "minimize cost" in str(error.value) or "aggressive" in str(error.value)
+
+
+def test_a_plan_can_be_made_first_and_started_later(project: Project) -> None:
+    session = project.session(target={"max_workers": 4})
+    plan = session.plan(objective="minimize cost")
+    assert isinstance(plan, ComponentPlan)
+    assert session.plan(objective="minimize time").scale_plan.workers_by_tag == {"demeter": 4}
+    assert plan.scale_plan.workers_by_tag == {"demeter": 1}
+    client = session.start(plan)
+    assert client.worker_count() == 1
+    session.close()
+
+
+def test_fewer_workers_than_components_are_refused(project: Project) -> None:
+    session = project.session(target={"max_workers": 1}, components={"a": {}, "b": {}})
+    with pytest.raises(PlanningError, match="raise max_workers"):
+        session.start()
+    assert project.runs() == []
+
+
+def test_a_manifest_with_nothing_to_do_says_so(project: Project) -> None:
+    with pytest.raises(PlanningError, match="neither sweeps nor components"):
+        project.session(components={}).plan()
+
+
+def test_a_runs_folder_that_cannot_be_written_is_named_with_the_remedy(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "file").write_text("")
+    monkeypatch.setenv("SCALABLE_RUNS_DIR", str(project.folder / "file" / "runs"))
+    with pytest.raises(RunFolderError, match="SCALABLE_RUNS_DIR") as error:
+        project.session().start()
+    assert str(project.folder / "file" / "runs") in str(error.value)
+
+
+def test_runs_go_where_the_environment_says(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALABLE_RUNS_DIR", str(project.folder / "somewhere else"))
+    with project.session():
+        pass
+    assert len(list(Path("somewhere else").glob("run-*-proof-*"))) == 1
+    assert project.runs() == []

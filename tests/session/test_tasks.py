@@ -1,0 +1,274 @@
+"""The manifest's tasks: in the order they need, with what they need, and with the truth about what failed."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from scalable import ManifestError, ScalableSession
+from scalable.errors import UsageError
+from scalable.session.tasks import TaskError
+from tests.session.builders import Project, here
+
+CODE = """
+    import json, os, time
+    from pathlib import Path
+
+    def value(number=1, plus=0):
+        return number + plus
+
+    def add(first, second):
+        return first + second
+
+    def told(text):
+        raise ValueError(text)
+
+    def flaky(note):
+        '''Fails with a lost connection the first time.'''
+        again = Path(note).exists()
+        Path(note).touch()
+        if not again:
+            raise ConnectionError("the database went away")
+        return "here again"
+
+    def always_flaky():
+        raise TimeoutError("no answer")
+
+    def write(name, text="x"):
+        Path(name).write_text(text)
+        return name
+
+    def folder(name):
+        Path(name).mkdir()
+        return {"maps": Path(name), "table": write(f"{name}/table.csv")}
+
+    def count(note):
+        '''Counts its calls.'''
+        with Path(note).open("a") as file:
+            file.write("x")
+        return Path(note).stat().st_size
+
+    def nothing():
+        return None
+
+    def cannot_be_sent():
+        import threading
+        return threading.Lock()
+
+    def span(seconds=0.3, **needs):
+        began = time.time()
+        time.sleep(seconds)
+        return [began, time.time()]
+"""
+
+
+def a_session(project: Project, tasks: dict[str, Any], **sections: Any) -> ScalableSession:
+    """Each task is (function, options) of the code above, on the component demeter."""
+    code = project.module(CODE)
+    written = {
+        name: {"component": "demeter", "run": f"{code}:{function}", **more} for name, (function, more) in tasks.items()
+    }
+    retry = {"retry": {"times": 1, "delay": "0.1s"}}
+    return project.session(tasks=written, **{"policies": retry, **sections})
+
+
+def run(project: Project, tasks: dict[str, Any], **sections: Any) -> dict[str, Any]:
+    session = a_session(project, tasks, **sections)
+    with session:
+        return session.run_tasks()
+
+
+def failure(project: Project, tasks: dict[str, Any], **sections: Any) -> str:
+    with pytest.raises(TaskError) as error:
+        run(project, tasks, **sections)
+    return str(error.value)
+
+
+def test_results_come_by_name_and_arguments_are_passed(project: Project) -> None:
+    assert run(project, {"one": ("value", {}), "six": ("value", {"arguments": {"number": 2, "plus": 4}})}) == {
+        "one": 1,
+        "six": 6,
+    }
+
+
+def test_a_task_gets_the_results_of_those_it_needs(project: Project) -> None:
+    tasks = {
+        "sum": ("add", {"needs": ["first", "second"]}),
+        "first": ("value", {"arguments": {"number": 20}}),
+        "second": ("value", {"arguments": {"number": 22}}),
+    }
+    assert run(project, tasks)["sum"] == 42
+
+
+def test_tasks_that_do_not_need_each_other_run_side_by_side_and_others_after(project: Project) -> None:
+    tasks = {
+        "a": ("span", {}),
+        "b": ("span", {}),
+        "after": ("span", {"needs": ["a", "b"], "arguments": {"seconds": 0}}),
+    }
+    spans = run(project, tasks, target={"max_workers": 2})
+    assert max(spans["a"][0], spans["b"][0]) < min(spans["a"][1], spans["b"][1])
+    assert spans["after"][0] >= max(spans["a"][1], spans["b"][1])
+
+
+def test_only_the_named_tasks_and_what_they_need_are_run(project: Project) -> None:
+    tasks = {"a": ("value", {}), "b": ("span", {"needs": ["a"]}), "c": ("told", {"arguments": {"text": "no"}})}
+    session = a_session(project, tasks)
+    with session:
+        assert session.run_tasks(["a"]) == {"a": 1}
+        assert set(session.run_tasks(["b"])) == {"a", "b"}, "and again in the same session"
+    assert [record["state"] for record in project.journal("run-ended")] == ["finished"] * 3
+
+
+def test_an_unknown_task_is_refused_with_the_known_ones(project: Project) -> None:
+    session = a_session(project, {"clean": ("value", {})})
+    with session:
+        with pytest.raises(UsageError, match=r"task 'claen' is not defined; known: clean; write clean"):
+            session.run_tasks(["claen"])
+        assert session.run_tasks() == {"clean": 1}
+
+
+def test_tasks_without_anything_to_run_are_refused_with_what_to_write(project: Project) -> None:
+    session = project.session(tasks={"clean": {"component": "demeter"}})
+    with session:
+        for names in (None, ["clean"]):
+            with pytest.raises(UsageError, match=r"run: package\.module:function"):
+                session.run_tasks(names)
+
+
+def test_tasks_that_need_each_other_are_refused_with_the_manifest(project: Project) -> None:
+    with pytest.raises(ManifestError, match="need each other"):
+        a_session(project, {"a": ("value", {"needs": ["b"]}), "b": ("value", {"needs": ["a"]})})
+
+
+def test_a_session_that_is_not_running_runs_no_tasks(project: Project) -> None:
+    with pytest.raises(UsageError, match="not running"):
+        a_session(project, {"a": ("value", {})}).run_tasks()
+
+
+def test_an_error_is_told_and_not_tried_again_and_others_run_to_their_end(project: Project) -> None:
+    tasks = {
+        "bad": ("told", {"arguments": {"text": "year 2200 is not in the data"}}),
+        "good": ("value", {}),
+        "needs bad": ("value", {"needs": ["bad"]}),
+    }
+    text = failure(project, tasks)
+    assert "2 of 3 tasks did not finish" in text
+    assert "bad: failed: raised: ValueError: year 2200 is not in the data" in text
+    assert "needs bad: not started: bad did not finish" in text
+    assert len([r for r in project.journal("attempt-started") if r["run"] == "bad"]) == 1
+    assert {r["run"]: r["state"] for r in project.journal("run-ended")} == {"bad": "failed", "good": "finished"}
+
+
+def test_a_missing_module_or_function_is_told_and_not_tried_again(project: Project) -> None:
+    tasks = {
+        "a": {"component": "demeter", "run": "no_such_module_anywhere:run"},
+        "b": {"component": "demeter", "run": "json:no_such_function"},
+    }
+    session = project.session(tasks=tasks)
+    with session, pytest.raises(TaskError) as error:
+        session.run_tasks()
+    assert "a: failed: cannot start: ModuleNotFoundError: No module named 'no_such_module_anywhere'" in str(error.value)
+    assert "b: failed: cannot start: ImportError: the module json has no function no_such_function" in str(error.value)
+    assert len(project.journal("attempt-started")) == 2
+
+
+def test_an_error_that_may_pass_is_tried_again_after_a_while_and_told(project: Project) -> None:
+    note = str(project.folder / "note")
+    assert run(project, {"flaky": ("flaky", {"arguments": {"note": note}})}) == {"flaky": "here again"}
+    first, second = project.journal("attempt-started")
+    [ended, _] = project.journal("attempt-ended")
+    assert (ended["outcome"], first["attempt"], second["attempt"]) == ("transient", 1, 2)
+    assert second["t"] - ended["t"] >= 0.1
+    [retry] = project.journal("retry")
+    assert (retry["run"], retry["tag"], retry["cause"]) == ("flaky", "demeter", "transient")
+    assert [record["alert"] for record in project.journal("alert")] == ["retry-used"]
+
+
+def test_an_error_that_does_not_pass_is_given_up_after_the_retries(project: Project) -> None:
+    text = failure(project, {"flaky": ("always_flaky", {})})
+    assert "flaky: failed: transient after 2 attempts: TimeoutError: no answer" in text
+    assert len(project.journal("attempt-started")) == 2
+
+
+def test_outputs_that_are_there_are_fine(project: Project) -> None:
+    tasks = {
+        "table": ("write", {"arguments": {"name": "table.csv"}, "outputs": {"table": "file"}}),
+        "maps": ("folder", {"arguments": {"name": "maps"}, "outputs": {"maps": "dir", "table": "file"}}),
+    }
+    assert run(project, tasks)["table"] == "table.csv"
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (("value", {"outputs": {"table": "file"}}), "must return the path of its output 'table'; it returned int"),
+        (("nothing", {"outputs": {"table": "file"}}), "must return the path of its output 'table'"),
+        (("write", {"arguments": {"name": "t"}, "outputs": {"t": "dir"}}), "its output 't' is no folder: t"),
+        (
+            ("write", {"arguments": {"name": "t"}, "outputs": {"a": "file", "b": "file"}}),
+            "must return the path of its output 'a'",
+        ),
+        (("folder", {"arguments": {"name": "f"}, "outputs": {"maps": "file"}}), "its output 'maps' is no file: f"),
+    ],
+)
+def test_outputs_that_are_not_there_fail_the_task(project: Project, task: Any, reason: str) -> None:
+    assert reason in failure(project, {"task": task})
+
+
+def test_a_cached_task_is_called_once_for_the_same_arguments(project: Project) -> None:
+    note = str(project.folder / "note")
+    tasks = {
+        "cached": ("count", {"cache": True, "arguments": {"note": note}}),
+        "plain": ("count", {"arguments": {"note": note + "2"}}),
+    }
+    session = a_session(project, tasks)
+    for _ in range(2):
+        with session:
+            session.run_tasks()
+            results = session.run_tasks()
+    assert results == {"cached": 1, "plain": 4}
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_a_value_that_cannot_be_sent_fails_its_task_and_nothing_hangs(project: Project, processes: bool) -> None:
+    session = a_session(
+        project, {"lock": ("cannot_be_sent", {}), "other": ("value", {})}, target={"processes": processes}
+    )
+    with session:
+        if processes:
+            with pytest.raises(TaskError, match="cannot pickle"):
+                session.run_tasks()
+        else:  # nothing is sent between threads
+            assert set(session.run_tasks()) == {"lock", "other"}
+
+
+def test_results_that_someone_keeps_do_not_keep_tasks_from_running(project: Project) -> None:
+    session = a_session(project, {"task": ("value", {})})
+    with session as client:
+        kept = client.submit(here, tag="demeter")
+        kept.result()
+        time.sleep(1.2)  # long enough for it to be seen
+        assert session.run_tasks() == {"task": 1}
+        assert kept.result() == "demeter-0"
+
+
+def test_tasks_wait_for_workers_with_other_work_and_get_them(project: Project) -> None:
+    session = a_session(project, {"task": ("value", {})})
+    with session as client:
+        other = client.submit(time.sleep, 1.5, tag="demeter")
+        time.sleep(0.7)
+        assert session.run_tasks() == {"task": 1}
+        assert other.done()
+
+
+def test_the_report_tells_what_the_tasks_did(project: Project) -> None:
+    failure(project, {"good": ("span", {}), "bad": ("told", {"arguments": {"text": "no"}})})
+    report = json.loads((project.runs()[-1] / "report.json").read_text())
+    assert report["tasks"]["demeter"]["count"] == 2
+    assert report["tasks"]["demeter"]["failed"] == 1
+    assert report["losses"] == {"raised": 1}
+    assert report["workers"]["demeter"] | {"most": 1} == report["workers"]["demeter"]
