@@ -105,7 +105,7 @@ def unknown_module(slurm: PrivateSlurm, folder: Path) -> Seen:
     with made(allowed_failures=0) as it:
         it.cluster.add_workers(1, "small")
         it.cluster.wait_until({"small": 1}, WITHIN_S)
-        return raised(lambda: it.client.submit(unknown_to_nodes, tag="small").result(WITHIN_S))
+        return raised(lambda: it.client.submit(unknown_to_nodes(), tag="small").result(WITHIN_S))
 
 
 def out_of_memory(slurm: PrivateSlurm, folder: Path) -> Seen:

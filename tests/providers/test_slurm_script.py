@@ -166,7 +166,15 @@ def test_reasons_are_told_in_words_and_unknown_ones_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("end", "log", "cause", "words"),
     [
-        (JobState("OUT_OF_MEMORY", "", "n1", "0:125"), "", Loss.OUT_OF_MEMORY, "job 7 on n1 used more memory"),
+        (
+            JobState("OUT_OF_MEMORY", "", "n1", "0:125"),
+            "",
+            Loss.OUT_OF_MEMORY,
+            "job 7 on n1 used more memory than it asked for (20 GiB)",
+        ),
+        (JobState("COMPLETING", "OutOfMemory", "n1", "0:125"), "", Loss.OUT_OF_MEMORY, "job 7 on n1 used more memory"),
+        (JobState("COMPLETING", "TimeLimit", "n1"), "", Loss.WALLTIME, "reached its walltime"),
+        (JobState("COMPLETING", "None", "n1", "71:0"), "", Loss.WORKER_LOST, "interfaces of this machine"),
         (JobState("TIMEOUT"), "", Loss.WALLTIME, "reached its walltime of 04:00:00"),
         (JobState("NODE_FAIL", "", "n1"), "", Loss.NODE_LOST, "the node failed"),
         (JobState("PREEMPTED"), "", Loss.PREEMPTED, "was preempted"),
@@ -216,7 +224,7 @@ def test_reasons_are_told_in_words_and_unknown_ones_as_they_are() -> None:
 def test_the_end_of_a_job_is_judged(tmp_path: Path, end: JobState | None, log: str, cause: Loss, words: str) -> None:
     file = tmp_path / "log"
     file.write_text(log)
-    fate = judge("job 7", file, "04:00:00", end)
+    fate = judge("job 7", file, end, "04:00:00", Memory.parse("20GiB"))
     assert (fate.cause, words in fate.detail) == (cause, True), fate
 
 
@@ -226,7 +234,7 @@ def test_a_huge_log_is_read_at_its_end_only(tmp_path: Path) -> None:
         out.truncate(50 * 2**30)
         out.seek(0, 2)
         out.write(b"\nslurmstepd-n1: error: Job 7 exceeded memory limit\n")
-    assert judge("job 7", file, None, JobState("FAILED", "", "n1", "0:9")).cause is Loss.OUT_OF_MEMORY
+    assert judge("job 7", file, JobState("FAILED", "", "n1", "0:9")).cause is Loss.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class ScalableClient(Client):
         if tag is not None or n != 1:
             kw["resources"] = self.demand(tag, n, kw.get("resources"))
             if named_by_content(kw):
-                kw["key"] = key_for(func, tag, args, kw)
+                kw["key"] = key_for(func, args, kw)
         return super().submit(func, *args, **kw)
 
     def map(
@@ -77,7 +77,7 @@ class ScalableClient(Client):
             kw["resources"] = self.demand(tag, n, kw.get("resources"))
             if named_by_content(kw):
                 iterables = tuple(map(list, iterables))
-                kw["key"] = [key_for(func, tag, args, kw) for args in zip(*iterables, strict=False)]
+                kw["key"] = [key_for(func, args, kw) for args in zip(*iterables, strict=False)]
         futures: list[Future[Any]] = super().map(func, *iterables, **kw)
         return futures
 
@@ -122,6 +122,9 @@ class ScalableClient(Client):
             raise UnknownTagError("; ".join(not_defined("tag", tag, known)))
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise UsageError(f"n={n!r}: how many slots of a worker the task takes; write a whole number from 1")
+        if lacking := sorted(set(also or ()) - set(known)):
+            has = f"workers have {', '.join(sorted(known))}"
+            raise UsageError(f"resources: no worker has {', '.join(lacking)}, so none can ever run this; {has}")
         if n <= known[tag]:
             return {**(also or {}), tag: n}
         room = plural(int(known[tag]), "slot")
@@ -185,7 +188,7 @@ def named_by_content(kw: dict[str, Any]) -> bool:
     return kw.get("key") is None and kw.get("pure", True) and not (kw.get("actor") or kw.get("actors"))
 
 
-def key_for(func: Callable[..., Any], tag: str | None, args: tuple[Any, ...], kw: dict[str, Any]) -> str:
+def key_for(func: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any]) -> str:
     """As Dask names a task, but the same call on another kind of worker is another task."""
     given = {name: value for name, value in kw.items() if name not in DASK_OPTIONS}
-    return f"{funcname(func)}-{tokenize(func, tag, given, *args)}"
+    return f"{funcname(func)}-{tokenize(func, kw['resources'], given, *args)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
@@ -86,6 +87,8 @@ class TaggedCluster(Cluster):
         name: str | None = None,
     ) -> None:
         self.launcher = launcher
+        self.process = os.getpid()
+        """The one that can close it; a forked child has only a copy of this object."""
         self.templates: dict[str, WorkerTemplate] = {}
         self.members: dict[str, Member] = {}
         self.fates: dict[str, Fate] = {}
@@ -501,5 +504,5 @@ def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 def close_all() -> None:
     """The last way out: whatever the script forgot."""
     for cluster in list(TaggedCluster._instances):
-        if cluster.status is not Status.closed:
+        if cluster.status is not Status.closed and cluster.process == os.getpid():
             cluster.close(timeout=STOP_WITHIN_S)

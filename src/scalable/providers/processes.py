@@ -131,11 +131,9 @@ class WorkerProcess:
         return await self.ended(within) or Fate(Loss.WORKER_LOST, "its connection broke; the process was alive")
 
     async def stop(self, *, gently: bool = True) -> None:
-        family = proc.tree(self.process.pid)  # orphans in sessions of their own are not found later
         if gently:
             await self.ended(CLOSE_WITHIN_S)
         proc.kill_tree(self.process.pid)
-        proc.kill(family[1:])
         while self.process.poll() is None:
             await asyncio.sleep(0.005)
 

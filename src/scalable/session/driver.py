@@ -167,7 +167,11 @@ class Driver:
                 chosen = self.cluster.choose(there - count, tag)
                 for member in chosen:
                     self.handle(WorkerLeaving(member.name))  # so that the engine sends nobody else away for them
-                await asyncio.gather(*(self.cluster.dismiss(member, UNWANTED) for member in chosen))
+                for member in chosen:
+                    self.cluster.keep(self.cluster.dismiss(member, UNWANTED))
+                await asyncio.sleep(0)
+        going = [m for m in self.cluster.members.values() if m.tag in counts and m.leaving]
+        await asyncio.gather(*(member.gone.wait() for member in going))
 
     async def settled(self) -> None:
         """Until every request for workers was accepted or refused."""
@@ -208,6 +212,7 @@ class Driver:
                 self.kill(run, attempt, worker, cause)
             case RunEnded(run, state, reason):
                 self.journal.write("run-ended", run=run, state=state.value, reason=reason)
+                self.recorder.count(self.engine.state.runs[run].tag, state)
                 waiter = self.waiters.pop(run, None)
                 if waiter is not None and not waiter.done():
                     waiter.set_result((state, self.values.pop(run, None) if state is RunState.FINISHED else reason))
@@ -352,6 +357,10 @@ class Driver:
     def gauge(self, seen: Look, *, force: bool = False) -> None:
         when, before = self.gauged
         facts = seen.to_dict()
+        for tag, counts in facts["tasks"].items():  # with the engine's own runs
+            own = self.engine.state.tags[tag]
+            counts["waiting"] += own.queue.size + own.returning
+            counts["running"] += sum(self.engine.state.runs[run].tag == tag for run, _ in self.attempts)
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
             self.gauged = (time.monotonic(), facts)
             self.journal.write("gauge", **facts, cost=self.spent.to_dict() if self.spent else None)

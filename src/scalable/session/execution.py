@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from distributed import Client
+from distributed import Client, get_worker
+from distributed.protocol.pickle import dumps
 from distributed.scheduler import KilledWorker
 
 from scalable.engine.events import Loss
 from scalable.quantities import Memory
 from scalable.worker import meter
 
+LONGEST_MESSAGE = 1000  # characters of an error that are kept
 TRANSIENT = (ConnectionError, TimeoutError, InterruptedError, BrokenPipeError)  # E2: errors that may pass
 
 
@@ -89,13 +91,27 @@ def attempt(function: Callable[..., Any], arguments: dict[str, Any]) -> Outcome:
     began = time.monotonic()
     try:
         value = function(**arguments)
-    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is an outcome
+        check_it_can_travel(value)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an outcome
         return Outcome(None, cause_of(error), said(error), time.monotonic() - began, measured())
     return Outcome(value, None, "", time.monotonic() - began, measured())
 
 
-def said(error: Exception) -> str:
-    return "".join(traceback.format_exception_only(error)).strip()
+def check_it_can_travel(value: Any) -> None:
+    """Say in a sentence what Dask would say in a page. What is plain, or an array, can; within a process all can."""
+    plain = isinstance(value, str | int | float | bool | bytes | None) or hasattr(value, "__array_interface__")
+    if plain or get_worker().address.startswith("inproc"):
+        return
+    try:
+        dumps(value)
+    except Exception as error:  # noqa: BLE001 - pickling calls the value's own code
+        raise TypeError(f"its result, a {type(value).__name__}, cannot be sent back: {error}") from None
+
+
+def said(error: BaseException) -> str:
+    """The error as Python would print it, cut to a length that can be read."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
 
 
 def measured() -> Memory | None:
@@ -103,7 +119,7 @@ def measured() -> Memory | None:
     return Memory(peak) if peak else None
 
 
-def cause_of(error: Exception) -> Loss:
+def cause_of(error: BaseException) -> Loss:
     """Whether an error would come again (E2)."""
     if isinstance(error, MemoryError):
         return Loss.OUT_OF_MEMORY

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from scalable.engine.events import Loss
+from scalable.engine.events import Loss, RunState
 
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
@@ -78,6 +78,13 @@ class TaskRecorder(SchedulerPlugin):
         finally:
             cause = fate.cause if fate else Loss.WORKER_LOST
             self.journal.write("retry", key=str(key), tag=tag, cause=cause.value)
+
+    def count(self, tag: str, state: RunState) -> None:
+        """A run of the engine has ended."""
+        if state is RunState.FINISHED:
+            self.done[tag] = self.done.get(tag, 0) + 1
+        elif state is not RunState.STOPPED:
+            self.failed[tag] = self.failed.get(tag, 0) + 1
 
     def tag_of(self, task: Any) -> str | None:
         """The kind of worker a task asks for."""

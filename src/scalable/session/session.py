@@ -74,6 +74,7 @@ class ScalableSession:
         self._journal: Journal | None = None
         self._lock = threading.RLock()
         self._owner = True
+        self._process = os.getpid()
 
     @classmethod
     def from_yaml(cls, path: str | Path | None = None, *, target: str | None = None) -> ScalableSession:
@@ -235,7 +236,7 @@ class ScalableSession:
 
     def close(self, status: str = "ok", reason: str = "") -> None:
         """End workers, jobs and scheduler, write the report, learn for the next plan. May be called again."""
-        if not self._owner:
+        if not self._owner or os.getpid() != self._process:  # a forked child has nothing of what it would close
             return
         with self._lock:
             driver, client, cluster, journal = self.driver, self.client, self.cluster, self._journal

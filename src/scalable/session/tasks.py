@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scalable.manifest.models import Task
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.store import Receipt, Row, RowStatus, Store, StoreError
+from scalable.telemetry.redact import redact_text
 from scalable.wording import not_defined
 
 LONGEST_TEXT = 400  # characters of a result that has no JSON form
@@ -143,7 +145,7 @@ def row_of(driver: Driver, run: str, name: str, task: Task, state: RunState, val
         name=name,
         value=as_json(value) if finished else None,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
-        error=None if finished else str(value),
+        error=None if finished else redact_text(str(value)),
         attempt=max(1, record.attempt),
         worker=record.worker or None,
     )
@@ -155,7 +157,12 @@ def as_json(value: Any) -> Any:
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     if isinstance(value, str | int | float | bool | None):
         return value
-    text = str(value) if isinstance(value, Path) else repr(value)
+    try:
+        text = str(value) if isinstance(value, Path) else repr(value)
+    except Exception:  # noqa: BLE001 - a value's own code
+        text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

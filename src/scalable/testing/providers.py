@@ -68,7 +68,7 @@ class ProviderContract:
     @classmethod
     def die_later(cls) -> None:
         """The same, but not before the scheduler can know that the task runs."""
-        time.sleep(2)
+        time.sleep(1.2)
         cls.die()
 
     def left_behind(self) -> list[str]:

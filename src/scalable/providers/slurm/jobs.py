@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from scalable.engine.events import Loss
@@ -19,6 +19,7 @@ from scalable.providers.network import listed
 from scalable.providers.processes import last_words
 from scalable.providers.slurm.commands import JobState, Slurm, SlurmError
 from scalable.providers.slurm.reasons import never, waits
+from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 
 logger = logging.getLogger("scalable")
@@ -30,24 +31,22 @@ PROMPT_S = 2.0  # how long Slurm may take to cancel a job that is dead anyway be
 LAST_BYTES = 8000  # of a log, where its reason stands
 NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
 OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
+BY_REASON = {"OutOfMemory": "OUT_OF_MEMORY", "TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL"}
+"""What a job that is still being cleared away will have ended as."""
 
 
 class BatchJob:
     def __init__(
-        self, job: str, tag: str, slurm: Slurm, log: Path, walltime: str | None, on_end: Callable[[BatchJob], None]
+        self, job: str, slurm: Slurm, log: Path, walltime: str | None = None, memory: Memory | None = None
     ) -> None:
         self.id = job
-        self.tag = tag
-        self.on_end = on_end
-        """Called once, when it has ended by itself."""
         self.job: str | None = f"job {job}"
         self.slurm = slurm
         self.log = log
         self.walltime = walltime
+        self.memory = memory
         self.state = JobState("PENDING")
         self.fate: Fate | None = None
-        self.end: JobState | None = None
-        """How it ended, if it did so by itself."""
         self.unwanted = False
         """It was told to go."""
         self.cancelled = False
@@ -70,16 +69,9 @@ class BatchJob:
             return
         if state is not None and state.state == "PENDING" and (problem := never(state.reason)):
             await self.stop()
-            self.settle(Fate(Loss.CANNOT_START, f"{self.job} can never start here: {problem}"))
+            self.fate = Fate(Loss.CANNOT_START, f"{self.job} can never start here: {problem}")
         elif (state is not None and state.over) or self.missing >= FORGOTTEN_AFTER:
-            self.end = await self.slurm.epitaph(self.id) or state
-            await self.log_written(self.end)
-            self.settle(judge(self.job or "", self.log, self.walltime, self.end))
-
-    def settle(self, fate: Fate) -> None:
-        if self.fate is None:
-            self.fate = fate
-            self.on_end(self)
+            self.fate = await self.judged(await self.slurm.epitaph(self.id) or state)
 
     async def learn_fate(self, within: float) -> Fate:
         deadline = time.monotonic() + within
@@ -90,6 +82,9 @@ class BatchJob:
                 break
             if self.fate is None:
                 await asyncio.sleep(AGAIN_S)
+        if self.fate is None and self.state.state == "COMPLETING":  # Slurm takes its time; it knows more than it says
+            with suppress(SlurmError):
+                self.fate = await self.judged(await self.slurm.epitaph(self.id) or self.state)
         return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} is {self.state.state}")
 
     async def stop(self, *, gently: bool = True) -> None:
@@ -97,7 +92,7 @@ class BatchJob:
 
         Without ``gently`` the caller is not kept waiting for a Slurm that does not answer.
         """
-        if self.fate is not None or self.cancelled:
+        if self.over:
             return
         self.unwanted = True
         if self.ending is None or self.ending.done():
@@ -111,21 +106,30 @@ class BatchJob:
         except SlurmError as error:
             logger.error("%s", error)
 
-    async def log_written(self, end: JobState | None) -> None:
-        """Wait a while for the reason that a failed worker has written down."""
+    @property
+    def over(self) -> bool:
+        """Nothing of it is left in Slurm, or will be."""
+        return self.cancelled or (self.fate is not None and not self.unwanted)
+
+    async def judged(self, end: JobState | None) -> Fate:
+        """Waits a while for the reason that a failed worker has written down. A slow disk must not hold up others."""
         deadline = time.monotonic() + LOG_WITHIN_S
         known = end is None or end.state != "FAILED" or end.exit_code == NOT_LAUNCHED
-        while not known and not text_of(self.log).strip() and time.monotonic() < deadline:
+        while not known and time.monotonic() < deadline and not (await asyncio.to_thread(text_of, self.log)).strip():
             await asyncio.sleep(AGAIN_S)
+        return await asyncio.to_thread(judge, str(self.job), self.log, end, self.walltime, self.memory)
 
 
-def judge(job: str, log: Path, walltime: str | None, end: JobState | None) -> Fate:
+def judge(job: str, log: Path, end: JobState | None, walltime: str | None = None, memory: Memory | None = None) -> Fate:
     """A job's end in the engine's terms."""
     state = end.state if end else "UNKNOWN"
+    if end and state == "COMPLETING":
+        state = BY_REASON.get(end.reason, state)
     where = f"{job} on {end.node}" if end and end.node else job
+    hungry = f"{where} used more memory than it asked for{f' ({memory})' if memory else ''}"
     match state:
         case "OUT_OF_MEMORY":
-            return Fate(Loss.OUT_OF_MEMORY, f"{where} used more memory than it asked for")
+            return Fate(Loss.OUT_OF_MEMORY, hungry)
         case "TIMEOUT" | "DEADLINE":
             return Fate(Loss.WALLTIME, f"{where} reached its walltime{f' of {walltime}' if walltime else ''}")
         case "NODE_FAIL" | "BOOT_FAIL":
@@ -137,7 +141,7 @@ def judge(job: str, log: Path, walltime: str | None, end: JobState | None) -> Fa
         case "COMPLETED":
             return Fate(Loss.PREEMPTED, f"{where} left after notice")
     if OVER_MEMORY.search(text_of(log)):
-        return Fate(Loss.OUT_OF_MEMORY, f"{where} used more memory than it asked for")
+        return Fate(Loss.OUT_OF_MEMORY, hungry)
     if end and end.exit_code == NOT_LAUNCHED:
         text = f"{where} could not be launched: the node cannot write {log}; is that folder there on compute nodes?"
         return Fate(Loss.CANNOT_START, text)

@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from scalable.engine.events import Loss
+from scalable.errors import UsageError
 from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.providers.processes import python_path
 from scalable.providers.reaper import Reaper
 from scalable.providers.slurm import script
 from scalable.providers.slurm.commands import Slurm, SlurmError, SlurmSilent
@@ -29,9 +30,6 @@ YOUNG_S = 10.0  # jobs that have run for less than this and the time to connect 
 SHARE = 10.0  # and are this many times rarer than an answer takes, however slow Slurm is
 LOOKED_AT_WITHIN_S = 5.0  # how long the first job of a kind is watched for a reason that it can never start
 OUTAGE_S = 900.0  # a controller that answered before is waited for so long when a job is handed in
-BRIEF_S = 60.0  # a job that ends by itself within so long was of no use
-BRIEF_LIVES = 3  # of those in a row, before further jobs of the kind are delayed
-LONGEST_DELAY_S = 60.0
 
 
 class SlurmLauncher:
@@ -48,11 +46,11 @@ class SlurmLauncher:
         self.firsts: dict[Any, asyncio.Future[None]] = {}
         """Whether Slurm can ever run a kind of job, by what the kind asks for; sbatch alone takes some it cannot."""
         self.submitting: set[asyncio.Task[Launched]] = set()
-        self.brief: dict[str, int] = {}
-        """Jobs of a tag in a row that ended by themselves soon after they started."""
         self.pause, self.due = SOON_S, 0.0
         self.answered = False
         self.closing = asyncio.Event()
+        if problem := script.unwritable(str(logs)):
+            raise UsageError(f"logs_location: {problem}")
         logs.mkdir(parents=True, exist_ok=True)
 
     def check(self, template: WorkerTemplate) -> str:
@@ -111,9 +109,9 @@ class SlurmLauncher:
             raise
 
     async def hand_in(self, name: str, template: WorkerTemplate, scheduler: str) -> BatchJob:
-        await self.delay(template.tag)
         text = self.script(name, template, scheduler)
-        env = script.surroundings(text, os.environ, template.environment)
+        beside = python_path() if self.site.folder else {}  # nodes see what this machine sees
+        env = script.surroundings(text, {**os.environ, **beside}, template.environment)
         self.insure(template)
         deadline = time.monotonic() + (OUTAGE_S if self.answered else 0.0)
         while True:
@@ -130,7 +128,7 @@ class SlurmLauncher:
                     raise LaunchRefused(str(silence)) from None
                 self.trouble = str(silence)
                 await self.rest(SELDOM_S / 3)
-        job = BatchJob(number, template.tag, self.slurm, self.logs / f"{name}.log", self.site.walltime, self.ended)
+        job = BatchJob(number, self.slurm, self.logs / f"{name}.log", self.site.walltime, template.memory)
         self.jobs.add(job)
         self.answered, self.pause, self.due = True, SOON_S, 0.0
         return job
@@ -163,14 +161,6 @@ class SlurmLauncher:
             await job.stop()
             raise LaunchRefused(f"Slurm could never start it: {problem}", definite=True)
 
-    async def delay(self, tag: str) -> None:
-        """Jobs that end as soon as they start must not be followed by thousands like them."""
-        now = time.monotonic()
-        if any(one.tag == tag and one.ran_since and now - one.ran_since > BRIEF_S for one in self.jobs):
-            self.brief[tag] = 0
-        if (extra := self.brief.get(tag, 0) - BRIEF_LIVES) >= 0:
-            await self.rest(min(2.0**extra, LONGEST_DELAY_S))
-
     async def rest(self, seconds: float) -> None:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.closing.wait(), seconds)
@@ -192,19 +182,12 @@ class SlurmLauncher:
             self.due = time.monotonic() + SELDOM_S / 3
             return SOON_S
         self.trouble, self.answered = "", True
-        self.jobs -= {one for one in self.jobs if one.fate is not None or one.cancelled}
+        self.jobs -= {one for one in self.jobs if one.over}
         changed = any((one.state, one.fate) != was for one, was in before.items())
         young = any(time.monotonic() - (one.ran_since or 0) < self.site.connect_within + YOUNG_S for one in jobs)
         self.pause = SOON_S if changed else min(self.pause * RARER, OFTEN_S if young else SELDOM_S)
         self.due = time.monotonic() + max(self.pause, took * SHARE)
         return SOON_S
-
-    def ended(self, job: BatchJob) -> None:
-        """A job has ended by itself."""
-        assert job.fate is not None
-        brief = job.ran_since is None or time.monotonic() - job.ran_since < BRIEF_S
-        useless = brief and job.fate.cause not in (Loss.WALLTIME, Loss.PREEMPTED, Loss.NODE_LOST)
-        self.brief[job.tag] = self.brief.get(job.tag, 0) + 1 if useless else 0
 
     async def close(self) -> None:
         """Nothing of ours stays in Slurm; if it does not confirm that, the reaper goes on trying."""
@@ -212,7 +195,7 @@ class SlurmLauncher:
         if self.submitting:
             await asyncio.gather(*self.submitting, return_exceptions=True)
         await asyncio.gather(*(one.stop() for one in self.jobs if not one.unwanted))
-        left = [one.id for one in self.jobs if one.fate is None and not one.cancelled]
+        left = [one.id for one in self.jobs if not one.over]
         if left:
             logger.error("jobs %s could not be cancelled; a process that stays behind goes on trying", " ".join(left))
             self.reaper.leave()

@@ -1,0 +1,69 @@
+"""Ends that nobody plans for: code that exits, forks, or asks for what no worker has, and how they are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalable import TaskError, UsageError, open_store
+from tests.session.builders import LONG_S, Project
+
+
+@pytest.mark.parametrize(("line", "words"), [("sys.exit('no grid')", "no grid"), ("raise Stop('enough')", "enough")])
+def test_a_task_that_exits_fails_with_its_own_words_and_keeps_its_worker(
+    project: Project, line: str, words: str
+) -> None:
+    code = project.module(f"import sys\nclass Stop(BaseException): pass\ndef leave():\n    {line}\n")
+    tasks = {"leave": {"component": "demeter", "run": f"{code}:leave"}}
+    session = project.session(target={"processes": True}, tasks=tasks)
+    with session as client:
+        with pytest.raises(TaskError, match=words):
+            session.run_tasks()
+        assert client.worker_count("demeter") == 1
+
+
+def test_a_secret_in_an_error_does_not_reach_the_store(project: Project) -> None:
+    code = project.module("def leave(): raise ValueError('postgres://me:hunter2@db/x is down')\n")
+    session = project.session(tasks={"leave": {"component": "demeter", "run": f"{code}:leave"}})
+    with session, pytest.raises(TaskError):
+        session.run_tasks()
+    with open_store("sqlite:///.scalable/results.db") as store:
+        (row,) = store.rows()
+    assert row.error is not None and "is down" in row.error
+    assert "hunter2" not in row.error
+
+
+def test_runs_that_wait_for_a_worker_are_counted_as_waiting(project: Project) -> None:
+    code = project.module("import time\ndef nap(): time.sleep(1.5)\n")
+    names = ("one", "two", "three")
+    session = project.session(tasks={name: {"component": "demeter", "run": f"{code}:nap"} for name in names})
+    with session:
+        session.run_tasks()
+    gauges = [one["tasks"]["demeter"] for one in project.journal() if one["kind"] == "gauge"]
+    assert max(one["waiting"] for one in gauges) >= 1
+    assert gauges[-1] == {"waiting": 0, "running": 0, "done": 3, "failed": 0}
+
+
+def test_resources_that_no_worker_has_are_refused_at_once(project: Project) -> None:
+    with project.session() as client, pytest.raises(UsageError, match="no worker has GPU"):
+        client.submit(abs, -1, tag="demeter", resources={"GPU": 1})
+
+
+def test_a_forked_child_leaves_the_session_alone(project: Project) -> None:
+    project.write()
+    process = project.script(
+        """
+        import os, warnings
+        warnings.simplefilter("ignore")
+        from scalable import ScalableSession
+
+        with ScalableSession.from_yaml() as client:
+            child = os.fork()
+            if child == 0:
+                raise SystemExit(0)
+            os.waitpid(child, 0)
+            print(client.submit(abs, -7, tag="demeter").result())
+        """
+    )
+    out, _ = process.communicate(timeout=LONG_S)
+    assert process.returncode == 0
+    assert out.split() == ["7"]
