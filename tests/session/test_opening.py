@@ -116,6 +116,14 @@ def test_fewer_workers_than_components_are_refused(project: Project) -> None:
     assert project.runs() == []
 
 
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_a_component_cannot_take_the_work_of_another_by_its_name(project: Project, order: list[str]) -> None:
+    components = {"a": {"tags": ["b"]}, "b": {}}
+    session = project.session(target={"max_workers": 2}, components={name: components[name] for name in order})
+    with pytest.raises(UsageError, match="choose another name"):
+        session.start()
+
+
 def test_a_manifest_with_nothing_to_do_says_so(project: Project) -> None:
     with pytest.raises(PlanningError, match="neither sweeps nor components"):
         project.session(components={}).plan()

@@ -84,7 +84,8 @@ class ScalableClient(Client):
     def close(self, *args: Any, **kw: Any) -> Any:
         """End the connection. If the cluster was closed before, Dask's own way would leave a thread behind."""
         ending = super().close(*args, **kw)
-        if self.status == "closed" and not self.asynchronous:
+        # Dask calls this again when the object is collected, in any thread; stopping takes a lock that a start may hold
+        if self.status == "closed" and not self.asynchronous and self._loop_runner.is_started():
             self._loop_runner.stop()
         return ending
 

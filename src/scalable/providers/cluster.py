@@ -135,6 +135,8 @@ class TaggedCluster(Cluster):
             raise UsageError(f"{template.tag} has workers already; remove them before defining it anew")
         if template.tag in taken and taken[template.tag] != template.tag:
             raise UsageError(f"{template.tag!r} is already a tag of {taken[template.tag]}; choose another name")
+        if own := [name for name in template.also if name in self.templates and name != template.tag]:
+            raise UsageError(f"{template.tag}: the tag {own[0]!r} is another component; choose another name")
         self.templates[template.tag] = template
 
     def template(self, tag: str) -> WorkerTemplate:
