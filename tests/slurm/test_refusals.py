@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,6 +57,22 @@ def test_what_slurm_refuses_is_told_in_its_words_and_leaves_nothing(
     handed_in = slurm.jobs()[before:]
     assert sum(job.name.startswith("huge") for job in handed_in) == 1
     assert {job.state for job in handed_in} <= {"CANCELLED", "COMPLETING", "FAILED"}
+
+
+def test_a_submission_whose_answer_was_lost_is_found_and_not_repeated(
+    slurm: PrivateSlurm, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.which("sbatch")
+    forgetful = project / "bin/sbatch"
+    forgetful.parent.mkdir()
+    forgetful.write_text(f"#!/bin/sh\n{real} \"$@\" > /dev/null\necho 'sbatch: error: Socket timed out' >&2\nexit 1\n")
+    forgetful.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{forgetful.parent}{os.pathsep}{os.environ['PATH']}")
+    with made() as it:
+        it.cluster.add_workers(2, "small")
+        assert it.client.submit(sum, [1, 2], tag="small").result(WITHIN_S) == 3
+        assert sorted(job.id for job in slurm.living()) == it.jobs()
+    assert {job.state for job in slurm.living()} <= {"COMPLETING"}
 
 
 def test_nodes_that_are_all_drained_are_waited_for(slurm: PrivateSlurm) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scalable.cli.main import main
 from scalable.engine.events import Loss
 from scalable.providers.base import LaunchRefused
 from scalable.session.session import ScalableSession
@@ -120,6 +121,24 @@ def test_it_scales_by_itself_up_with_the_work_and_down_without(slurm: PrivateSlu
     assert project.journal("worker-removed")[0]["reason"].startswith("idle")
 
 
+def test_what_waits_in_slurms_queue_is_shown_with_slurms_reason(
+    slurm: PrivateSlurm, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = project.session({"max_workers": 20}, components={"wide": {**SIZE, "cpus": 4}})
+    with session as client:
+        assert client.gather(client.map(lambda x: x * x, range(40), tag="wide")) == [x * x for x in range(40)]
+        words = "waits for free nodes (Resources)"
+
+        def status() -> str:
+            capsys.readouterr()
+            assert main(["status"]) == 0
+            return " ".join(capsys.readouterr().out.split())
+
+        wanted = ("4 live", "16 pending", words)
+        eventually(lambda: all(one in status() for one in wanted), lambda: f"{wanted} in {status()}")
+    assert words in {record["reason"] for record in project.journal("worker-pending")}
+
+
 def test_a_session_that_slurm_refuses_says_why_and_leaves_nothing(slurm: PrivateSlurm, project: Project) -> None:
     before = len(slurm.jobs())
     session = project.session({"queue": "nowhere"}, components={"demeter": SIZE})
@@ -173,4 +192,5 @@ def test_notice_lets_short_work_finish_and_hands_the_rest_over(
         eventually(lambda: len(list(long.glob("running-*"))) == 2, lambda: f"the rest to move: {it.told}")
         (long / "told").touch()
         assert futures[1].result(WITHIN_S) == "told"
+        it.wait_for("worker-lost")
         assert {lost["cause"] for lost in it.of("worker-lost")} == {Loss.PREEMPTED.value}

@@ -58,6 +58,8 @@ class Member:
     joined: bool = False
     leaving: str = ""
     """Why it was told to go; empty while it is wanted."""
+    had_notice: bool = False
+    """It said that it will go soon."""
     noticed: bool = False
     """It will go soon, and another one was asked for in its place."""
     waits: str = ""
@@ -424,6 +426,8 @@ class TaggedCluster(Cluster):
 
     async def bury(self, member: Member) -> None:
         fate = await member.launched.learn_fate(FATE_WITHIN_S)
+        if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the backend is slow to say what the worker said itself
+            fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
         with suppress(TimeoutError):
             await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
         self.over(member, fate)
@@ -493,6 +497,7 @@ class Watcher(SchedulerPlugin):
                     return
                 self.cluster.tell(kind, worker=named.name, tag=named.tag, **facts)
                 if kind == "worker-leaving":
+                    named.had_notice = True
                     self.cluster.replace_early(named)
 
 
