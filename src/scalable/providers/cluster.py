@@ -426,7 +426,7 @@ class TaggedCluster(Cluster):
 
     async def bury(self, member: Member) -> None:
         fate = await member.launched.learn_fate(FATE_WITHIN_S)
-        if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the backend is slow to say what the worker said itself
+        if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the worker said more than its backend
             fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
         with suppress(TimeoutError):
             await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
