@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from contextlib import suppress
 from typing import Any
@@ -55,6 +56,7 @@ class WorkerThreads:
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
+        self.ending: asyncio.Task[Any] | None = None
 
     @property
     def fate(self) -> Fate | None:
@@ -64,4 +66,6 @@ class WorkerThreads:
         return self.fate or Fate(Loss.WORKER_LOST, "the scheduler lost sight of it")
 
     async def stop(self, *, gently: bool = True) -> None:
-        await self.worker.close(executor_wait=False)
+        if self.ending is None:  # a close that is interrupted half-way never ends
+            self.ending = asyncio.ensure_future(self.worker.close(executor_wait=False))
+        await asyncio.shield(self.ending)
