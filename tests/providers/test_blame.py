@@ -63,7 +63,9 @@ class TestOnAWorkerWithOneSlot:
             return str(get_worker().name)
 
         running = client.submit(wait, tag="demeter")
+        deadline = time.monotonic() + LONG_S
         while not (tmp_path / "running").exists():
+            assert time.monotonic() < deadline, running
             time.sleep(0.01)
         with pytest.raises(WorkerKilledError, match="No module named 'only_known_here'"):
             client.submit(module.task, tag="demeter").result(timeout=LONG_S)
