@@ -1,8 +1,9 @@
 """The folder of a run: one small class that owns every path in it, and finds runs again.
 
 ``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
-running), ``journal.jsonl``, ``logs/``, ``tls/`` and at the end ``report.json``. The hex digits are the microseconds of
-the start and some chance, so that names sort as runs started.
+running), ``journal.jsonl``, ``logs/``, ``tls/``, ``works/`` (what did not finish, to be run again by hand),
+``control/`` (what people ask of it while it runs) and at the end ``report.json``. The hex digits are the microseconds
+of the start and some chance, so that names sort as runs started.
 """
 
 from __future__ import annotations
@@ -122,12 +123,22 @@ class RunFolder:
     def tls(self) -> Path:
         return self.path / "tls"
 
+    @property
+    def control(self) -> Path:
+        """Where questions to the live session lie, and its answers."""
+        return self.path / "control"
+
+    @property
+    def works(self) -> Path:
+        return self.path / "works"
+
     def log(self, worker: str) -> Path:
-        """Where a worker's output goes. Names that are no file names, or too long, get a part that keeps them apart."""
-        name = safe_name(worker, "worker")
-        if name != worker:
-            name = f"{name}-{hashlib.sha256(worker.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
-        return self.logs / f"{name}.log"
+        """Where a worker's output goes."""
+        return self.logs / f"{own_name(worker, 'worker')}.log"
+
+    def work(self, run: str) -> Path:
+        """Where the pickled function and arguments of a run are kept that did not finish."""
+        return self.works / f"{own_name(run, 'run')}.pickle"
 
     def make_tls(self) -> Path:
         """The folder for keys: only for this user, and not for version control."""
@@ -183,6 +194,14 @@ def safe_name(text: str, instead: str) -> str:
     """A text as part of a file name on any system: plain letters, digits, dots, dashes."""
     simple = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", simple).strip("-._")[:LONGEST_NAME].rstrip("-._") or instead
+
+
+def own_name(text: str, instead: str) -> str:
+    """The same; names that are no file names, or too long, get a part that keeps them apart."""
+    name = safe_name(text, instead)
+    if name == text:
+        return name
+    return f"{name}-{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
 def age(name: str) -> tuple[str, str]:
