@@ -58,7 +58,7 @@ def check(url: str, promised: dict[str, list[Row]]) -> int:
     return recovered
 
 
-def rank(row: Row) -> tuple[float, int, str]:
+def rank(row: Row) -> tuple[float, int, bool, str]:
     return Entry.of(row, 0.0).rank
 
 

@@ -140,7 +140,7 @@ def test_the_tables_can_be_read_with_nothing_but_sqlite(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "results.db")
     statement = "SELECT variant, json_extract(metrics, '$.sharpe'), value FROM finetune_results ORDER BY run_key"
     assert set(connection.execute(statement)) == {("isotonic", 1.5, None), ("4", 1.25, None), (None, None, "[1]")}
-    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(1,)]
+    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(2,)]
     assert connection.execute("SELECT count(*) FROM finetune_runs").fetchone() == (0,)
     connection.close()
 
@@ -188,6 +188,24 @@ def test_a_row_changed_by_hand_into_nonsense_is_named(tmp_path: Path) -> None:
             connection.close()
 
 
+def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/results.db"
+    with open_store(url) as store:
+        store.put([a_row()])
+        [written] = store.rows()
+    connection = sqlite3.connect(tmp_path / "results.db")
+    connection.executescript("ALTER TABLE finetune_results DROP COLUMN marked; UPDATE scalable_schema SET version = 1")
+    connection.close()
+    for _ in range(2):
+        with open_store(url) as store:
+            store.put([a_row()])
+            assert [row.written_at for row in store.rows()] == [written.written_at]  # its digest is the same, too
+    with open_store(url) as store:
+        assert store.mark_failed([key("row")], "wrong prices") == 1
+        store.put([a_row()])
+        assert [row.error for row in store.rows()] == ["wrong prices"]
+
+
 def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/results.db"
     open_store(url).close()
@@ -195,7 +213,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO scalable_schema VALUES (7)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 1; update scalable"):
+    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 2; update scalable"):
         open_store(url)
 
 

@@ -40,6 +40,17 @@ def test_a_write_is_tried_three_times_then_kept_and_the_caller_is_told_why(path:
         assert (store.waiting, store.keys()) == (2, set())
 
 
+def test_a_mark_that_a_locked_database_does_not_take_is_kept_and_follows(path: Path, url: str) -> None:
+    with open_store(url, patience_s=0.01, ask_again_s=NEVER_S) as store:
+        store.put([a_row()])
+        with another_writer(path):
+            assert store.mark_failed([key("row")], "wrong prices") == 1
+            store.put([a_row()])
+            assert [row.finished for row in store.rows()] == [True]
+        assert store.replay().fate is Fate.COMMITTED
+        assert [(row.finished, row.error) for row in store.rows()] == [(False, "wrong prices")]
+
+
 def test_nothing_to_write_needs_no_database(path: Path, url: str) -> None:
     with open_store(url, patience_s=0.01) as store, another_writer(path):
         assert store.put([]).fate is store.replay().fate is Fate.COMMITTED

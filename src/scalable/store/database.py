@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, case, create_engine, event, func, select, tuple_
+from sqlalchemy import Connection, Select, Table, case, create_engine, event, func, or_, select, tuple_
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL
 
@@ -46,7 +46,10 @@ class Database:
         sync_folder(path.parent)
 
     def _prepare(self) -> None:
-        """Make the tables in a new database. One that has them is only read, so that a long writer is no obstacle."""
+        """Make the tables in a new database, or bring old ones up to date.
+
+        One that has them is only read, so that a long writer is no obstacle.
+        """
         with self.engine.begin() as connection:
             if ready(connection, f"store {self.place}"):
                 return
@@ -125,9 +128,8 @@ def upsert(table: Table) -> sqlite.Insert:
 def rank(columns: Any) -> Any:
     """``Entry.rank`` in the database's words."""
     if "run_key" in columns:
-        return tuple_(
-            case((columns.run_status == RowStatus.FINISHED.value, 1), else_=0), columns.attempt, columns.digest
-        )
+        counts = or_(columns.run_status == RowStatus.FINISHED.value, columns.marked)
+        return tuple_(case((counts, 1), else_=0), columns.attempt, columns.marked, columns.digest)
     return tuple_(func.coalesce(columns.ended, -1.0), columns.digest)
 
 

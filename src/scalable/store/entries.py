@@ -35,11 +35,15 @@ class Entry:
         return type(self.record), self.record.run_key if isinstance(self.record, Row) else self.record.id
 
     @property
-    def rank(self) -> tuple[float, int, str]:
-        """Of two entries with one place the higher rank is kept."""
+    def rank(self) -> tuple[float, int, bool, str]:
+        """Of two entries with one place the higher rank is kept.
+
+        Failed rows come first, then per attempt its result and above that the mark that it does not count.
+        """
         if isinstance(self.record, Row):
-            return self.record.finished, self.record.attempt, self.digest
-        return -1 if self.record.ended is None else self.record.ended, 0, self.digest
+            row = self.record
+            return row.finished or row.marked, row.attempt, row.marked, self.digest
+        return -1 if self.record.ended is None else self.record.ended, 0, False, self.digest
 
     def to_line(self) -> bytes:
         kind = "row" if isinstance(self.record, Row) else "sweep"

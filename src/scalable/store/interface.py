@@ -92,6 +92,17 @@ class Store(Protocol):
 
         Of two rows with one key a finished one stays before a failed one, then the later attempt, and of two that
         differ although they are the same attempt always the same one: the order in which they come does not matter.
+        A row that was marked failed stays before all of its own and earlier attempts, and gives way to a finished one
+        of a later attempt.
+        """
+        ...
+
+    def mark_failed(self, keys: Iterable[str], reason: str) -> int:
+        """Let results that are there count no longer; how many that were.
+
+        Each row becomes a failed one with this reason and keeps everything else, so that it can be looked into and is
+        computed again. The next computation must carry a later attempt than the marked one: a row of the same attempt
+        that arrives late changes nothing. Rows that are marked already stay as they are.
         """
         ...
 

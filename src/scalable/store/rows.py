@@ -23,13 +23,14 @@ LONGEST_NAME = 1000  # characters of a name, a fingerprint or a worker
 LONGEST_ERROR = 20_000  # characters kept of a failure's text: a long traceback
 LARGEST = 16 * 1024 * 1024  # characters of metrics or value as JSON; larger results belong into files
 MOST = 2**63 - 1  # the largest whole number of the databases
+UNMARKED = ("marked", False)
 
 
 class RowStatus(Enum):
     """How a run ended. The value is the word in the table."""
 
     FINISHED = "finished"  # the row carries a result and counts in statistics
-    FAILED = "failed"  # the row says why there is no result, and never replaces one
+    FAILED = "failed"  # the row says why there is no result; it replaces one only if a person marked it
 
 
 class SweepStatus(Enum):
@@ -70,6 +71,8 @@ class Row:
     config_fingerprint: str | None = None
     data_fingerprint: str | None = None
     worker: str | None = None
+    marked: bool = False
+    """A person said that this attempt and earlier ones do not count, see ``Store.mark_failed``."""
     written_at: float | None = None
     """Unix seconds; the store fills it in when it takes the row."""
 
@@ -87,6 +90,8 @@ class Row:
             set_number(self, name, where)
         if not isinstance(self.run_status, RowStatus):
             raise RowError(f"{where}: run_status is {shown(self.run_status)}; write RowStatus.FINISHED or .FAILED")
+        if not isinstance(self.marked, bool) or (self.marked and self.finished):
+            raise RowError(f"{where}: marked is {shown(self.marked)}; only a failed row can be marked as such")
         if isinstance(self.variant, str):
             check_names(self, where, "variant")
         elif not isinstance(self.variant, bool):
@@ -163,8 +168,13 @@ class SweepRun:
 
 
 def content(record: Row | SweepRun) -> str:
-    """Everything that is stored of a record but the time of writing, as one text."""
-    return to_json({name: value for name, value in as_dict(record).items() if name != "written_at"})
+    """Everything that is stored of a record but the time of writing, as one text.
+
+    A row that is not marked has no word of it, as rows had before they could be.
+    """
+    return to_json(
+        {name: value for name, value in as_dict(record).items() if name != "written_at" and (name, value) != UNMARKED}
+    )
 
 
 def digest(text: str) -> str:

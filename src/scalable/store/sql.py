@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from scalable.store.database import Database
 from scalable.store.entries import Entry
@@ -15,7 +16,7 @@ from scalable.store.errors import RowError, StoreError
 from scalable.store.interface import ALL, Filter, Receipt
 from scalable.store.pipeline import Pipeline
 from scalable.store.places import file_of, shown_url
-from scalable.store.rows import Row, SweepRun
+from scalable.store.rows import Row, RowStatus, SweepRun
 from scalable.store.writer import Writer
 
 
@@ -45,6 +46,18 @@ class SqlStore:
         if isinstance(rows, Row):
             raise RowError("put and submit take several rows; write [row] for one")
         return self._submit(rows, Row)
+
+    def mark_failed(self, keys: Iterable[str], reason: str) -> int:
+        if isinstance(keys, str):
+            raise RowError("mark_failed takes several keys; write [key] for one")
+        if not isinstance(reason, str) or not reason.strip():
+            raise RowError("mark_failed needs a reason that a person can read later")
+        found = [row for key in dict.fromkeys(keys) if (row := self.get(key)) is not None and not row.marked]
+        changes: dict[str, Any] = {"run_status": RowStatus.FAILED, "marked": True, "error": reason, "written_at": None}
+        receipt = self.put([replace(row, **changes) for row in found])
+        if not receipt.safe:
+            raise StoreError(f"nothing was marked: {receipt.reason}")
+        return len(found)
 
     def put_run(self, run: SweepRun) -> Receipt:
         return self._wait(self._submit([run], SweepRun))

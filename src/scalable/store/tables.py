@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Dialect, Double, Index, MetaData, Table, Text, inspect, select
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Dialect,
+    Double,
+    Index,
+    MetaData,
+    Table,
+    Text,
+    false,
+    func,
+    inspect,
+    select,
+)
+from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeDecorator
 
 from scalable.store.entries import Entry
@@ -16,7 +32,7 @@ from scalable.store.plain import from_json, to_json
 from scalable.store.rows import Row
 from scalable.wording import shown
 
-VERSION = 1
+VERSION = 2
 
 
 class JsonText(TypeDecorator[Any]):
@@ -83,6 +99,7 @@ results = Table(
     Column("config_fingerprint", Text),
     Column("data_fingerprint", Text),
     Column("worker", Text),
+    Column("marked", Boolean, nullable=False, server_default=false()),
     Column("written_at", Double, nullable=False),
     Column("digest", Text, nullable=False),
     Index("finetune_results_sweep", "sweep"),
@@ -108,24 +125,42 @@ ROW_COLUMNS = tuple(results.c[each.name] for each in fields(Row))
 
 
 def ready(connection: Connection, place: str) -> bool:
-    """Whether the tables are there; raises if they are not those of this version."""
+    """Whether the tables are there as this version needs them; raises if they can never be."""
     there = set(inspect(connection).get_table_names())
     if schema.name not in there:
         if taken := there & set(metadata.tables):
             raise StoreError(f"{place} has a table {min(taken)} that scalable did not make; name another file for it")
         return False
-    version = connection.execute(select(schema.c.version).order_by(schema.c.version.desc())).scalar()
-    if version != VERSION:
+    if (version := version_of(connection)) not in (*CHANGES, VERSION):
         raise StoreError(
             f"{place} has tables of version {version}, and this scalable knows version {VERSION}; "
             "update scalable, or name another file for the store"
         )
-    return True
+    return version == VERSION
 
 
 def create(connection: Connection) -> None:
-    metadata.create_all(connection)
+    """Make the tables, or change those of an earlier version step by step."""
+    if schema.name in inspect(connection).get_table_names():
+        for version in range(version_of(connection) or VERSION, VERSION):
+            CHANGES[version](connection)
+    else:
+        metadata.create_all(connection)
     connection.execute(schema.insert().values(version=VERSION))
+
+
+def version_of(connection: Connection) -> int | None:
+    found: int | None = connection.execute(select(func.max(schema.c.version))).scalar()
+    return found
+
+
+def add_marked(connection: Connection) -> None:
+    column = CreateColumn(results.c.marked).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {results.name} ADD COLUMN {column}")
+
+
+CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked}
+"""What leads from each earlier version to the next."""
 
 
 def values(entry: Entry) -> dict[str, Any]:

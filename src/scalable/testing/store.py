@@ -156,6 +156,54 @@ class StoreContract:
         assert store.put(attempts).rows == 4
         assert self.only(store) == a_row(attempt=3)
 
+    def test_a_row_marked_failed_counts_no_longer_and_keeps_what_it_was(self, store: Store) -> None:
+        store.put([a_row("good"), a_row("bad")])
+        assert store.mark_failed([key("bad"), key("bad"), key("not there")], "wrong prices in March") == 1
+        marked = self.only(store, "bad")
+        assert (marked.run_status, marked.marked, marked.error) == (RowStatus.FAILED, True, "wrong prices in March")
+        assert (marked.asset, marked.attempt, marked.metrics) == ("AAVEUSDC", 1, a_row("bad").metrics)
+        assert store.keys(Filter(run_status=RowStatus.FINISHED)) == {key("good")}
+
+    def test_a_late_row_of_a_marked_attempt_or_an_earlier_one_changes_nothing(self, store: Store) -> None:
+        store.put([a_failed_row(attempt=2)])
+        store.mark_failed([key("row")], "hung for an hour")
+        store.put([a_row(attempt=2), a_row(attempt=1), a_failed_row(attempt=3)])
+        assert (self.only(store).marked, self.only(store).error) == (True, "hung for an hour")
+
+    def test_a_finished_row_of_a_later_attempt_takes_the_place_of_a_marked_one(self, store: Store) -> None:
+        store.put([a_row(attempt=1)])
+        store.mark_failed([key("row")], "wrong prices")
+        store.put([a_row(attempt=2)])
+        assert self.only(store) == a_row(attempt=2)
+        assert store.mark_failed([key("row")], "wrong again") == 1
+        store.put([a_row(attempt=2)])
+        assert self.only(store).error == "wrong again"
+
+    def test_marking_twice_keeps_the_first_reason_and_counts_once(self, store: Store) -> None:
+        store.put([a_row()])
+        assert [store.mark_failed([key("row")], reason) for reason in ("first", "second")] == [1, 0]
+        assert self.only(store).error == "first"
+
+    def test_marking_needs_keys_and_a_reason_and_an_empty_list_is_fine(self, store: Store) -> None:
+        store.put([a_row()])
+        for keys, reason in ((key("row"), "why"), ([key("row")], " ")):
+            with pytest.raises(RowError):
+                store.mark_failed(keys, reason)
+        assert store.mark_failed([], "why") == 0
+        assert self.only(store).finished
+
+    def test_a_mark_is_there_when_the_store_is_opened_again(self, open_store: Opener) -> None:
+        with open_store() as store, open_store() as other:
+            store.put([a_row()])
+            assert other.mark_failed([key("row")], "wrong prices") == 1
+        with open_store() as store:
+            store.put([a_row()])
+            assert self.only(store).error == "wrong prices"
+
+    def test_a_finished_row_cannot_be_marked_by_hand(self) -> None:
+        with pytest.raises(RowError, match="only a failed row"):
+            a_row(marked=True)
+
     def test_a_failed_row_says_why_whatever_is_in_the_text(self, store: Store) -> None:
         store.put([a_failed_row(error="cannot read 'caf\udce9.csv'\0 at line 3")])
         assert self.only(store).error == "cannot read 'caf\\udce9.csv'\\x00 at line 3"
