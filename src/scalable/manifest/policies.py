@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal, get_args
 
-from scalable.manifest.fields import Count, CountOrNone, Flag, Positive, Section, Wait
+from pydantic import BeforeValidator, WithJsonSchema, field_validator, model_validator
+
+from scalable.errors import QuantityError
+from scalable.manifest.fields import Count, CountOrNone, Flag, Positive, Section, Text, Wait, one_or_many
 from scalable.quantities import Duration, Share
+from scalable.wording import shown
+
+ForkPolicy = Literal["deny", "warn", "allow"]
+MODULE = {"type": "string", "minLength": 1}
+Modules = Annotated[
+    list[Text],
+    BeforeValidator(one_or_many),
+    WithJsonSchema({"anyOf": [MODULE, {"type": "array", "items": MODULE}]}),
+]
 
 
 class Margins(Section):
@@ -55,6 +67,54 @@ class Acceptance(Section):
     sessions: Count = 10
 
 
+class Grpc(Section):
+    """What gRPC is told about forks, by its environment variables, before anything can import it."""
+
+    support: Flag = False
+    """GRPC_ENABLE_FORK_SUPPORT: on, gRPC stops its threads at a fork, and may wait for them for ever."""
+    poll: Text | None = None
+    """GRPC_POLL_STRATEGY, e.g. poll; gRPC's own choice when not given."""
+
+    def variables(self) -> dict[str, str]:
+        found = {"GRPC_ENABLE_FORK_SUPPORT": "1" if self.support else "0"}
+        return {**found, "GRPC_POLL_STRATEGY": self.poll} if self.poll else found
+
+
+class Fork(Section):
+    """What happens to a run that forks its process while that has other threads; the policy alone may be written."""
+
+    policy: ForkPolicy = "deny"
+    allow: Modules = []
+    """Modules, with all below them, that may fork nevertheless, e.g. torch.utils.data; it is counted and reported."""
+    grpc: Grpc = Grpc()
+
+    @model_validator(mode="before")
+    @classmethod
+    def short(cls, value: Any) -> Any:
+        if isinstance(value, dict | Fork):
+            return value
+        words = "'deny', 'warn' or 'allow'"
+        if not isinstance(value, str):
+            remedy = f"write {words}, or keys, e.g. {{policy: deny, allow: [torch.utils.data]}}"
+            raise QuantityError(f"{shown(value)} is no fork policy", remedy)
+        if value not in get_args(ForkPolicy):
+            raise QuantityError(f"{shown(value)} is not one of {words}", f"write {words}")
+        return {"policy": value}
+
+    @field_validator("allow")
+    @classmethod
+    def modules(cls, names: list[str]) -> list[str]:
+        example = "write e.g. torch.utils.data"
+        QuantityError.raise_all(
+            [
+                QuantityError(f"{shown(name)} is not the name of a module", example, (at,))
+                for at, name in enumerate(names)
+                if not all(part.isidentifier() for part in name.split("."))
+            ]
+        )
+        return names
+
+
 class Policies(Section):
     margins: Margins = Margins()
     retry: Retry = Retry()
@@ -63,4 +123,4 @@ class Policies(Section):
     preflight: Preflight = Preflight()
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
-    fork: Literal["deny", "warn", "allow"] = "deny"
+    fork: Fork = Fork()

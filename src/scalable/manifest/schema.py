@@ -19,6 +19,7 @@ def json_schema() -> dict[str, Any]:
     parts = schema["$defs"]
     parts["Peak"] = {"anyOf": [MEMORY, parts["Peak"]]}
     parts["Minutes"] = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, parts["Minutes"]]}
+    parts["Fork"] = {"anyOf": [parts["Fork"]["properties"]["policy"], parts["Fork"]]}
     for name in ("Scenario", "Growth"):
         fields = parts[name]["properties"]
         fields["workloads"] = {"anyOf": [NAMES, fields["workloads"]]}

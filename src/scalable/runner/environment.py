@@ -1,0 +1,49 @@
+"""The environment variables a runner starts with, in place before anything of the user's is imported.
+
+Thread pools are sized to the CPUs of a slot, whatever the worker's own variables say. Those cannot be trusted: Dask's
+nanny sets some to 1, sbatch brings along those of the login node, images set what suited their author, and none of them
+knows how many runs share the worker. Whoever wants another number says so where it belongs, in the component's ``env``,
+which wins over all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+GRPC_VARIABLES = ("GRPC_ENABLE_FORK_SUPPORT", "GRPC_POLL_STRATEGY")
+GRPC_DEFAULT = {"GRPC_ENABLE_FORK_SUPPORT": "0"}  # with 1 gRPC may hang inside os.fork, unset it may crash the child
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",  # OpenMP: XGBoost, LightGBM, scikit-learn, PyTorch, Arrow
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",  # numexpr refuses a number above it
+    "NUMBA_NUM_THREADS",  # whichever of TBB, OpenMP or its own it runs on
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+    "TF_NUM_INTRAOP_THREADS",
+    "LOKY_MAX_CPU_COUNT",  # what joblib's n_jobs=-1 means
+    "PYTHON_CPU_COUNT",  # what os.cpu_count() says, from Python 3.13 on: the default size of executors and pools
+)
+DASK_TRIM = ("MALLOC_TRIM_THRESHOLD_", "65536")  # Dask's nanny sets it for workers; it slows down allocating code
+
+
+def child_environment(
+    base: Mapping[str, str],
+    *,
+    cpus: float,
+    grpc: Mapping[str, str] | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """A runner's environment: the worker's, then gRPC's variables, then thread pools, then the component's own."""
+    dropped = {*GRPC_VARIABLES, *THREAD_VARIABLES}
+    if base.get(DASK_TRIM[0]) == DASK_TRIM[1]:
+        dropped.add(DASK_TRIM[0])
+    return {
+        **{name: value for name, value in base.items() if name not in dropped},
+        **(GRPC_DEFAULT if grpc is None else grpc),
+        **dict.fromkeys(THREAD_VARIABLES, str(max(1, int(cpus)))),
+        **(extra or {}),
+    }
