@@ -20,6 +20,10 @@ EXAMPLES = """examples:
   scalable validate                      every error at once, with line and remedy
 """
 VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
+FAULTS = (
+    "kill-worker", "kill-runner", "stop-runner", "lose-node", "fill-memory", "block-store", "cut-network", "fill-disk",
+    "storm",
+)  # fmt: skip
 SHELLS = ("bash", "zsh", "tcsh")
 
 
@@ -134,9 +138,42 @@ def parser() -> argparse.ArgumentParser:
     logs.add_argument("--lines", metavar="N", default="100", help="how many of the last lines of each (default: 100)")
     manifest_option(logs)
 
+    chaos = add(
+        "chaos",
+        "make something go wrong in a live run, and undo it",
+        "chaos kill-runner",
+        "chaos stop-runner --worker demeter-0 --seconds 30",
+        "chaos storm --seed 7 --faults 20 --over 60",
+    )
+    chaos_options(chaos)
+
     completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
     completion.add_argument("shell", choices=SHELLS)
     return top
+
+
+def chaos_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("action", choices=FAULTS, metavar="ACTION", help=", ".join(FAULTS))
+    command.add_argument("--run-id", metavar="ID", help="default: the run that is running, if it is the only one")
+    command.add_argument("--worker", metavar="W", help="the victim, or whose runner (default: at random)")
+    command.add_argument("--seconds", metavar="S", default="10", help="how long a fault is held (default: 10)")
+    command.add_argument("--seed", metavar="N", help="for what is drawn at random (default: another each time)")
+    command.add_argument(
+        "--how",
+        choices=("sever", "freeze"),
+        default="sever",
+        help="cut-network: break the connection, or stop the worker",
+    )
+    command.add_argument("--leave", metavar="SIZE", help="fill-memory, fill-disk: how much stays free")
+    command.add_argument("--store", metavar="URL", help="block-store: another one than the run's")
+    command.add_argument("--folder", metavar="F", help="fill-disk: another one than the run's")
+    command.add_argument("--faults", metavar="N", default="20", help="storm: how many (default: 20)")
+    command.add_argument("--over", metavar="S", default="60", help="storm: within how many seconds (default: 60)")
+    command.add_argument(
+        "--kinds", metavar="K", help="storm: which, and how often each, e.g. kill-runner=9,kill-worker=1"
+    )
+    command.add_argument("--yes", action="store_true", help="do not ask, and do not limit how much disk is filled")
+    run_options(command)
 
 
 def manifest_options(command: argparse.ArgumentParser) -> None:

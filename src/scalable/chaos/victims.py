@@ -1,0 +1,178 @@
+"""The processes of one run on this machine: its driver, its workers, and the runners beside them.
+
+Nothing else may ever be touched. Workers are those the run's journal says have joined, by process id and machine;
+runners are their descendants that carry the mark every runner is started with. A process is remembered with the moment
+it began, so that another one with the same number is not taken for it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from scalable import proc
+from scalable.chaos.errors import ChaosError, NoVictimError
+from scalable.telemetry import RunFolder, read
+from scalable.telemetry.fields import number, text
+from scalable.telemetry.liveness import is_running, is_there
+from scalable.wording import plural
+
+MARK = "SCALABLE_RUNNER"
+"""In the environment of a runner and of everything it starts."""
+CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
+LOOPBACK = ("127.", "::1")
+GONE = ("worker-lost", "worker-removed")
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A process of the run."""
+
+    pid: int
+    began: float
+    """By the kernel's clock; with ``pid`` it names one process for ever."""
+    kind: str
+    """``driver``, ``worker`` or ``runner``."""
+    worker: str
+    """The name of the worker; of a runner, the one it belongs to."""
+
+    def __str__(self) -> str:
+        of = f" of {self.worker}" if self.kind == "runner" else f" {self.worker}" if self.worker else ""
+        return f"{self.kind}{of} (process {self.pid})"
+
+    @property
+    def there(self) -> bool:
+        return proc.alive(self.pid) and began(self.pid) == self.began
+
+
+class Processes:
+    """Looks again at every call; of the journal it reads only what is new."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.records = read(run.journal)
+        self.latest: dict[str, tuple[int, str, float]] = {}
+        """Process, host and moment of joining, of workers that have not gone."""
+
+    def driver(self) -> Victim:
+        """The process that opened the session, if it is on this machine and alive."""
+        name, facts = self.run.run_id, self.run.facts()
+        if not is_running(self.run):
+            raise NoVictimError(f"{name} is over; faults need a run that is running")
+        host, pid = text(facts.get("host")), number(facts.get("pid"))
+        if host != socket.gethostname() or pid is None:
+            raise NoVictimError(f"{name} is driven from {host or 'an unknown machine'}; call this there")
+        return Victim(int(pid), began(int(pid)), "driver", "")
+
+    def workers(self) -> list[Victim]:
+        """Worker processes, by name. Those that share the driver's process are not among them."""
+        found, elsewhere = self.joined()
+        own = self.driver().pid
+        apart = [one for one in found if one.pid != own]
+        if not apart:
+            raise NoVictimError(f"{self.run.run_id} has no worker process here{because(found, elsewhere)}")
+        return apart
+
+    def runners(self) -> list[Victim]:
+        """Runner processes, in the order of their workers and ages."""
+        found, elsewhere = self.joined()
+        running = [runner for worker in one_per_process(found) for runner in runners_of(worker)]
+        if not running:
+            why = because([], elsewhere) or "; they start with the first guarded work"
+            raise NoVictimError(f"{self.run.run_id} has no runner process here{why}")
+        return running
+
+    def joined(self) -> tuple[list[Victim], list[str]]:
+        """Live workers on this machine, and the hosts of others."""
+        self.driver()
+        for record in self.records.new():
+            name, pid = text(record.get("worker")), number(record.get("pid"))
+            if record["kind"] == "worker-joined" and pid is not None:
+                self.latest[name] = (int(pid), text(record.get("host")), float(record["t"]))
+            elif record["kind"] in GONE:
+                self.latest.pop(name, None)
+        addresses = own_addresses()
+        found, elsewhere = [], set()
+        for name, (pid, host, when) in sorted(self.latest.items()):
+            if host not in addresses and not host.startswith(LOOPBACK):
+                elsewhere.add(host)
+            elif is_there(pid) and wall_began(pid) < when + CLOCKS_S:
+                found.append(Victim(pid, began(pid), "worker", name))
+        return found, sorted(elsewhere)
+
+
+def choose(victims: Sequence[Victim], chance: random.Random, worker: str | None = None) -> Victim:
+    """One at random, or one of the worker that is named."""
+    among = [one for one in victims if worker in (None, one.worker)]
+    if not among:
+        known = ", ".join(dict.fromkeys(one.worker for one in victims))
+        raise NoVictimError(f"worker {worker!r} has no {victims[0].kind} here; those that have: {known}")
+    return chance.choice(among)
+
+
+def one_per_process(workers: Iterable[Victim]) -> Iterable[Victim]:
+    """Workers that are threads share a process, and with it their runners."""
+    return {worker.pid: worker for worker in workers}.values()
+
+
+def runners_of(worker: Victim) -> list[Victim]:
+    """The topmost descendants that carry a mark; those below them belong to the work itself."""
+    marks = {pid: mark_of(pid) for pid in proc.tree(worker.pid)[1:]}
+    first: dict[str, int] = {}
+    for pid, mark in marks.items():  # parents come before their children
+        if mark and mark not in first:
+            first[mark] = pid
+    return [Victim(pid, began(pid), "runner", worker.worker) for pid in first.values() if proc.alive(pid)]
+
+
+def mark_of(pid: int) -> str:
+    return environment(pid).get(MARK, "")
+
+
+def environment(pid: int) -> dict[str, str]:
+    """The variables a process was started with; none if it is gone or another user's."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return {}
+    pairs = (entry.partition("=") for entry in variables.split("\0"))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def began(pid: int) -> float:
+    """When a process began, in seconds since the machine started; -1 for one that is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return -1.0
+    return int(stat[stat.rindex(")") + 2 :].split()[19]) / proc.TICKS
+
+
+def wall_began(pid: int) -> float:
+    return began(pid) + psutil.boot_time()
+
+
+def own_addresses() -> set[str]:
+    return {address.address.partition("%")[0] for all_ in psutil.net_if_addrs().values() for address in all_}
+
+
+def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
+    if threads:
+        return ": its workers are threads of the driver; write processes: true in the target"
+    return (
+        f": {plural(len(elsewhere), 'machine')} have some: {', '.join(elsewhere)}; call this there" if elsewhere else ""
+    )
+
+
+def as_victim(process: int | Victim) -> Victim:
+    """A process by its number, for callers that started it themselves."""
+    if isinstance(process, Victim):
+        return process
+    if process <= 1 or not proc.alive(process):
+        raise ChaosError(f"there is no process {process}")
+    return Victim(process, began(process), "process", "")

@@ -1,0 +1,164 @@
+"""``scalable chaos``: make one fault, or a storm of them, in a live run, and undo it."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from scalable.chaos import FAULTS, Made, NoVictimError, Scene, Wish, storm
+from scalable.chaos.storm import USUAL
+from scalable.cli.output import console, print_json, show_table
+from scalable.errors import QuantityError, UsageError
+from scalable.quantities import Duration, Memory
+from scalable.telemetry import RunFolder
+from scalable.telemetry.liveness import is_running, running
+from scalable.wording import plural
+
+LOOK_EVERY_S = 0.2  # at whether the run is over while a fault lasts
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = chosen(options)
+    seed = whole("--seed", options.seed) if options.seed is not None else secrets.randbelow(10_000)
+    wish = Wish(
+        worker=options.worker,
+        how=options.how,
+        leave=size(options.leave) if options.leave is not None else None,
+        store=options.store,
+        folder=Path(options.folder) if options.folder is not None else None,
+        sure=options.yes,
+    )
+    if options.action == "storm":
+        return whole_storm(options, folder, wish, seed)
+    return one(options, folder, wish, seed)
+
+
+def one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -> int:
+    seconds = span("--seconds", options.seconds)
+    fault = Scene(folder, random.Random(seed)).prepare(options.action, wish)
+    lasting = f" for {Duration(seconds)}" if fault.lasts else ""
+    if not agreed(options, f"{fault.what}{lasting} in {folder.run_id}"):
+        return 1
+    began = time.time()
+    with ExitStack() as held:
+        held.enter_context(fault.make())
+        if options.format == "text":
+            print(f"{clock(began)}  {fault.what}{lasting}", flush=True)
+        if fault.lasts:
+            wait(folder, seconds)
+    took = time.time() - began if fault.lasts else None
+    if options.format == "json":
+        print_json(
+            {
+                "run_id": folder.run_id,
+                "fault": fault.name,
+                "what": fault.what,
+                "t": began,
+                "seconds": took,
+                "seed": seed,
+            }
+        )
+    elif fault.lasts:
+        print(f"{clock(time.time())}  undone")
+    return 0
+
+
+def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -> int:
+    faults, over = whole("--faults", options.faults), span("--over", options.over)
+    kinds = weights(options.kinds) if options.kinds is not None else USUAL
+    if not agreed(options, f"make {plural(faults, 'fault')} over {Duration(over)} in {folder.run_id}"):
+        return 1
+    made = list(storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish))
+    done = sum(one.made for one in made)
+    if options.format == "json":
+        print_json({"run_id": folder.run_id, "seed": seed, "made": done, "faults": [one.to_dict() for one in made]})
+        return 0
+    screen = console()
+    show_table(screen, (">after", "fault", ">for", "what"), [row(one) for one in made])
+    early = f"; the run was over after {len(made)} of {faults}" if len(made) < faults else ""
+    screen.print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
+    return 0
+
+
+def chosen(options: argparse.Namespace) -> RunFolder:
+    """The run that is meant; there must be no doubt, since harm is done to it."""
+    if options.run_id is not None:
+        return RunFolder.open(options.run_id)
+    live = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    if not live:
+        raise NoVictimError("nothing is running here; start a run first, or name one with --run-id")
+    if len(live) > 1:
+        raise UsageError(f"several runs are running; name one: --run-id {live[0].run_id}")
+    return live[0]
+
+
+def agreed(options: argparse.Namespace, what: str) -> bool:
+    """A person is asked; a script has decided already."""
+    if options.yes or not sys.stdin.isatty():
+        return True
+    print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def wait(folder: RunFolder, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0 and is_running(folder):
+        time.sleep(min(LOOK_EVERY_S, left))
+
+
+def row(made: Made) -> tuple[str, str, str, str]:
+    lasted = f"{made.seconds:.1f} s" if made.seconds is not None else ""
+    return f"{made.at:.1f} s", made.name, lasted, made.what
+
+
+def clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def weights(text: str) -> Mapping[str, float]:
+    """``kill-runner=9,kill-worker=1``; a name alone counts 1."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, weight = part.strip().partition("=")
+        if name not in FAULTS:
+            raise UsageError(f"--kinds: there is no fault {name!r}; there are {', '.join(FAULTS)}")
+        found[name] = number("--kinds", weight) if equals else 1.0
+    return found
+
+
+def whole(option: str, text: Any) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
+        raise UsageError(f"{option} is {text!r}; write a whole number from 0")
+    return int(text)
+
+
+def span(option: str, text: str) -> float:
+    try:
+        return Duration.parse(text).seconds if not text.replace(".", "", 1).isdecimal() else number(option, text)
+    except QuantityError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def number(option: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not isfinite(value) or value < 0:
+        raise UsageError(f"{option} is {text!r}; write a number from 0")
+    return value
+
+
+def size(text: str) -> Memory:
+    try:
+        return Memory.parse(text)
+    except QuantityError as error:
+        raise UsageError(f"--leave: {error}") from None
