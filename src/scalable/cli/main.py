@@ -158,20 +158,14 @@ def chaos_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--worker", metavar="W", help="the victim, or whose runner (default: at random)")
     command.add_argument("--seconds", metavar="S", default="10", help="how long a fault is held (default: 10)")
     command.add_argument("--seed", metavar="N", help="for what is drawn at random (default: another each time)")
-    command.add_argument(
-        "--how",
-        choices=("sever", "freeze"),
-        default="sever",
-        help="cut-network: break the connection, or stop the worker",
-    )
+    how = "cut-network: break the connection (default), or freeze the worker"
+    command.add_argument("--how", choices=("sever", "freeze"), default="sever", help=how)
     command.add_argument("--leave", metavar="SIZE", help="fill-memory, fill-disk: how much stays free")
     command.add_argument("--store", metavar="URL", help="block-store: another one than the run's")
     command.add_argument("--folder", metavar="F", help="fill-disk: another one than the run's")
     command.add_argument("--faults", metavar="N", default="20", help="storm: how many (default: 20)")
     command.add_argument("--over", metavar="S", default="60", help="storm: within how many seconds (default: 60)")
-    command.add_argument(
-        "--kinds", metavar="K", help="storm: which, and how often each, e.g. kill-runner=9,kill-worker=1"
-    )
+    command.add_argument("--kinds", metavar="K", help="storm: which, how often, e.g. kill-runner=9,kill-worker=1")
     command.add_argument("--yes", action="store_true", help="do not ask, and do not limit how much disk is filled")
     run_options(command)
 

@@ -56,16 +56,8 @@ def one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -
             wait(folder, seconds)
     took = time.time() - began if fault.lasts else None
     if options.format == "json":
-        print_json(
-            {
-                "run_id": folder.run_id,
-                "fault": fault.name,
-                "what": fault.what,
-                "t": began,
-                "seconds": took,
-                "seed": seed,
-            }
-        )
+        facts = {"fault": fault.name, "what": fault.what, "t": began, "seconds": took, "seed": seed}
+        print_json({"run_id": folder.run_id, **facts})
     elif fault.lasts:
         print(f"{clock(time.time())}  undone")
     return 0
@@ -142,7 +134,7 @@ def whole(option: str, text: Any) -> int:
 
 def span(option: str, text: str) -> float:
     try:
-        return Duration.parse(text).seconds if not text.replace(".", "", 1).isdecimal() else number(option, text)
+        return Duration.parse(text).seconds
     except QuantityError as error:
         raise UsageError(f"{option}: {error}") from None
 
