@@ -1,0 +1,63 @@
+"""Small programs that misbehave, started as real processes and surely gone when a test ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+
+from scalable import proc
+
+PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
+MARK = "SCALABLE_RUNNER"
+
+
+class Program(NamedTuple):
+    pid: int
+    mark: tuple[str, str]
+    process: subprocess.Popen[bytes]
+
+    def members(self) -> list[int]:
+        return proc.marked(*self.mark)
+
+
+@contextmanager
+def program(code: str, *arguments: str, folder: Path | None = None, name: str = "work.py") -> Iterator[Program]:
+    """Run Python code in a session of its own until the block ends; it has said ``ready`` when the block begins."""
+    token = f"test-{token_hex(8)}"
+    if folder is not None:
+        (folder / name).write_text(code, encoding="utf-8")
+    command = [sys.executable, *((str(folder / name),) if folder is not None else ("-c", code)), *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, MARK: token}, cwd=folder
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield Program(process.pid, (MARK, token), process)
+    finally:
+        until = time.monotonic() + PATIENCE_S
+        while (left := proc.marked(MARK, token)) and time.monotonic() < until:
+            for pid in left:
+                os.kill(pid, signal.SIGSTOP)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        if process.poll() is None:
+            process.kill()
+        if process.stdout is not None:
+            process.stdout.close()
+        process.wait()
+
+
+def eventually(true: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < until, f"not within {PATIENCE_S:.0f} s: {what}"
+        time.sleep(0.01)
