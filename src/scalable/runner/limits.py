@@ -1,0 +1,285 @@
+"""A memory limit that the kernel keeps for a process with all its children: a control group, version 2 or 1.
+
+A group is made below the one this process is in, so that limits set from outside (a pod, a batch job) hold as well.
+Where that is not permitted or not mounted there is none, ``why_not`` says why, and the supervisor's own measuring has
+to do: nothing here ever fails a run. Version 2 lets a group have either processes or limited groups below it, so the
+group we are in is used only if it may be divided, else the one above if ours has no limit that this would evade.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalable import proc
+
+CLOSE_WITHIN_S = 1.0  # a group is busy for a moment after its last process has ended
+ABANDONED_S = 60.0  # a younger group of a process we cannot see may be another container's
+OURS = re.compile(r"scalable-(\d+)-(\d+)-.+")
+LARGEST = 1 << 62  # version 1 has no word for no limit
+
+
+class Unavailable(Exception):  # noqa: N818 - no error: there are machines without
+    """Why there is no group, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which groups can be made."""
+
+    path: Path
+    version: int
+
+
+class MemoryGroup:
+    """Processes that share a limit of memory. Methods that change something say whether the kernel did it."""
+
+    def __init__(self, path: Path, version: int) -> None:
+        self.path = path
+        self.version = version
+        self._peak_file: int | None = None  # version 2 forgets a reset when the file is closed
+
+    @classmethod
+    def make(cls, name: str, limit_bytes: int, base: Path | None = None) -> MemoryGroup | None:
+        """A new group, or nothing where the machine gives us none. ``base`` is where groups are made, if not here."""
+        try:
+            return cls._make(name, limit_bytes, base)
+        except (Unavailable, OSError):
+            return None
+
+    @classmethod
+    def why_not(cls, base: Path | None = None) -> str:
+        """Why ``make`` gives nothing, for people; empty where it works. Tries it."""
+        try:
+            cls._make("trial", 1 << 30, base).close()
+        except Unavailable as reason:
+            return str(reason)
+        except OSError as error:
+            return f"the kernel refuses a memory group: {error.strerror or error}"
+        return ""
+
+    @classmethod
+    def _make(cls, name: str, limit_bytes: int, base: Path | None) -> MemoryGroup:
+        place = place_at(base) if base is not None else place_here()
+        remove_abandoned(place.path)
+        group = cls(place.path / group_name(name), place.version)
+        group.path.mkdir()
+        group.write("memory.oom.group", 1)  # all of a run dies, not one process at random
+        if not group.set_limit(limit_bytes):
+            group.close()
+            raise Unavailable(f"{place.path} does not limit memory")
+        return group
+
+    def add(self, pid: int) -> bool:
+        """Take a process in; its later children come with it. What it used before stays counted elsewhere."""
+        return self.write("cgroup.procs", pid)
+
+    def set_limit(self, limit_bytes: int) -> bool:
+        """Without swap where that can be said. Version 1 refuses a limit below what cannot be freed."""
+        limit = max(proc.PAGE, limit_bytes)
+        if self.version == 2:
+            self.write("memory.swap.max", 0)
+            return self.write("memory.max", limit)
+        self.write("memory.memsw.limit_in_bytes", LARGEST)  # must never be the lesser of the two
+        done = self.write("memory.limit_in_bytes", limit)
+        if done:
+            self.write("memory.memsw.limit_in_bytes", limit)
+        return done
+
+    def limit(self) -> int:
+        """Bytes; 0 if none is set."""
+        text = self.read("memory.max" if self.version == 2 else "memory.limit_in_bytes").strip()
+        return int(text) if text.isdecimal() and int(text) < LARGEST else 0
+
+    def used(self) -> int:
+        """Bytes that cannot be had back by forgetting what is also on a disk."""
+        stat = self.numbers("memory.stat")
+        names = ("anon", "shmem") if self.version == 2 else ("total_rss", "total_shmem")
+        return sum(stat.get(name, 0) for name in names)
+
+    def peak(self) -> int:
+        """The most it used since it was made or reset, file pages in memory included; 0 if the kernel keeps none."""
+        if self.version == 1:
+            return number(self.read("memory.max_usage_in_bytes"))
+        if self._peak_file is not None:
+            with suppress(OSError):
+                return number(os.pread(self._peak_file, 64, 0).decode())
+        return number(self.read("memory.peak"))
+
+    def reset_peak(self) -> bool:
+        """Count the peak from now on. Version 2 can since Linux 6.12, for whoever keeps the file open."""
+        if self.version == 1:
+            return self.write("memory.max_usage_in_bytes", 0)
+        try:
+            if self._peak_file is None:
+                self._peak_file = os.open(self.path / "memory.peak", os.O_RDWR | os.O_CLOEXEC)
+            os.pwrite(self._peak_file, b"0", 0)
+        except OSError:
+            self._forget_peak_file()
+            return False
+        return True
+
+    def out_of_memory(self) -> int:
+        """How many of its processes the kernel has killed for want of memory."""
+        return self.numbers("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill", 0)
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in self.read("cgroup.procs").split() if line.isdecimal()]
+
+    def close(self) -> bool:
+        """Remove the group. One whose processes live stays; the next one made here removes it once they have ended."""
+        self._forget_peak_file()
+        until = time.monotonic() + CLOSE_WITHIN_S
+        while not removed(self.path):
+            if self.pids() or time.monotonic() > until:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def read(self, file: str) -> str:
+        try:
+            return (self.path / file).read_text()
+        except OSError:
+            return ""
+
+    def write(self, file: str, value: int) -> bool:
+        return written(self.path / file, str(value))
+
+    def numbers(self, file: str) -> dict[str, int]:
+        pairs = (line.split() for line in self.read(file).splitlines())
+        return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
+
+    def _forget_peak_file(self) -> None:
+        if self._peak_file is not None:
+            os.close(self._peak_file)
+            self._peak_file = None
+
+
+def place_here() -> Place:
+    """Where groups of this process are to be made."""
+    for version, mount, root in memory_mounts():
+        own = own_group(version)
+        path = mount / os.path.relpath(own, root)
+        if not own.startswith(root) or ".." in path.parts or not path.is_dir():
+            path = mount  # a container sees its own group as the top
+        if version == 1:
+            return place_at(path)
+        if "memory" in words(path / "cgroup.controllers"):
+            return divided(path, mount)
+    raise Unavailable("no control groups that limit memory are mounted on this machine")
+
+
+def place_at(path: Path) -> Place:
+    if not os.access(path, os.W_OK):
+        raise Unavailable(f"no groups can be made in {path}: it does not exist or is not this user's to change")
+    if (path / "memory.limit_in_bytes").exists():
+        return Place(path, 1)
+    if not (path / "cgroup.controllers").exists():
+        raise Unavailable(f"{path} is no control group that limits memory")
+    return divided(path, path)
+
+
+def divided(path: Path, top: Path) -> Place:
+    """A version 2 group that passes its memory controller on: this one if it may be divided, or the one above."""
+    if os.access(path, os.W_OK) and passes_on(path):
+        return Place(path, 2)
+    limit = "memory.max"
+    unlimited = not (path / limit).exists() or words(path / limit) == ["max"]
+    above = path.parent
+    if path != top and unlimited and os.access(above, os.W_OK) and "memory" in words(above / "cgroup.subtree_control"):
+        return Place(above, 2)
+    if not os.access(path, os.W_OK):
+        raise Unavailable(f"{path} is not delegated to this user")
+    raise Unavailable(f"{path} holds processes, so it cannot be divided; run in a scope of its own (Delegate=yes)")
+
+
+def passes_on(path: Path) -> bool:
+    control = path / "cgroup.subtree_control"
+    if "memory" in words(control):
+        return True
+    return written(control, "+memory") and "memory" in words(control)
+
+
+def memory_mounts() -> Iterator[tuple[int, Path, str]]:
+    """Hierarchies that may limit memory: version, where it is mounted, and what part of it; version 1 first."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    found = []
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        root, mount = left.split()[3:5]
+        kind, _, options = right.split()[:3]
+        if kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(",")):
+            found.append((2 if kind == "cgroup2" else 1, Path(mount), root))
+    yield from sorted(found)
+
+
+def own_group(version: int) -> str:
+    """The group this process is in, as the hierarchy calls it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if (version == 2 and number == "0") or (version == 1 and "memory" in controllers.split(",")):
+                return path
+    return "/"
+
+
+def group_name(name: str) -> str:
+    """A name that says whose it is, so that it can be removed once its maker has died."""
+    maker = proc.look(os.getpid())
+    simple = re.sub(r"[^\w.-]+", "-", name.removeprefix("scalable-"))[:60]
+    return f"scalable-{os.getpid()}-{maker.started if maker else 0}-{simple or 'group'}"
+
+
+def remove_abandoned(place: Path) -> None:
+    """Remove empty groups whose makers have died."""
+    with suppress(OSError):
+        for entry in os.scandir(place):
+            match = OURS.fullmatch(entry.name)
+            if match and entry.stat().st_mtime < time.time() - ABANDONED_S:
+                maker = proc.look(int(match[1]))
+                if maker is None or maker.started != int(match[2]):
+                    removed(Path(entry.path))
+
+
+def removed(path: Path) -> bool:
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def written(path: Path, text: str) -> bool:
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.write(file, text.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []
+
+
+def number(text: str) -> int:
+    text = text.strip()
+    return int(text) if text.isdecimal() else 0
