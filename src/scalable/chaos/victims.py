@@ -20,7 +20,6 @@ from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.fields import number, text
 from scalable.telemetry.liveness import is_running, is_there
-from scalable.wording import plural
 
 MARK = "SCALABLE_RUNNER"
 """In the environment of a runner and of everything it starts."""
@@ -164,9 +163,7 @@ def own_addresses() -> set[str]:
 def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
     if threads:
         return ": its workers are threads of the driver; write processes: true in the target"
-    return (
-        f": {plural(len(elsewhere), 'machine')} have some: {', '.join(elsewhere)}; call this there" if elsewhere else ""
-    )
+    return f": they are on {', '.join(elsewhere)}; call this there" if elsewhere else ""
 
 
 def as_victim(process: int | Victim) -> Victim:
