@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from scalable import __version__
@@ -67,9 +67,12 @@ def parser() -> argparse.ArgumentParser:
         "check what a run will need; starts nothing",
         "doctor",
         "doctor lab.yaml --target hpc",
+        "doctor --worker demeter-0      what protects runs on a live worker",
         "doctor --format json",
     )
     manifest_options(doctor)
+    doctor.add_argument("--worker", metavar="W", help="instead: what protects runs on this worker of a live session")
+    doctor.add_argument("--run-id", metavar="ID", help="whose worker is meant (default: the session that runs)")
 
     add("schema", "print the JSON Schema of manifests, for editors", "schema > scalable.schema.json")
 
@@ -147,6 +150,8 @@ def parser() -> argparse.ArgumentParser:
     )
     chaos_options(chaos)
 
+    operator_commands(add)
+
     completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
     completion.add_argument("shell", choices=SHELLS)
     return top
@@ -170,20 +175,71 @@ def chaos_options(command: argparse.ArgumentParser) -> None:
     run_options(command)
 
 
+def operator_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """What a person does about a live session, from any machine that sees its run folder."""
+
+    def about(
+        name: str, summary: str, *examples: str, names: str = "", optional: bool = False
+    ) -> argparse.ArgumentParser:
+        command = add(name, summary, *examples)
+        if names:
+            nargs = "?" if optional else None
+            command.add_argument("name", nargs=nargs, metavar=names.partition(":")[0], help=names.partition(": ")[2])
+        if name == "mark-failed":
+            command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+            format_option(command)
+        else:
+            command.add_argument("--run-id", metavar="ID", help="default: the session that runs, then the latest")
+            run_options(command)
+        return command
+
+    either = "W|RUN: a worker, or a run that is on one"
+    about("workers", "show the workers of a live session and what each does", "workers", "workers --format json")
+    dump = about("dump", "show what every thread of a worker or run is doing", "dump first --output F", names=either)
+    dump.add_argument("--output", metavar="F", help="write it to a file")
+    profile = about("profile", "draw a flame graph of a worker or run", "profile first --seconds 30", names=either)
+    profile.add_argument("--seconds", metavar="S", default="10", help="how long to look (default: 10)")
+    profile.add_argument("--output", metavar="F.svg", help="where to write it (default: profile-NAME-TIME.svg)")
+    run_name = "RUN: default: the only one that is not finished"
+    about("explain", "say why a run waits, failed or was tried again", "explain first", names=run_name, optional=True)
+    kill_names = "NAME: a worker, a run, a sweep, or all for every run"
+    examples = ("kill first", "kill demeter-3 --yes", "kill all")
+    kill = about("kill", "end a worker, run or sweep now, with all its processes", *examples, names=kill_names)
+    yes_option(kill)
+    pause = about(
+        "pause", "start nothing new in a live session", "pause", "pause --now      cost overrun: stop at once"
+    )
+    pause.add_argument("--now", action="store_true", help="stop what runs, to be run again later; send workers away")
+    yes_option(pause)
+    about("resume", "let a paused session go on", "resume")
+    mark_names = "NAME: a sweep, a run, or the key of a row"
+    example = 'mark-failed calibration --reason "wrong prices in March"'
+    mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
+    mark.add_argument("--reason", required=True, metavar="TEXT", help="what is wrong with them, for those who ask")
+    debug = about("debug", "run what failed again here, in the foreground", "debug first --pdb", names="RUN: which")
+    debug.add_argument("--pdb", action="store_true", help="enter the debugger where the error was raised")
+
+
+def yes_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--yes", action="store_true", help="do not ask on a terminal")
+
+
 def manifest_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "manifest", nargs="?", metavar="MANIFEST", help="default: SCALABLE_MANIFEST, then ./scalable.yaml"
     )
     command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
-    command.add_argument(
-        "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
-    )
+    format_option(command)
 
 
 def run_options(command: argparse.ArgumentParser) -> None:
     """For commands about something that ran."""
     manifest_option(command)
+    format_option(command)
+
+
+def format_option(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
     )
@@ -205,7 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from scalable.errors import ScalableError, UsageError
 
     try:
-        command = import_module(f"scalable.cli.commands.{options.command}")
+        command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
         status: int = command.run(options)
         sys.stdout.flush()
         return status

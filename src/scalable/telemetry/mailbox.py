@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalable.errors import ScalableError
+from scalable.errors import ScalableError, UsageError
 from scalable.telemetry.encoding import plain
 from scalable.telemetry.fields import mapping, number, text
 from scalable.telemetry.folders import RunFolder
@@ -43,6 +43,10 @@ class NoAnswerError(ScalableError):
 
 class RefusedError(ScalableError):
     """The session's answer is that it cannot; the message is its sentence."""
+
+
+class WrongQuestionError(RefusedError, UsageError):
+    """The session cannot because of how it was asked: a name it does not know, a number it cannot use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ def ask(run: RunFolder, question: str, *, within_s: float = WITHIN_S, **argument
     if answer is None:
         raise NoAnswerError(silence(run, question, within_s, taken))
     if answer.get("ok") is not True:
-        raise RefusedError(text(answer.get("error")) or f"{run.run_id} answered in a way that cannot be read")
+        refused = WrongQuestionError if answer.get("usage") is True else RefusedError
+        raise refused(text(answer.get("error")) or f"{run.run_id} answered in a way that cannot be read")
     return answer
 
 

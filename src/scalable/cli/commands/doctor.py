@@ -1,4 +1,7 @@
-"""``scalable doctor``: checks what a run will need and starts nothing; exit status 1 if something would fail."""
+"""``scalable doctor``: checks what a run will need and starts nothing; exit status 1 if something would fail.
+
+With ``--worker`` it asks a worker of a live session what protects its runs.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,16 @@ from rich.text import Text
 from scalable.cli import context
 from scalable.cli.output import console, errors, print_json, status
 from scalable.doctor import Check, Status, examine
+from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.wording import plural
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.worker is not None:
+        return examine_worker(options)
+    if options.run_id is not None:
+        raise UsageError("--run-id says whose --worker is meant; name one, e.g. --worker model-0")
     path = context.manifest_path(options.manifest)
     text = read(path)
     with progress() as on_step:
@@ -32,6 +40,23 @@ def run(options: argparse.Namespace) -> int:
     return 0 if good else 1
 
 
+def examine_worker(options: argparse.Namespace) -> int:
+    from scalable.cli import operating
+    from scalable.doctor import worker
+
+    folder = operating.chosen(options)
+    within_s = operating.LOOK_WITHIN_S
+    answer = operating.asked(folder, "protections", within_s=within_s, worker=options.worker)
+    found = list(worker.checks(options.worker, answer["protections"]))
+    good = all(check.status is not Status.FAIL for check in found)
+    if options.format == "json":
+        told = {"run_id": folder.run_id, "worker": options.worker}
+        print_json({"ok": good, **told, "checks": [check.to_dict() for check in found]})
+    else:
+        show(found, bad="runs on it are not protected", good="protected")
+    return 0 if good else 1
+
+
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """On a terminal, what is being looked at."""
@@ -43,7 +68,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda what: line.update(f"checking {what} …")
 
 
-def show(found: Sequence[Check]) -> None:
+def show(found: Sequence[Check], bad: str = "a run would not get far", good: str = "ready") -> None:
     screen = console()
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -58,8 +83,8 @@ def show(found: Sequence[Check]) -> None:
     counts = Counter(check.status for check in found)
     screen.print()
     if counts[Status.FAIL]:
-        screen.print(f"{plural(counts[Status.FAIL], 'check')} failed: a run would not get far", style="bold red")
+        screen.print(f"{plural(counts[Status.FAIL], 'check')} failed: {bad}", style="bold red")
     elif counts[Status.WARN]:
-        screen.print(f"ready, with {plural(counts[Status.WARN], 'warning')}", style="yellow")
+        screen.print(f"{good}, with {plural(counts[Status.WARN], 'warning')}", style="yellow")
     else:
-        screen.print("ready", style="green")
+        screen.print(good, style="green")

@@ -1,0 +1,114 @@
+"""``scalable debug``: one run that did not finish, again, in the foreground of this process and under a debugger.
+
+No guard, no limits and no runner: what it prints is seen, Ctrl-C stops it, and ``breakpoint()`` works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pdb
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from scalable.cli import operating
+from scalable.cli.commands.run import shown
+from scalable.cli.output import console, errors, print_json
+from scalable.errors import ScalableError, UsageError
+from scalable.quantities import Duration
+from scalable.session.tasks import as_json
+from scalable.telemetry import RunFolder, read
+from scalable.telemetry.fields import text
+from scalable.telemetry.story import Story
+from scalable.wording import not_defined
+
+Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = operating.chosen(options)
+    path = saved(folder, options.name)
+    prepare(folder)
+    function, positional, named = load(path, options.name)
+    errors().print(f"{options.name} of {folder.run_id}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
+    began = time.monotonic()
+    try:
+        value = function(*positional, **named)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the run's own, sys.exit included; its traceback is what is wanted
+        report(error, enter=options.pdb)
+        return 1
+    if options.format == "json":
+        print_json({"run_id": folder.run_id, "run": options.name, "result": as_json(value)})
+    else:
+        console().print(shown(value), soft_wrap=True)
+    errors().print(f"finished in {Duration(time.monotonic() - began)}: the error did not come again", style="green")
+    return 0
+
+
+def saved(folder: RunFolder, name: str) -> Path:
+    """Where what the run does is kept; if it is not, why, and what to do."""
+    path = folder.work(name)
+    if path.exists():
+        if path.stat().st_uid not in (os.geteuid(), 0):
+            raise ScalableError(f"{path} belongs to another user; what it holds would be executed as yours")
+        return path
+    story = Story.of(read(folder.journal), name)
+    if not story.known:
+        kept = [run for run in story.states if folder.work(run).exists()]
+        raise UsageError("; ".join(not_defined("run", name, kept or story.states)))
+    if story.state == "finished":
+        raise ScalableError(
+            f"{name} finished, and only runs that did not are kept; scalable run --task {name}  repeats"
+        )
+    if operating.state(folder).over:
+        why = "it was never started, or what it was given is too large to be kept"
+        raise ScalableError(f"{name} was not kept: {why}; call its function yourself with what the manifest says")
+    raise ScalableError(f"{name} is {story.state} and is kept when it has failed; scalable explain {name}  says more")
+
+
+def prepare(folder: RunFolder) -> None:
+    """Modules are found and files named as in the session."""
+    facts = folder.facts()
+    manifest, cwd = text(facts.get("manifest")), text(facts.get("cwd"))
+    home = str(Path(manifest).parent) if manifest else ""
+    for place in (home, cwd):
+        if place and place not in sys.path:
+            sys.path.insert(0, place)
+    where = cwd or home
+    if where and Path(where).is_dir():
+        os.chdir(where)
+
+
+def load(path: Path, name: str) -> Work:
+    try:
+        function, *given = pickle.loads(path.read_bytes())
+        if prepared := getattr(function, "__scalable_prepare__", None):
+            prepared()
+    except Exception as error:  # unpickling imports and calls the user's own code
+        told = "".join(traceback.format_exception_only(error)).strip()
+        raise ScalableError(f"{name} cannot be loaded from {path}: {told}") from error
+    positional, named = given if len(given) == 2 else ((), *given)
+    return function, tuple(positional), dict(named)
+
+
+def report(error: BaseException, *, enter: bool) -> None:
+    """The traceback from the run's own code on; with ``enter``, the debugger where it was raised."""
+    trace = error.__traceback__.tb_next if error.__traceback__ else None
+    traceback.print_exception(type(error), error, trace or error.__traceback__)
+    if enter:
+        errors().print("at the error: w shows where, p name a value, u and d the callers, q leaves", style="dim")
+        post_mortem(trace or error.__traceback__)
+
+
+def post_mortem(trace: TracebackType | None) -> None:
+    debugger = pdb.Pdb()
+    debugger.reset()
+    debugger.interaction(None, trace)

@@ -1,0 +1,95 @@
+"""``scalable explain``: why a run waits, where it ran, why it was tried again, and what ended it.
+
+A live session says it in the engine's own words; of one that is over its journal tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from scalable.cli import operating
+from scalable.cli.commands.report import clock, plain
+from scalable.cli.commands.workers import step
+from scalable.cli.output import console, note, print_json, show_table
+from scalable.errors import UsageError
+from scalable.quantities import Memory
+from scalable.telemetry import RunFolder, read
+from scalable.telemetry.liveness import is_running
+from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError
+from scalable.telemetry.redact import redact
+from scalable.telemetry.story import Story
+from scalable.wording import not_defined, plural
+
+LISTED = 20  # runs named in a message
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = operating.chosen(options)
+    found = redact(live(folder, options.name) if is_running(folder) else ended(folder, options.name))
+    if options.format == "json":
+        print_json({"run_id": folder.run_id, **found})
+        return 0
+    screen = console()
+    screen.print(f"{found['run']}  {found['state']}", style="bold", soft_wrap=True)
+    for line in found["lines"]:
+        screen.print(note("·", plain(line)))
+    if found["happened"]:
+        rows = [(clock(one["t"]), plain(one["text"])) for one in found["happened"]]
+        show_table(screen, ("", ""), rows, indent=2)
+    return 0
+
+
+def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
+    """What the session says, and from its journal what it does not: incidents, alerts, what operators did."""
+    try:
+        answer = operating.asked(folder, "explain", run=name)
+    except WrongQuestionError:
+        story = Story.of(read(folder.journal), name or "")
+        if name is None or not story.happened:
+            raise
+        return told(story, [story.close(operating.state(folder))])  # a plain Dask task, which the engine does not know
+    except NoAnswerError as error:
+        story = Story.of(read(folder.journal), name or "")
+        if not story.known:
+            raise
+        return told(story, [f"the session does not answer, so this is what its journal says: {error}"])
+    lines = [*answer["lines"], *map(doing, answer["doing"])]
+    story = Story.of(read(folder.journal), answer["run"])
+    happened = [one for one in story.happened if one.kind in ("incident", "alert", "operator")]
+    return {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
+
+
+def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
+    if name is None:
+        story = Story.of(read(folder.journal))
+        names = story.unfinished() or list(story.states)
+        if len(names) != 1:
+            few = ", ".join(sorted(names)[:LISTED]) or "none is recorded"
+            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            word = "not finished" if story.unfinished() else "recorded"
+            raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}{more}")
+        [name] = names
+    story = Story.of(read(folder.journal), name)
+    if not story.known:
+        raise UsageError("; ".join(not_defined("run", name, story.states)))
+    return told(story, [story.close(operating.state(folder))])
+
+
+def told(story: Story, lines: list[str]) -> dict[str, Any]:
+    return {"run": story.run, "state": story.state, "lines": lines, "happened": as_dicts(story.happened)}
+
+
+def as_dicts(happened: list[Any]) -> list[dict[str, Any]]:
+    return [{"t": one.t, "kind": one.kind, "text": one.text} for one in happened]
+
+
+def doing(one: Mapping[str, Any]) -> str:
+    """What it does right now."""
+    parts = [step(one)] if step(one) else []
+    parts += [str(Memory(one["memory"]))] if one.get("memory") else []
+    parts += [f"{one['cpu_s']:.1f} s of CPU"] if one.get("cpu_s") is not None else []
+    parts += [f"process {one['pid']}"] if one.get("pid") else []
+    return f"now: {', '.join(parts)}" if parts else f"began {time.time() - one['started']:.0f} s ago"

@@ -1,0 +1,35 @@
+"""``scalable pause``: nothing new starts in a live session; with ``--now`` what runs is stopped and workers go."""
+
+from __future__ import annotations
+
+import argparse
+
+from scalable.cli import operating
+from scalable.cli.output import console, note, print_json
+from scalable.wording import plural
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = operating.chosen(options, acts=True)
+    question = f"stop what runs in {folder.run_id} and send its workers away?"
+    if options.now and not operating.confirmed(question, options.yes):
+        return 1
+    answer = operating.asked(folder, "pause", within_s=operating.ACT_WITHIN_S, now=options.now)
+    if options.format == "json":
+        print_json({"run_id": folder.run_id, **{name: answer[name] for name in NAMES}})
+        return 0
+    stopped, running = len(answer["stopped"]), len(answer["running"])
+    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    told += [f"{plural(running, 'run')} may end"] if running else []
+    told += [f"{answer['waiting']} more wait"] if answer["waiting"] else []
+    told += ["workers go"] if options.now else []
+    screen = console()
+    rest = f" {', '.join(told)};" if told else ""
+    screen.print(f"paused {folder.run_id}:{rest} scalable resume  goes on", soft_wrap=True)
+    if answer["outside"]:
+        text = f"{plural(answer['outside'], 'task')} handed to Dask directly cannot be paused and go on"
+        screen.print(note("!", text, "bold yellow"))
+    return 0
+
+
+NAMES = ("stopped", "running", "waiting", "outside")

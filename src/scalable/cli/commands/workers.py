@@ -1,0 +1,106 @@
+"""``scalable workers``: who is there in a live session, what each does, and since when it gave no sign."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from scalable.cli import operating
+from scalable.cli.commands.report import UNKNOWN, length, plain, size
+from scalable.cli.output import Cell, console, note, print_json, show_table
+from scalable.quantities import Duration
+from scalable.telemetry.liveness import is_running
+
+SILENT_S = 60.0  # without a sign for so long, a run is worth a look
+FULL = 0.8  # I1: above this part of its limit memory is worth a colour
+STYLES = {"busy": "green", "idle": "dim", "starting": "cyan", "leaving": "yellow", "lost": "bold red"}
+LONGEST = 40  # characters of a run's name in the table
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = operating.chosen(options)
+    if not is_running(folder):
+        told = operating.over(folder, "it has no workers; scalable report  shows what they did")
+        if options.format == "json":
+            print_json({"run_id": folder.run_id, "state": operating.state(folder).value, "workers": []})
+        else:
+            console().print(told, soft_wrap=True)
+        return 0
+    answer = operating.asked(folder, "workers")
+    workers = answer["workers"]
+    if options.format == "json":
+        told_state = {"state": "running", "paused": answer["paused"]}
+        print_json({"run_id": folder.run_id, **told_state, "workers": workers})
+        return 0
+    screen = console()
+    rows: list[Sequence[Cell]] = [row for worker in workers for row in shown(worker)]
+    if rows:
+        columns = ("worker", "tag", "state", "run", "step", ">idle", ">memory", ">CPU", "host")
+        show_table(screen, columns, rows)
+    else:
+        screen.print(f"{folder.run_id} has no workers now", soft_wrap=True)
+    if answer["paused"]:
+        screen.print(note("!", f"{plain(answer['paused'])}; scalable resume  goes on", "bold yellow"))
+    return 0
+
+
+def shown(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
+    """A line per worker, and one more for each further run on it."""
+    name, state = Text(worker["worker"], style="bold"), worker["state"]
+    why = f" ({plain(worker['why'])})" if worker["why"] else ""
+    first: Sequence[Cell] = (name, worker["tag"], Text(f"{state}{why}", style=STYLES.get(state, "")))
+    last = (used(worker), cpu(worker), worker["host"] or UNKNOWN)
+    runs = worker["runs"]
+    if not runs:
+        idle = length(worker["idle_s"]) if worker["idle_s"] is not None else UNKNOWN
+        return [(*first, tasks(worker), "", idle, *last)]
+    lines: list[Sequence[Cell]] = []
+    for number, one in enumerate(runs):
+        before: Sequence[Cell] = first if number == 0 else ("", "", "")
+        after: Sequence[Cell] = last if number == 0 else ("", "", "")
+        lines.append((*before, cut(one["run"]), step(one), silent(one), *after))
+    return lines
+
+
+def tasks(worker: Mapping[str, Any]) -> str:
+    """Plain Dask tasks, of which no steps are known."""
+    if not worker["task_count"]:
+        return ""
+    more = f" and {worker['task_count'] - 1} more" if worker["task_count"] > 1 else ""
+    return f"{cut(worker['tasks'][0])}{more}"
+
+
+def step(one: Mapping[str, Any]) -> str:
+    """How far a run is, such as ``trial 22/30``."""
+    parts = [plain(one["note"])] if one.get("note") else []
+    if one.get("step") is not None:
+        parts.append(f"{one['step']:g}/{one['of']:g}" if one.get("of") is not None else f"{one['step']:g}")
+    if one["attempt"] > 1:
+        parts.append(f"(attempt {one['attempt']})")
+    return " ".join(parts)
+
+
+def silent(one: Mapping[str, Any]) -> Text:
+    idle = one.get("idle_s")
+    if idle is None:
+        return Text(UNKNOWN)
+    return Text(str(Duration(max(0.0, idle))), style="bold yellow" if idle > SILENT_S else "")
+
+
+def used(worker: Mapping[str, Any]) -> Text:
+    memory, limit = worker["memory"], worker["memory_limit"]
+    text = size(memory) or UNKNOWN
+    tight = bool(memory and limit and memory > FULL * limit)
+    return Text(f"{text} of {size(limit)}" if limit else text, style="bold yellow" if tight else "")
+
+
+def cpu(worker: Mapping[str, Any]) -> str:
+    return UNKNOWN if worker["cpu"] is None else f"{worker['cpu']:.1f} of {worker['cpus']}"
+
+
+def cut(name: str) -> str:
+    line = plain(name)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

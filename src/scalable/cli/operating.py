@@ -1,0 +1,71 @@
+"""What commands about a live session share: which session is meant, asking it, and showing that it is busy with us."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from scalable.cli.output import working
+from scalable.errors import ScalableError, UsageError
+from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
+from scalable.telemetry.liveness import State, running
+from scalable.telemetry.mailbox import WITHIN_S, NoAnswerError, ask
+
+ACT_WITHIN_S = 58.0  # H4: what kills takes less than a minute, or it is reported
+LOOK_WITHIN_S = 60.0  # a dump of a loaded machine's processes, and the worker's own time to answer
+
+
+def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
+    """The session that is meant: the one named, else the one that runs, else the latest that ran.
+
+    Where the command changes something and several run, it must be named.
+    """
+    if options.run_id is not None:
+        return RunFolder.open(options.run_id)
+    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    if acts and len(runs) > 1:
+        names = ", ".join(one.run_id for one in runs)
+        raise UsageError(f"{len(runs)} sessions are running; say which with --run-id: {names}")
+    if runs:
+        return runs[0]
+    found = RunFolder.latest(manifest=options.manifest)
+    if found is None:
+        raise NoAnswerError(f"nothing is running; no run is recorded in {runs_dir()}")
+    return found
+
+
+def asked(folder: RunFolder, question: str, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
+    with working(f"asking {folder.run_id}"):
+        return ask(folder, question, within_s=within_s, **arguments)
+
+
+def state(folder: RunFolder) -> State:
+    return state_of(Summary.of(read(folder.journal)), folder.facts())
+
+
+def over(folder: RunFolder, what: str) -> str:
+    return f"{folder.run_id} is over ({state(folder).value}): {what}"
+
+
+def confirmed(question: str, yes: bool) -> bool:
+    """Whether a person at a terminal agrees; scripts have decided when they were written."""
+    if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def save(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file in it, e.g. --output {path / 'output.txt'}")
+    beside = path.with_name(f".{token_hex(8)}.part")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ScalableError(f"{path} cannot be written: {error.strerror}") from None

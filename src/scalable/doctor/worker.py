@@ -1,0 +1,102 @@
+"""What protects runs on a live worker, as the worker itself tells it: one check each (G6)."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from scalable import __version__
+from scalable.doctor.checks import Check, fail, ok, warn
+from scalable.quantities import Memory
+from scalable.telemetry.fields import count, mapping, text
+from scalable.wording import plural
+
+SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
+POLICY = "policies: {fork: {policy: deny}}"
+
+
+def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Check]:
+    """From the worker's answer to what its protections are."""
+    runner = mapping(told.get("runner"))
+    if not runner:
+        remedy = f"scalable logs {worker}  shows what it says; scalable kill {worker}  replaces it"
+        yield fail("runner", f"{worker} has no runner process and could not start one: runs cannot be guarded", remedy)
+        return
+    running = plural(count(told.get("runners")) or 1, "runner process").replace("processs", "processes")
+    yield ok("runner", f"{running} for {plural(count(told.get('slots')) or 1, 'slot')}, apart from the worker's own")
+    yield guard(runner)
+    yield threads_at_start(runner)
+    yield grpc(mapping(runner.get("grpc")))
+    yield from pools(mapping(runner.get("threads")), count(told.get("cpus")) or 1)
+    yield memory(told)
+    yield versions(runner)
+
+
+def guard(runner: Mapping[str, Any]) -> Check:
+    policy = runner.get("guard")
+    allowed = [str(one) for one in runner.get("allow") or ()]
+    let = f"; forks of {', '.join(allowed)} are let through" if allowed else ""
+    if policy == "deny":
+        return ok("fork guard", f"in place: a fork of a process with threads is refused{let}")
+    if policy == "warn":
+        return warn("fork guard", f"in place, and only warns: a fork with threads may hang for ever{let}", POLICY)
+    if policy == "allow":
+        return warn("fork guard", "off: a fork of a process with threads may hang for ever", POLICY)
+    return fail("fork guard", "not in place: a fork of a process with threads may hang for ever", POLICY)
+
+
+def threads_at_start(runner: Mapping[str, Any]) -> Check:
+    found = count(runner.get("native_threads"))
+    if found <= 1:
+        return ok("threads", "a runner starts with one thread: it may fork until its code starts more")
+    text = f"a runner starts with {found} threads, so everything that forks is refused or at risk"
+    return warn("threads", text, "look for what a sitecustomize or a preload_script imports")
+
+
+def grpc(variables: Mapping[str, Any]) -> Check:
+    told = ", ".join(f"{name}={value}" for name, value in variables.items()) or f"{SUPPORT} is not set"
+    support = text(variables.get(SUPPORT))
+    remedy = "policies: {fork: {grpc: {support: false}}}"
+    if support == "0":
+        return ok("gRPC", f"{told}: its threads survive a fork unharmed as long as the child does not call it")
+    if support == "":
+        return warn("gRPC", f"{told}: a forked child may crash", remedy)
+    return warn("gRPC", f"{told}: a fork may hang inside gRPC's own handlers", remedy)
+
+
+def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Check]:
+    """Every thread pool against the CPUs of a slot (G4)."""
+    sizes = {name: int(value) for name, value in variables.items() if str(value).isdecimal()}
+    over = {name: size for name, size in sizes.items() if size > cpus}
+    if "OMP_NUM_THREADS" not in sizes:
+        text = "OMP_NUM_THREADS is not set: a library may start a thread for every CPU of the machine"
+        yield warn("thread pools", text, f"components.NAME.env: {{OMP_NUM_THREADS: {cpus}}}")
+    if over:
+        told = ", ".join(f"{name}={size}" for name, size in over.items())
+        text = f"{told}: more than the {plural(cpus, 'CPU')} of a slot, so threads wait for each other"
+        yield warn("thread pools", text, f"leave them out of components.NAME.env, or write at most {cpus}")
+    elif "OMP_NUM_THREADS" in sizes:
+        most = max(sizes.values())
+        yield ok(
+            "thread pools", f"{len(sizes)} settings limit pools to {most}, within the {plural(cpus, 'CPU')} of a slot"
+        )
+
+
+def memory(told: Mapping[str, Any]) -> Check:
+    limit, by = count(told.get("memory")), text(told.get("memory_by")) or "nobody"
+    if not limit:
+        remedy = "components.NAME.memory: 4GiB, or what a run needs at most"
+        return warn("memory", "no limit: a run that grows takes the machine's memory from its neighbours", remedy)
+    return ok("memory", f"limited to {Memory(limit)}, enforced by {by}; a run over it is killed alone")
+
+
+def versions(runner: Mapping[str, Any]) -> Check:
+    there = {"Python": text(runner.get("python")), "scalable": text(runner.get("scalable"))}
+    here = {"Python": platform.python_version(), "scalable": __version__}
+    told = ", ".join(f"{name} {number}" for name, number in {**there, **mapping(runner.get("versions"))}.items())
+    differ = [f"{name} {there[name] or '?'} there, {here[name]} here" for name in here if there[name] != here[name]]
+    if differ:
+        text_ = f"{told}; {'; '.join(differ)}"
+        return warn("versions", text_, "use one environment for the session and its workers")
+    return ok("versions", told)

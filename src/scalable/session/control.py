@@ -1,0 +1,230 @@
+"""What people ask of a live session, and its answers: who works on what, dumps, profiles, kills, pauses.
+
+``poll`` is called from the driver's loop twice a second; it never raises and never waits. Every question becomes a task
+of its own, so that one worker that does not answer holds up nobody. What changes the session is written to its journal
+with the name of who asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from scalable.engine.events import Event, Paused, Resumed, RunCancelled, RunState, SweepCancelled
+from scalable.errors import ScalableError, UsageError
+from scalable.session.roster import roster
+from scalable.telemetry.fields import number
+from scalable.telemetry.folders import RunFolder
+from scalable.telemetry.mailbox import Mailbox, Question
+from scalable.wording import not_defined, plural
+
+if TYPE_CHECKING:
+    from scalable.session.driver import Driver
+
+logger = logging.getLogger("scalable")
+
+EVERYTHING = "all"
+DEAD_WITHIN_S = 50.0  # H4: killing takes less than a minute, the way of the question included
+LOOK_S = 0.05  # how often it is looked whether what was killed is dead
+LONGEST_PROFILE_S = 600.0
+ON_A_WORKER = (RunState.RUNNING, RunState.KILLING)
+
+
+class Control:
+    """``close`` tells those who still wait; nothing is answered after it."""
+
+    def __init__(self, driver: Driver, folder: RunFolder) -> None:
+        self.driver = driver
+        self.mailbox = Mailbox(folder.control)
+
+    def poll(self) -> None:
+        try:
+            for question in self.mailbox.questions():
+                self.driver.cluster.keep(self.answer(question))
+        except Exception:  # the session must go on whatever lies in that folder
+            logger.exception("questions of operators could not be looked at")
+
+    def close(self) -> None:
+        self.mailbox.close()
+
+    async def answer(self, question: Question) -> None:
+        closing = {"ok": False, "error": "the session closed before it had the answer"}
+        found: dict[str, Any] = closing
+        try:
+            if question.ask not in QUESTIONS:
+                raise UsageError("; ".join(not_defined("question", question.ask, QUESTIONS)))
+            asked = QUESTIONS[question.ask](self, question, **question.arguments)
+            found = {"ok": True, **await asked}
+        except ScalableError as error:
+            found = {"ok": False, "error": str(error), "usage": isinstance(error, UsageError)}
+        except Exception as error:  # the asker waits, and must hear of it
+            logger.exception("the question %s failed", question.ask)
+            found = {"ok": False, "error": f"the session could not answer: {type(error).__name__}: {error}"}
+        finally:  # also when the cluster closes and cancels this
+            self.mailbox.answer(question.id, found)
+
+    # Questions that change nothing
+
+    async def workers(self, question: Question) -> dict[str, Any]:
+        return {"workers": roster(self.driver), "paused": self.driver.engine.state.paused}
+
+    async def dump(self, question: Question, target: str) -> dict[str, Any]:
+        worker, run = self.on_worker(target)
+        return {"worker": worker, "run": run, **await self.driver.ask(worker, "dump", run=run)}
+
+    async def profile(self, question: Question, target: str, seconds: float) -> dict[str, Any]:
+        wanted = number(seconds)
+        if wanted is None or not 0 < wanted <= LONGEST_PROFILE_S:
+            raise UsageError(f"{seconds!r} seconds; write a number up to {LONGEST_PROFILE_S:.0f}, e.g. --seconds 10")
+        worker, run = self.on_worker(target)
+        return {"worker": worker, "run": run, **await self.driver.ask(worker, "profile", seconds=wanted, run=run)}
+
+    async def protections(self, question: Question, worker: str) -> dict[str, Any]:
+        if worker not in self.driver.cluster.members:
+            raise UsageError("; ".join(not_defined("worker", worker, self.driver.cluster.members)))
+        return {"protections": await self.driver.ask(worker, "protections")}
+
+    async def explain(self, question: Question, run: str | None = None) -> dict[str, Any]:
+        runs = self.driver.engine.state.runs
+        name = run if run is not None else self.only_unfinished()
+        if name not in runs:
+            raise UsageError("; ".join(not_defined("run", name, runs)))
+        lines = self.driver.engine.explain(name, self.driver.now())
+        doing = [one for one in self.driver.activity() if one["run"] == name]
+        return {"run": name, "state": runs[name].state.value, "lines": lines, "doing": doing}
+
+    # Questions that act
+
+    async def kill(self, question: Question, target: str) -> dict[str, Any]:
+        """Answers when it is dead, or says that it is not yet."""
+        state = self.driver.engine.state
+        reason = f"killed by {question.by or 'an operator'}"
+        if target in self.driver.cluster.members:
+            return await self.kill_worker(question, target, reason)
+        if target in state.runs:
+            if state.runs[target].state.final:
+                raise UsageError(f"{target} is {state.runs[target].state.value} already: there is nothing to kill")
+            events: list[Event] = [RunCancelled(target, reason)]
+            runs, what = [target], f"run {target}"
+        elif target in state.sweeps or target == EVERYTHING:
+            sweeps = [target] if target in state.sweeps else list(state.sweeps)
+            sweeps = [sweep for sweep in sweeps if not state.sweeps[sweep].ended]
+            if not sweeps and target != EVERYTHING:
+                raise UsageError(f"sweep {target} has ended already: there is nothing to kill")
+            events = [SweepCancelled(sweep) for sweep in sweeps]
+            runs = [id for id, record in state.runs.items() if record.run.sweep in sweeps and not record.state.final]
+            what = f"sweep {target} with {plural(len(runs), 'run')}" if target in sweeps else plural(len(runs), "run")
+        else:
+            raise UsageError("; ".join(not_defined("worker, run or sweep", target, self.names())))
+        self.record(question, target, reason, runs)
+        for event in events:
+            self.driver.handle(event)
+        await self.until(lambda: all(state.runs[run].state.final for run in runs), f"{what} is not dead yet")
+        follows = "not run again in this session; scalable run  computes what is missing"
+        if target == EVERYTHING and (outside := self.outside()):
+            follows += f". {plural(outside, 'task')} handed to Dask directly run on; end the session to end them"
+        return {"killed": what, "runs": runs, "follows": follows}
+
+    async def kill_worker(self, question: Question, name: str, reason: str) -> dict[str, Any]:
+        record = self.driver.engine.state.workers.get(name)
+        runs = sorted(record.runs) if record else []
+        self.record(question, name, reason, runs)
+        await self.ended([name], reason)
+        again = f"{plural(len(runs), 'run')} run again elsewhere, at no retry's cost; " if runs else ""
+        follows = f"{again}another worker is asked for if work needs one"
+        return {"killed": f"worker {name}", "runs": runs, "follows": follows}
+
+    async def pause(self, question: Question, now: bool = False) -> dict[str, Any]:
+        """Nothing new starts; ``now`` also ends what runs, to be run again later, and sends all workers away."""
+        reason = f"paused by {question.by or 'an operator'}"
+        self.record(question, "", reason)
+        self.driver.handle(Paused(reason, drop_workers=bool(now)))
+        state = self.driver.engine.state
+        busy = [name for name, worker in state.workers.items() if worker.runs]
+        stopped = sorted(run for name in busy for run in state.workers[name].runs)
+        if now:
+            await self.ended(busy, reason)
+        waiting = sum(not record.state.final for record in state.runs.values()) - len(stopped)
+        told = {"stopped": stopped if now else [], "running": [] if now else stopped}
+        return {**told, "waiting": max(0, waiting), "outside": self.outside()}
+
+    async def resume(self, question: Question) -> dict[str, Any]:
+        was = self.driver.engine.state.paused
+        self.record(question, "", "")
+        self.driver.handle(Resumed())
+        return {"was": was}
+
+    # Help
+
+    def on_worker(self, target: str) -> tuple[str, str | None]:
+        """The worker that is meant, and the run on it if a run or a guarded task is."""
+        if target in self.driver.cluster.members:
+            return target, None
+        runs = self.driver.engine.state.runs
+        if target not in runs:
+            for one in self.driver.activity():
+                if one["run"] == target:
+                    return one["worker"], target
+            raise UsageError("; ".join(not_defined("worker or run", target, [*self.driver.cluster.members, *runs])))
+        if runs[target].state not in ON_A_WORKER:
+            state = runs[target].state.value
+            raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {target}  says why")
+        return runs[target].worker, target
+
+    def only_unfinished(self) -> str:
+        runs = {name: record for name, record in self.driver.engine.state.runs.items() if not record.state.final}
+        if len(runs) == 1:
+            return next(iter(runs))
+        if runs:
+            raise UsageError(f"{len(runs)} runs are not finished; name one of {listed(runs)}")
+        raise UsageError(f"no run is unfinished; name one of {listed(self.driver.engine.state.runs) or 'none'}")
+
+    def names(self) -> list[str]:
+        state = self.driver.engine.state
+        living = [name for name, record in state.runs.items() if not record.state.final]
+        sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended]
+        return [*self.driver.cluster.members, *living, *sweeps][:100]
+
+    def outside(self) -> int:
+        """Tasks that Dask runs and the engine did not start."""
+        return sum(len(worker.processing) for worker in self.driver.cluster.scheduler.workers.values())
+
+    def record(self, question: Question, target: str, reason: str, runs: Iterable[str] = ()) -> None:
+        told = {"ask": question.ask, "target": target, "by": question.by, "reason": reason, "runs": list(runs)}
+        self.driver.journal.write("operator", **told)
+
+    async def ended(self, workers: list[str], reason: str) -> None:
+        """Kill workers and wait until they are gone."""
+        ends = asyncio.gather(*(self.driver.kill_worker(name, reason) for name in workers))
+        try:
+            await asyncio.wait_for(ends, DEAD_WITHIN_S)
+        except TimeoutError:
+            left = listed(name for name in workers if name in self.driver.cluster.members)
+            raise ScalableError(f"{left} told to die and still there after {DEAD_WITHIN_S:.0f} s") from None
+
+    async def until(self, condition: Callable[[], bool], otherwise: str) -> None:
+        deadline = asyncio.get_running_loop().time() + DEAD_WITHIN_S
+        while not condition():
+            if asyncio.get_running_loop().time() > deadline:
+                raise ScalableError(f"{otherwise} after {DEAD_WITHIN_S:.0f} s; scalable workers  shows what is there")
+            await asyncio.sleep(LOOK_S)
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    found = sorted(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f"{', '.join(found[:most])}{more}"
+
+
+QUESTIONS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+    "workers": Control.workers,
+    "dump": Control.dump,
+    "profile": Control.profile,
+    "protections": Control.protections,
+    "explain": Control.explain,
+    "kill": Control.kill,
+    "pause": Control.pause,
+    "resume": Control.resume,
+}

@@ -1,0 +1,144 @@
+"""What happened to one run, told from the journal: where it ran, what ended it, why it was tried again; a pure fold.
+
+Also knows where every other run of the journal is, to name those there are. What another process could say better, a
+live session, is not asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalable.quantities import Duration, Memory
+from scalable.telemetry.fields import memory, number, tag_of, text
+from scalable.telemetry.liveness import State
+
+RUNNING, WAITING = "running", "waiting"  # where a run is that has not ended, as far as the journal tells
+FINAL = frozenset({"finished", "failed", "refused", "stopped"})
+FINISHED = "finished"
+MOST_EVENTS = 1000  # of one run; a run that was tried more often has the same to tell again
+ABOUT_ALL = frozenset({"pause", "resume"})  # what operators do that concerns every run
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    t: float
+    kind: str
+    text: str
+
+
+@dataclass(slots=True)
+class Story:
+    run: str
+    happened: list[Happened] = field(default_factory=list)
+    states: dict[str, str] = field(default_factory=dict)
+    """Where each run of the journal is: running, waiting, or how it ended."""
+    where: str = ""
+    """The worker it is on."""
+
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]], run: str = "") -> Story:
+        story = cls(run)
+        for record in records:
+            story.add(record)
+        return story
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take in one record that has a time ``t`` and a ``kind``; others' runs only change ``states``."""
+        kind = record["kind"]
+        name = text(record.get("run"))
+        if name and (state := STATES.get(kind)):
+            self.states[name] = state(record)
+        mine = name == self.run or (kind == "operator" and operated(record, self.run))
+        mine = mine or (kind == "task" and record.get("key") == self.run)
+        if self.run and mine and (tell := TELLERS.get(kind)) and len(self.happened) < MOST_EVENTS:
+            self.happened.append(Happened(record["t"], kind, tell(record)))
+            self.where = text(record.get("worker")) if kind == "attempt-started" else self.where
+
+    @property
+    def state(self) -> str:
+        return self.states.get(self.run, "")
+
+    @property
+    def known(self) -> bool:
+        return bool(self.happened) or self.run in self.states
+
+    def unfinished(self) -> list[str]:
+        return [run for run, state in self.states.items() if state not in FINAL]
+
+    def close(self, session: State) -> str:
+        """How it stands, in a sentence, once the session is over or if it cannot be asked."""
+        if not self.state:
+            return "was handed to Dask directly; the session kept no more of it" if self.happened else "never heard of"
+        if self.state in FINAL:
+            return self.state
+        if not session.over:
+            return f"{self.state} on {self.where}" if self.state == RUNNING and self.where else self.state
+        ran = f"while it ran on {self.where}" if self.state == RUNNING else "before it was started again"
+        return f"not finished: the session ended ({session.value}) {ran}"
+
+
+def started(record: Mapping[str, Any]) -> str:
+    worker, tag = text(record.get("worker")), tag_of(record)
+    return f"attempt {record.get('attempt', '?')} started on {worker} ({tag})"
+
+
+def ended(record: Mapping[str, Any]) -> str:
+    outcome, message = text(record.get("outcome")) or "unknown", text(record.get("message"))
+    seconds, peak = number(record.get("seconds")), memory(record.get("peak"))
+    after = f" after {Duration(max(0.0, seconds))}" if seconds is not None else ""
+    used = f", peak {Memory(peak)}" if peak else ""
+    said = f", {message}" if message and message != outcome else ""
+    word = "finished" if outcome == FINISHED else f"was lost{after}: {outcome}"
+    return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{said}"
+
+
+def retried(record: Mapping[str, Any]) -> str:
+    return f"was tried again after: {text(record.get('cause')) or 'unknown'}"
+
+
+def incident(record: Mapping[str, Any]) -> str:
+    number_, kind = record.get("id") or record.get("incident") or "", text(record.get("cause")) or "incident"
+    said = text(record.get("text")) or text(record.get("summary")) or text(record.get("reason")) or kind
+    return f"incident {number_}: {said}" if number_ else f"incident: {said}"
+
+
+def concluded(record: Mapping[str, Any]) -> str:
+    state, reason = text(record.get("state")) or "ended", text(record.get("reason"))
+    return f"{state}: {reason}" if reason else state
+
+
+def acted(record: Mapping[str, Any]) -> str:
+    reason = text(record.get("reason"))
+    return f"{text(record.get('ask'))} by {text(record.get('by')) or 'an operator'}{f': {reason}' if reason else ''}"
+
+
+def tasked(record: Mapping[str, Any]) -> str:
+    error, worker = text(record.get("error")), text(record.get("worker"))
+    return f"{text(record.get('status')) or 'ended'} on {worker}{f': {error}' if error else ''}"
+
+
+def operated(record: Mapping[str, Any], run: str) -> bool:
+    """Whether what an operator did concerns a run."""
+    concerned = record.get("runs")
+    named = isinstance(concerned, list) and run in concerned
+    return named or record.get("target") == run or record.get("ask") in ABOUT_ALL
+
+
+STATES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "attempt-started": lambda record: RUNNING,
+    "attempt-ended": lambda record: WAITING,
+    "retry": lambda record: WAITING,
+    "run-ended": lambda record: text(record.get("state")) or "ended",
+}
+TELLERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "attempt-started": started,
+    "attempt-ended": ended,
+    "retry": retried,
+    "incident": incident,
+    "alert": lambda record: text(record.get("text")) or text(record.get("alert")),
+    "run-ended": concluded,
+    "operator": acted,
+    "task": tasked,
+}
