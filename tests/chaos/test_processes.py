@@ -104,7 +104,8 @@ def test_a_lost_node_takes_all_processes_with_it() -> None:
 
 def test_another_process_of_the_same_number_is_not_touched() -> None:
     with running(WAITS) as process:
-        earlier = replace(as_victim(process.pid), began=1.0)
+        seen = as_victim(process.pid)
+        earlier = replace(seen, process=replace(seen.process, started=seen.process.started - 1))
         with pytest.raises(chaos.ChaosError, match="is gone already"):
             chaos.kill(earlier)
         with pytest.raises(chaos.ChaosError, match="is gone already"), chaos.stopped(earlier):

@@ -1,12 +1,7 @@
-"""Faults of processes: killed, stopped for a while, short of memory. Each is sent to a process, never to a number.
-
-A signal goes through a file descriptor of the process, opened before its identity is checked: whoever gets that number
-next cannot be hit.
-"""
+"""Faults of processes: killed, stopped for a while, short of memory. Whoever gets their numbers next is not hit."""
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 from collections.abc import Iterator
@@ -29,11 +24,9 @@ def kill(process: int | Victim) -> None:
 def lose(worker: int | Victim) -> int:
     """All processes of a worker at once, as when its machine vanishes. How many there were."""
     victim = as_victim(worker)
-    tree = proc.tree(victim.pid)
     send(victim, signal.SIGSTOP)  # it must not see the others die, nor start new ones
-    tree += [pid for pid in proc.tree(victim.pid) if pid not in tree]
-    proc.kill(reversed(tree))
-    return len(tree)
+    below = [process for pid in proc.tree(victim.pid)[1:] if (process := proc.look(pid)) is not None]
+    return sum(proc.send(process, signal.SIGKILL) for process in [*reversed(below), victim.process])
 
 
 @contextmanager
@@ -72,17 +65,8 @@ def starved(process: int | Victim, leave: Memory = LITTLE) -> Iterator[Victim]:
 
 def send(victim: Victim, name: signal.Signals) -> None:
     with refusals_told(victim):
-        try:
-            handle = os.pidfd_open(victim.pid)
-        except ProcessLookupError:
-            raise ChaosError(f"{victim} is gone already") from None
-        try:
-            if not victim.there:
-                raise ChaosError(f"{victim} is gone already")
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(handle, name)
-        finally:
-            os.close(handle)
+        if not proc.send(victim.process, name):
+            raise ChaosError(f"{victim} is gone already")
 
 
 @contextmanager

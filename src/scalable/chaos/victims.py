@@ -19,7 +19,7 @@ from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.fields import number, text
-from scalable.telemetry.liveness import is_running, is_there
+from scalable.telemetry.liveness import is_running
 
 MARK = "SCALABLE_RUNNER"
 """In the environment of a runner and of everything it starts."""
@@ -32,9 +32,8 @@ GONE = ("worker-lost", "worker-removed")
 class Victim:
     """A process of the run."""
 
-    pid: int
-    began: float
-    """By the kernel's clock; with ``pid`` it names one process for ever."""
+    process: proc.Process
+    """As it was seen; by its number and its start it is known again."""
     kind: str
     """``driver``, ``worker`` or ``runner``."""
     worker: str
@@ -45,8 +44,13 @@ class Victim:
         return f"{self.kind}{of} (process {self.pid})"
 
     @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
     def there(self) -> bool:
-        return proc.alive(self.pid) and began(self.pid) == self.began
+        now = proc.same(self.process)
+        return now is not None and now.alive
 
 
 class Processes:
@@ -66,7 +70,10 @@ class Processes:
         host, pid = text(facts.get("host")), number(facts.get("pid"))
         if host != socket.gethostname() or pid is None:
             raise NoVictimError(f"{name} is driven from {host or 'an unknown machine'}; call this there")
-        return Victim(int(pid), began(int(pid)), "driver", "")
+        process = proc.look(int(pid))
+        if process is None:
+            raise NoVictimError(f"the driver of {name} is gone")
+        return Victim(process, "driver", "")
 
     def workers(self) -> list[Victim]:
         """Worker processes, by name. Those that share the driver's process are not among them."""
@@ -100,8 +107,8 @@ class Processes:
         for name, (pid, host, when) in sorted(self.latest.items()):
             if host not in addresses and not host.startswith(LOOPBACK):
                 elsewhere.add(host)
-            elif is_there(pid) and wall_began(pid) < when + CLOCKS_S:
-                found.append(Victim(pid, began(pid), "worker", name))
+            elif (process := proc.look(pid)) and process.alive and since(process) < when + CLOCKS_S:
+                found.append(Victim(process, "worker", name))
         return found, sorted(elsewhere)
 
 
@@ -126,7 +133,8 @@ def runners_of(worker: Victim) -> list[Victim]:
     for pid, mark in marks.items():  # parents come before their children
         if mark and mark not in first:
             first[mark] = pid
-    return [Victim(pid, began(pid), "runner", worker.worker) for pid in first.values() if proc.alive(pid)]
+    seen = [process for pid in first.values() if (process := proc.look(pid)) and process.alive]
+    return [Victim(process, "runner", worker.worker) for process in seen]
 
 
 def mark_of(pid: int) -> str:
@@ -143,17 +151,9 @@ def environment(pid: int) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def began(pid: int) -> float:
-    """When a process began, in seconds since the machine started; -1 for one that is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return -1.0
-    return int(stat[stat.rindex(")") + 2 :].split()[19]) / proc.TICKS
-
-
-def wall_began(pid: int) -> float:
-    return began(pid) + psutil.boot_time()
+def since(process: proc.Process) -> float:
+    """When a process began, by the clock on the wall."""
+    return process.started / proc.TICKS + psutil.boot_time()
 
 
 def own_addresses() -> set[str]:
@@ -170,6 +170,7 @@ def as_victim(process: int | Victim) -> Victim:
     """A process by its number, for callers that started it themselves."""
     if isinstance(process, Victim):
         return process
-    if process <= 1 or not proc.alive(process):
+    found = proc.look(process)
+    if process <= 1 or found is None or not found.alive:
         raise ChaosError(f"there is no process {process}")
-    return Victim(process, began(process), "process", "")
+    return Victim(found, "process", "")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.chaos import FAULTS, Made, NoVictimError, Scene, Wish, storm
-from scalable.chaos.storm import USUAL
+from scalable.chaos.storms import USUAL
 from scalable.cli.output import console, print_json, show_table
 from scalable.errors import QuantityError, UsageError
 from scalable.quantities import Duration, Memory
