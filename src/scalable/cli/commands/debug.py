@@ -18,12 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from scalable.cli import operating
-from scalable.cli.commands.run import shown
 from scalable.cli.output import console, errors, print_json
 from scalable.errors import ScalableError, UsageError
 from scalable.quantities import Duration
-from scalable.session.tasks import as_json
 from scalable.telemetry import RunFolder, read
+from scalable.telemetry.encoding import plain
 from scalable.telemetry.fields import text
 from scalable.telemetry.story import Story
 from scalable.wording import not_defined
@@ -46,9 +45,9 @@ def run(options: argparse.Namespace) -> int:
         report(error, enter=options.pdb)
         return 1
     if options.format == "json":
-        print_json({"run_id": folder.run_id, "run": options.name, "result": as_json(value)})
+        print_json({"run_id": folder.run_id, "run": options.name, "result": plain(value)})
     else:
-        console().print(shown(value), soft_wrap=True)
+        console().print(repr(value), soft_wrap=True)
     errors().print(f"finished in {Duration(time.monotonic() - began)}: the error did not come again", style="green")
     return 0
 
