@@ -16,9 +16,10 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.engine.retries import MAX_HANDOVERS
+from scalable.quantities import Memory
 from tests.engine.builders import World, a_world, gib
 
-TRANSIENT = [Loss.TRANSIENT, Loss.STUCK, Loss.WORKER_LOST, Loss.NODE_LOST]
+TRANSIENT = [Loss.TRANSIENT, Loss.STUCK, Loss.WORKER_LOST, Loss.NODE_LOST, Loss.KILLED, Loss.CRASHED]
 DETERMINISTIC = [Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR]
 FREE = [Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED]
 
@@ -104,7 +105,7 @@ def test_a_second_out_of_memory_on_the_largest_profile_fails_the_run_with_both_p
     world.passes(60)
     world.with_workers(1, "heavy")
     world.loses("r1", Loss.OUT_OF_MEMORY, peak=gib(25))
-    assert "9 GiB on standard, 25 GiB on heavy" in world.failure("r1").reason
+    assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy" in world.failure("r1").reason
 
 
 @pytest.mark.parametrize("times", [1, 5])
@@ -112,7 +113,9 @@ def test_out_of_memory_on_the_largest_profile_is_never_tried_again_on_the_same_s
     world = a_world().with_policy("retry", times=times).with_profiles("standard", "heavy").with_run("r1", on="heavy")
     world.loses("r1", Loss.OUT_OF_MEMORY, peak=gib(25))
     world.passes(3600)
-    assert world.failure("r1").reason == "out of memory and no larger profile exists: 25 GiB on heavy"
+    assert world.failure("r1").reason == (
+        "out of memory and no larger profile exists: 25 GiB of 24 GiB on heavy; ask for 38 GiB"
+    )
     assert len(world.starts("r1")) == 1
 
 
@@ -124,7 +127,8 @@ def test_every_out_of_memory_climbs_one_profile_while_retries_last() -> None:
         world.passes(300)
     tags = [attempt.tag for attempt in world.engine.state.runs["s/1"].past]
     assert tags == ["standard", "heavy", "huge"]
-    assert "9 GiB on standard, 25 GiB on heavy, 50 GiB on huge" in world.failure("s/1").reason
+    reason = world.failure("s/1").reason
+    assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy, 50 GiB of 48 GiB on huge" in reason
 
 
 def test_out_of_memory_with_no_retry_left_fails_with_the_peaks_though_a_larger_profile_exists() -> None:
@@ -132,13 +136,15 @@ def test_out_of_memory_with_no_retry_left_fails_with_the_peaks_though_a_larger_p
     world.loses("s/1", Loss.OUT_OF_MEMORY, peak=gib(9))
     world.passes(60)
     world.loses("s/1", Loss.OUT_OF_MEMORY, peak=gib(25))
-    assert world.failure("s/1").reason == "out of memory after 2 attempts (9 GiB on standard, 25 GiB on heavy)"
+    assert world.failure("s/1").reason == (
+        "out of memory after 2 attempts (9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy)"
+    )
 
 
 def test_a_peak_nobody_saw_is_called_unknown() -> None:
     world = a_world().with_profiles("standard").with_run("r1")
     world.loses("r1", Loss.OUT_OF_MEMORY)
-    assert world.failure("r1").reason.endswith("unknown peak on standard")
+    assert world.failure("r1").reason.endswith("an unknown peak of 8 GiB on standard")
 
 
 def test_after_climbing_a_transient_loss_stays_on_the_larger_profile() -> None:
@@ -184,14 +190,115 @@ def test_a_worker_taken_back_with_notice_costs_its_run_no_retry() -> None:
     assert not world.alerts("retry-used")
 
 
-@pytest.mark.parametrize("cause", [*TRANSIENT, Loss.OUT_OF_MEMORY])
-def test_any_retry_used_is_an_alert_that_names_run_and_cause(cause: Loss) -> None:
+@pytest.mark.parametrize("cause", TRANSIENT)
+def test_any_retry_used_is_an_alert_that_names_run_and_cause_and_blames_no_size(cause: Loss) -> None:
     world = a_running_run()
-    world.loses("s/1", cause)
+    world.loses("s/1", cause, peak=gib(1), message="it went")
     (alert,) = world.alerts("retry-used")
     assert alert.run == "s/1"
-    assert cause.value in alert.text
-    assert "the size may be wrong" in alert.text
+    assert alert.text == f"s/1: {cause.value}: it went, is run again in 1 min"
+
+
+@pytest.mark.parametrize(
+    ("peak", "advice"),
+    [
+        (gib(9), "ask for 14 GiB"),
+        (gib(0.3), "ask for 512 MiB"),
+        (gib(0.7), "ask for 2 GiB"),
+        (gib(8), "ask for 12 GiB"),
+    ],
+)
+def test_a_retry_for_memory_suggests_the_measured_peak_and_half_as_much_again(peak: Memory, advice: str) -> None:
+    world = a_running_run()
+    world.loses("s/1", Loss.OUT_OF_MEMORY, peak=peak)
+    (alert,) = world.alerts("retry-used")
+    assert alert.text == (
+        f"s/1: out of memory ({peak} of 8 GiB on standard), is run again in 1 min on heavy, which has 24 GiB; {advice}"
+    )
+
+
+def test_a_retry_for_memory_without_a_measured_peak_says_so() -> None:
+    world = a_running_run()
+    world.loses("s/1", Loss.OUT_OF_MEMORY)
+    assert world.alerts("retry-used")[0].text.endswith("its peak is not known, ask for more than 8 GiB")
+
+
+@pytest.mark.parametrize("cause", [Loss.WORKER_LOST, Loss.KILLED])
+@pytest.mark.parametrize(("peak", "suspected"), [(7.2, True), (7.1, False)])
+def test_a_silent_end_near_the_limit_makes_memory_suspected(cause: Loss, peak: float, suspected: bool) -> None:
+    world = a_running_run()
+    world.loses("s/1", cause, peak=gib(peak))
+    text = world.alerts("retry-used")[0].text
+    assert text.endswith("; memory is suspected, it used 7.2 GiB of 8 GiB: ask for 11 GiB") is suspected
+
+    world.passes(60)
+    world.loses("s/1", cause, peak=gib(peak))
+    assert ("memory is suspected" in world.failure("s/1").reason) is suspected
+
+
+def test_an_error_of_the_code_near_the_limit_is_not_blamed_on_memory() -> None:
+    world = a_running_run()
+    world.loses("s/1", Loss.TRANSIENT, peak=gib(7.9))
+    assert "memory" not in world.alerts("retry-used")[0].text
+
+
+def test_a_run_that_crashes_twice_is_not_tried_a_third_time_whatever_the_policy() -> None:
+    world = a_world().with_policy("retry", times=5).with_willing_cluster().with_sweep("s")
+    world.loses("s/1", Loss.CRASHED)
+    world.passes(60)
+    world.loses("s/1", Loss.CRASHED, message="SIGSEGV")
+    assert world.failure("s/1").reason == "crashed after 2 attempts: SIGSEGV"
+
+
+def undersized(world: World) -> list[str]:
+    return [alert.text for alert in world.alerts("undersized")]
+
+
+def test_two_runs_out_of_memory_and_none_finished_is_told_once_with_a_size_for_the_sweep() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", runs=4)
+    world.loses("s/1", Loss.OUT_OF_MEMORY, peak=gib(9))
+    assert not undersized(world), "one may be an exception"
+    world.loses("s/2", Loss.OUT_OF_MEMORY, peak=gib(11))
+    world.loses("s/3", Loss.OUT_OF_MEMORY, peak=gib(10))
+    assert undersized(world) == [
+        "2 runs of s ran out of memory on standard and none has finished there: ask for 17 GiB",
+    ]
+    assert world.state("s/4") is RunState.RUNNING, "where runs go is not changed by that"
+
+
+def test_a_size_on_which_a_run_has_finished_is_not_called_too_small_for_the_sweep() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", runs=3)
+    world.finishes("s/1")
+    world.loses("s/2", Loss.OUT_OF_MEMORY, peak=gib(9))
+    world.loses("s/3", Loss.OUT_OF_MEMORY, peak=gib(9))
+    assert not undersized(world)
+
+
+def test_code_that_cannot_be_loaded_refuses_the_rest_of_its_sweep_and_lets_running_ones_end() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", runs=5, workers=3).with_sweep("other", workers=1)
+    world.loses("s/3", Loss.TRANSIENT)
+    assert [world.state(f"s/{n}") for n in (2, 3, 4, 5)] == [
+        RunState.RUNNING,
+        RunState.DELAYED,
+        RunState.RUNNING,
+        RunState.QUEUED,
+    ]
+    world.loses("s/1", Loss.CANNOT_START, message="No module named 'model'")
+
+    reason = "cannot start: No module named 'model'"
+    assert [(world.state(f"s/{n}"), world.failure(f"s/{n}").reason) for n in (1, 3, 5)] == [
+        (RunState.FAILED, reason),
+        (RunState.FAILED, reason),
+        (RunState.REFUSED, reason),
+    ]
+    assert [alert.text for alert in world.alerts("cannot-start")] == [
+        f"s: its other 2 runs are not started either: {reason}",
+    ]
+    world.finishes("s/2")
+    world.loses("s/4", Loss.TRANSIENT)
+    assert world.failure("s/4").reason == f"transient; not run again: {reason}"
+    assert world.all(SweepEnded) == [SweepEnded("s", False, {"failed": 3, "refused": 1, "finished": 1})]
+    assert world.state("other/1") is RunState.RUNNING
 
 
 def test_a_late_result_of_an_old_attempt_does_not_end_the_new_one() -> None:

@@ -192,7 +192,7 @@ def test_a_run_out_of_memory_on_both_profiles_fails_with_both_peaks() -> None:
     cluster.with_fault("s/0", Kind.OUT_OF_MEMORY, attempt=2, peak=Memory.of_gib(25))
     outcome = cluster.run()
     assert outcome.states == {RunState.FAILED: 1}
-    assert "9 GiB on standard, 25 GiB on heavy" in outcome.alerts[-1].text
+    assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy" in outcome.alerts[-1].text
 
 
 def test_a_preempted_run_goes_on_elsewhere_without_a_retry_being_charged() -> None:

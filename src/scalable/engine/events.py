@@ -17,6 +17,8 @@ class Loss(Enum):
     STUCK = "stuck"  # we killed it because it made no progress
     WORKER_LOST = "worker lost"  # its worker vanished without notice
     NODE_LOST = "node lost"  # its machine vanished; neighbours on it are lost too
+    KILLED = "killed by another"  # a signal that was not ours ended its process, such as the system's for memory
+    CRASHED = "crashed"  # its process aborted or went without an answer: bad luck once, its own fault if it comes again
     PREEMPTED = "preempted"  # the machine was taken back with notice; costs no retry
     WALLTIME = "walltime"  # the batch job's time ended; costs no retry
     CANNOT_START = "cannot start"  # a missing module or file: it would fail everywhere
@@ -30,7 +32,8 @@ class RunState(Enum):
     HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
     QUEUED = "queued"  # could start now if a worker were free
     DELAYED = "delayed"  # waits out a retry's delay
-    RUNNING = "running"  # has a worker
+    GIVEN = "given"  # lies on a worker behind others and has not begun
+    RUNNING = "running"  # has begun on a worker
     KILLING = "killing"  # was told to die and has not been reported dead
     FINISHED = "finished"
     FAILED = "failed"  # will not be tried again
@@ -132,6 +135,8 @@ class RunFinished:
     run: str
     attempt: int
     peak: Memory | None = None
+    seconds: float | None = None
+    """How long it ran, as its runner measured it; several short runs are given to a worker at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +146,23 @@ class RunLost:
     cause: Loss
     peak: Memory | None = None
     message: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCancelled:
+    """A person wants one run to end; it is not run again."""
+
+    run: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """A sign of life. ``until`` declares a long step: no further sign is due before then."""
+    """A sign of life. ``until`` declares a long step: no further sign is due before then.
+
+    Instead of a report of death it says that the run moves after all and was not killed as stuck.
+    """
 
     run: str
     attempt: int
@@ -206,7 +223,11 @@ class BoundsSet:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
+    """Nothing starts until ``Resumed``; what runs may end."""
+
     reason: str = "paused by the operator"
+    drop_workers: bool = False
+    """Send every worker away as soon as it has nothing to do and keeps no results; they are asked for again later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +250,7 @@ Event = (
     | WorkersWithdrawn
     | RunFinished
     | RunLost
+    | RunCancelled
     | Progressed
     | RowPersisted
     | CpuSeen
@@ -246,6 +268,8 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
+    """Give a run to a worker. It begins what it was given in order, as many at once as it has slots."""
+
     run: str
     attempt: int
     worker: str
@@ -253,12 +277,25 @@ class StartRun:
 
 @dataclass(frozen=True, slots=True)
 class KillRun:
-    """Save evidence, kill the run with all its children, then report ``RunLost`` with this cause."""
+    """Save evidence, kill the run with all its children, then report ``RunLost`` with this cause.
+
+    One that has not begun is forgotten and reported alike. A stuck one that moves after all is left alive and reported
+    with ``Progressed`` or ``CpuSeen`` instead.
+    """
 
     run: str
     attempt: int
     worker: str
     cause: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Forget a run that has not begun and report ``RunLost`` with ``Loss.STOPPED``; ignore this if it has begun."""
+
+    run: str
+    attempt: int
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,5 +354,14 @@ class Alert:
 
 
 Instruction = (
-    StartRun | KillRun | AddWorkers | RemoveWorker | WorkersGivenUp | RunEnded | SweepAdmitted | SweepEnded | Alert
+    StartRun
+    | KillRun
+    | TakeBack
+    | AddWorkers
+    | RemoveWorker
+    | WorkersGivenUp
+    | RunEnded
+    | SweepAdmitted
+    | SweepEnded
+    | Alert
 )

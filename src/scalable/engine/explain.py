@@ -33,6 +33,10 @@ def present(state: State, record: RunRecord, now: float) -> str:
             return f"queued for a {record.tag} worker: {queue_reason(state, record, now)}"
         case RunState.DELAYED:
             return f"is tried again in {Duration(max(0.0, record.not_before - now))} on {record.tag}"
+        case RunState.GIVEN:
+            worker = state.workers[record.worker]
+            before = len(worker.runs) + list(worker.ahead).index(record.run.id)
+            return f"waits on {worker.id} behind {before} other{'s' if before > 1 else ''}"
         case RunState.RUNNING:
             silent = max(0.0, now - record.sign)
             ran = Duration(now - record.started)

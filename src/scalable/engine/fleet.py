@@ -1,4 +1,4 @@
-"""Workers: joining, leaving, being lost, and how many to ask for or give back."""
+"""How many workers to ask for or to give back, and what to do when they cannot be had."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scalable.engine.events import (
     Alert,
     Instruction,
     Loss,
-    OutsideWork,
-    RemoveWorker,
     WorkersRefused,
     WorkersWithdrawn,
 )
+from scalable.engine.pace import PATIENCE_S
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.scaling import wanted
 from scalable.engine.state import NEVER, RunRecord, State, TagRecord, WorkerRecord
+from scalable.engine.workers import dismiss
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up
 REFUSAL_DELAY_S = 60.0  # before asking again, since quotas and limits need time; doubles up to LATE_AFTER_S
@@ -26,47 +26,6 @@ DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would
 UNEXPLAINED = (Loss.WORKER_LOST, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # losses that lie in the worker itself
 YOUNG_S = 60.0  # a worker that lived longer did not die of how it was started
 LATE_AFTER_S = 300.0  # I1: workers that take longer to appear are reported
-
-
-def join(state: State, worker: str, tag: str, now: float) -> None:
-    tags = state.tags[tag]
-    if worker in state.workers:
-        return
-    state.fleet += 1
-    state.workers[worker] = WorkerRecord(worker, tag, state.rules.kinds[tag].slots, joined=now)
-    tags.workers += 1
-    tags.requested = max(0, tags.requested - 1)
-    tags.requested_at = now if tags.requested else NEVER
-    tags.refusals = 0
-    tags.idle[worker] = now
-
-
-def retire(state: State, record: WorkerRecord) -> None:
-    """From now on the worker gets no work and does not count, nor does the work that will end with it."""
-    if not record.leaving:
-        for run in record.runs:
-            state.count(state.runs[run], active=False)
-        record.leaving = True
-        state.fleet += 1
-        tags = state.tags[record.tag]
-        tags.workers -= 1
-        tags.leaving += 1
-        tags.busy -= record.busy
-        tags.idle.pop(record.id, None)
-
-
-def dismiss(state: State, record: WorkerRecord, reason: str, *, forced: bool = False) -> RemoveWorker:
-    retire(state, record)
-    record.told = True
-    return RemoveWorker(record.id, record.tag, reason, forced)
-
-
-def gone(state: State, record: WorkerRecord) -> None:
-    """The worker no longer exists."""
-    retire(state, record)
-    state.fleet += 1
-    state.tags[record.tag].leaving -= 1
-    del state.workers[record.id]
 
 
 def refused(state: State, event: WorkersRefused, now: float) -> list[Instruction]:
@@ -112,60 +71,17 @@ def withdrawn(state: State, event: WorkersWithdrawn, now: float) -> None:
     tags.requested_at = now if tags.requested else NEVER
 
 
-def occupy(state: State, worker: WorkerRecord, run: str) -> None:
-    was = worker.busy
-    worker.runs.add(run)
-    moved(state, worker, was)
-
-
-def vacate(state: State, worker: WorkerRecord, run: str, now: float) -> None:
-    was = worker.busy
-    worker.runs.discard(run)
-    moved(state, worker, was, now)
-
-
-def moved(state: State, worker: WorkerRecord, was_busy: bool, now: float = 0.0) -> None:
-    """Keep count after a worker's work changed."""
-    if worker.leaving or worker.busy == was_busy:
-        return
-    tags = state.tags[worker.tag]
-    if worker.busy:
-        worker.served = True
-        tags.busy += 1
-        tags.idle.pop(worker.id, None)
-    else:
-        tags.busy -= 1
-        tags.idle[worker.id] = now
-
-
-def outside(state: State, event: OutsideWork, now: float) -> None:
-    """Note which workers of a tag do work that is not ours, and how much of it waits."""
-    tags = state.tags[event.tag]
-    tags.outside, tags.lent = event.waiting, len(event.busy)
-    for worker in state.workers.values():
-        if worker.tag != event.tag:
-            continue
-        worker.holding = worker.id in event.holding
-        if worker.outside != (worker.id in event.busy):
-            was = worker.busy
-            worker.outside = not worker.outside
-            moved(state, worker, was, now)
-
-
 def demand(state: State, tag: str) -> int:
-    """Workers that the runnable work of a tag can use: the busy ones and as many as the queue would fill.
+    """Workers that the runnable work of a tag can use: the busy ones and as many as the runs that wait would fill.
 
     No sweep counts more than it asks for. Work from outside counts in full.
     """
     slots, tags = state.rules.kinds[tag].slots, state.tags[tag]
-    total = 0
-    for sweep in state.sweeps.values():
-        if sweep.running and (active := sweep.active.get(tag)):
-            total += min(sweep.sweep.workers, -(-active // slots))
     others = 0
     if tags.lent:
         others = sum(w.tag == tag and w.outside and not w.runs and not w.leaving for w in state.workers.values())
-    ours = min(total, tags.busy - others + -(-tags.queue.size // slots))
+    waiting = tags.queue.size + (0 if tags.idle else tags.ahead)  # an idle worker is there already for those
+    ours = min(tags.asked, tags.busy - others + -(-waiting // slots))
     return ours + others + -(-tags.outside // slots)
 
 
@@ -252,7 +168,7 @@ def startable(state: State, now: float, record: RunRecord) -> bool:
 def out_of_money(state: State, now: float) -> bool:
     """Work waits, nothing runs, and neither a start nor a worker can be paid."""
     waiting = [tag for tag, record in state.tags.items() if record.queue.size]
-    if not waiting or state.paused or any(sweep.live for sweep in state.sweeps.values()):
+    if not waiting or state.paused or state.live:
         return False
     for tag in waiting:
         record = state.tags[tag]
@@ -272,7 +188,7 @@ def shortest_expected(state: State, tag: str) -> float:
 def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[Instruction]:
     """Give back workers that were idle long enough while nothing waits for them."""
     tags, policy = state.tags[tag], state.rules.policies.scaling
-    waiting = len(tags.queue) or tags.outside
+    waiting = tags.queue.size or tags.ahead or tags.outside
     if not tags.idle or (waiting and not (state.paused or state.braked)):
         return []
     pool = state.pools[state.rules.kinds[tag].pool]
@@ -308,6 +224,13 @@ def others_wait_for_room(state: State, tag: str) -> bool:
     )
 
 
+def drop_idle(state: State) -> None:
+    """Scale to nothing while paused: every worker without work that keeps no results goes."""
+    for worker in list(state.workers.values()):
+        if not (worker.busy or worker.leaving or worker.holding):
+            state.out.append(dismiss(state, worker, state.paused, forced=True))
+
+
 def remove_all(state: State) -> list[Instruction]:
     """The emergency stop: every worker goes; runs were told to die before."""
     idle = [record for record in state.workers.values() if not record.told and not record.runs]
@@ -319,12 +242,14 @@ def wake(state: State, tag: str, tags: TagRecord, now: float) -> float:
     policy = state.rules.policies.scaling
     pool = state.pools[state.rules.kinds[tag].pool]
     times: list[float] = []
-    if tags.queue.size or tags.outside or tags.workers + tags.requested < tags.minimum:
+    if tags.queue.size or tags.ahead or tags.outside or tags.workers + tags.requested < tags.minimum:
         times += [pool.last_down + policy.cooldown.seconds, tags.ask_again]
     if tags.idle:
         longest = next(idle(state, tags), None)
         since = tags.idle[longest.id] if longest else NEVER
         times += [since + policy.idle.seconds, pool.last_up + policy.cooldown.seconds]
+    if tags.loaded:
+        times.append(next(iter(tags.loaded.values())) + PATIENCE_S)
     if tags.requested and not tags.late_reported:
         times.append(tags.requested_at + LATE_AFTER_S)
     return min((when for when in times if when > now), default=NEVER)

@@ -23,7 +23,9 @@ class RunQueue:
         self.served: dict[Group, int] = {}
         self.order: dict[Group, int] = {}
         self.choices: list[tuple[int, int, Group]] = []
-        """Heap of (workers serving, order, group); entries that no longer hold are dropped when met."""
+        """Heap of (runs on workers, order, group); entries that do not hold are dropped when met."""
+        self.offered: set[tuple[int, int, Group]] = set()
+        """What is in the heap; the numbers go up and down again, and one entry of a kind is enough."""
         self.size = 0
 
     def __len__(self) -> int:
@@ -44,21 +46,24 @@ class RunQueue:
             line.append(record)
         self.size += 1
 
-    def take(self, last: Group | None, allowed: Callable[[RunRecord], bool] | None = None) -> RunRecord | None:
-        """The next run for a worker that served ``last`` before; only one that is ``allowed``, if that is given."""
-        group: Group | None
+    def choose(self, last: Group | None, allowed: Callable[[RunRecord], bool] | None = None) -> Group | None:
+        """The group whose first run is next for a worker that served ``last`` before; only one that is ``allowed``."""
         if not self.size:
             return None
-        if allowed is not None:
-            order = sorted(self.waiting, key=lambda g: (g != last, self.served.get(g, 0), self.order[g]))
-            group = next((g for g in order if self.waiting[g] and allowed(self.waiting[g][0])), None)
-            if group is None:
-                return None
-        else:
-            group = last if last is not None and self.waiting.get(last) else self.least_served()
+        group = last if last is not None and self.waiting.get(last) else self.least_served()
+        if allowed is None or allowed(self.first(group)):
+            return group
+        order = sorted(self.waiting, key=lambda g: (g != last, self.served.get(g, 0), self.order[g]))
+        return next((g for g in order if self.waiting[g] and allowed(self.first(g))), None)
+
+    def first(self, group: Group) -> RunRecord:
+        return self.waiting[group][0]
+
+    def take(self, group: Group) -> RunRecord:
         self.size -= 1
+        record = self.waiting[group].popleft()
         self.count(group, +1)
-        return self.waiting[group].popleft()
+        return record
 
     def done(self, record: RunRecord) -> None:
         """A run taken from here no longer has a worker."""
@@ -78,11 +83,14 @@ class RunQueue:
             self.offer(group)
 
     def offer(self, group: Group) -> None:
-        heapq.heappush(self.choices, (self.served.get(group, 0), self.order[group], group))
+        entry = (self.served.get(group, 0), self.order[group], group)
+        if entry not in self.offered:
+            self.offered.add(entry)
+            heapq.heappush(self.choices, entry)
 
     def least_served(self) -> Group:
         while True:
             served, _, group = self.choices[0]
             if self.waiting.get(group) and served == self.served.get(group, 0):
                 return group
-            heapq.heappop(self.choices)
+            self.offered.discard(heapq.heappop(self.choices))

@@ -1,158 +1,26 @@
-"""What the engine remembers. Changed by the engine's own handlers only."""
+"""What the engine remembers as a whole, and what the present event has led to. Changed by the engine's modules only."""
 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from scalable.engine.events import Loss, Run, RunState, Sweep, SweepKind
+from scalable.engine.events import Alert, Instruction, SweepKind
 from scalable.engine.queueing import RunQueue
+from scalable.engine.records import (
+    NEVER,
+    Attempt,
+    Experience,
+    PoolRecord,
+    RunRecord,
+    SweepRecord,
+    TagRecord,
+    WorkerRecord,
+)
 from scalable.engine.rules import Rules
 from scalable.engine.spending import Spending
-from scalable.quantities import Memory
 
-NEVER = float("inf")
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A closed attempt, for explanations and for the memory ladder."""
-
-    number: int
-    tag: str
-    worker: str
-    started: float
-    ended: float
-    cause: Loss
-    peak: Memory | None = None
-    message: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class RunRecord:
-    run: Run
-    tag: str
-    """Where it runs next; climbs after running out of memory."""
-    state: RunState = RunState.HELD
-    attempt: int = 0
-    """How often it was started."""
-    charged: int = 0
-    """How many of the ended attempts count against the retry policy."""
-    handovers: int = 0
-    """How often it moved for free: preemption, walltime, a stop."""
-    worker: str = ""
-    started: float = 0.0
-    sign: float = 0.0
-    """The last sign of life, or the moment up to which a long step was declared."""
-    reports: bool = False
-    """It has reported progress by itself at least once."""
-    not_before: float = 0.0
-    counted: bool = False
-    """It is among the active runs of its sweep, for which workers are asked."""
-    kill_due: float = 0.0
-    """When it must be reported dead after being told to die."""
-    killed_for: Loss | None = None
-    """Why it was told to die, so that its end is never guessed."""
-    reason: str = ""
-    past: list[Attempt] = field(default_factory=list)
-
-
-@dataclass(slots=True, eq=False)
-class WorkerRecord:
-    id: str
-    tag: str
-    slots: int
-    runs: set[str] = field(default_factory=set)
-    group: tuple[str, str] | None = None
-    """The sweep and group it served last, whose data it probably still has."""
-    last_row: float = float("-inf")
-    leaving: bool = False
-    """Had notice, or was told to go: gets no more work."""
-    told: bool = False
-    """We told it to go."""
-    outside: bool = False
-    """It has work that the engine did not start."""
-    holding: bool = False
-    """It keeps results, so it is not given back."""
-    joined: float = 0.0
-    served: bool = False
-    """It has had work."""
-
-    @property
-    def free(self) -> int:
-        return 0 if self.leaving or self.outside else self.slots - len(self.runs)
-
-    @property
-    def busy(self) -> bool:
-        return self.outside or bool(self.runs)
-
-
-@dataclass(slots=True, eq=False)
-class SweepRecord:
-    sweep: Sweep
-    kind: SweepKind
-    order: int
-    running: bool = False
-    """It holds a place."""
-    ended: bool = False
-    cancelled: bool = False
-    """What is still dying is not run again."""
-    active: dict[str, int] = field(default_factory=dict)
-    """Runs per tag that are queued or have a worker that stays."""
-    left: int = 0
-    """Runs that are not final."""
-    live: int = 0
-    """Runs that have a worker."""
-    climbed: list[RunRecord] = field(default_factory=list)
-    """Runs that must wait until heavy work may run."""
-    counts: dict[str, int] = field(default_factory=dict)
-    waits_for: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class TagRecord:
-    """The workers of one tag."""
-
-    queue: RunQueue
-    minimum: int
-    maximum: int | None
-    workers: int = 0
-    """Joined and not leaving."""
-    busy: int = 0
-    """Of those, how many have work."""
-    outside: int = 0
-    """Waiting work that the engine did not start."""
-    lent: int = 0
-    """Workers that were last seen with such work."""
-    requested: int = 0
-    """Asked for and not joined yet."""
-    leaving: int = 0
-    """Told to go and not gone yet; they still take room."""
-    returning: int = 0
-    """Runs that wait out a retry's delay; idle workers are kept for them."""
-    requested_at: float = NEVER
-    idle: OrderedDict[str, float] = field(default_factory=OrderedDict)
-    """Workers without work, longest idle first, with the moment they became idle."""
-    refusals: int = 0
-    """In a row, without a worker joining in between."""
-    faltered: bool = False
-    """A worker of the latest request ended while it started."""
-    died_young: int = 0
-    """Requests in a row whose workers joined and died without having worked."""
-    ask_again: float = 0.0
-    room: int = 0
-    room_at: int = -1
-    """For which state of the fleet ``room`` was computed."""
-    late_reported: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class PoolRecord:
-    """When a pool last grew and last shrank, whatever the tag."""
-
-    last_up: float = float("-inf")
-    last_down: float = float("-inf")
+__all__ = ["NEVER", "Attempt", "PoolRecord", "RunRecord", "State", "SweepRecord", "TagRecord", "WorkerRecord"]
 
 
 @dataclass
@@ -160,20 +28,40 @@ class State:
     rules: Rules
     runs: dict[str, RunRecord] = field(default_factory=dict)
     sweeps: dict[str, SweepRecord] = field(default_factory=dict)
+    waiting: dict[str, SweepRecord] = field(default_factory=dict)
+    """Sweeps that wait for a place."""
+    placed: dict[str, SweepRecord] = field(default_factory=dict)
+    """Sweeps whose place keeps others out."""
     workers: dict[str, WorkerRecord] = field(default_factory=dict)
     tags: dict[str, TagRecord] = field(default_factory=dict)
     pools: dict[str, PoolRecord] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
+    live: int = 0
+    """Runs that have a worker."""
     fleet: int = 0
     """Counts changes in how many workers there are or are to come."""
     paused: str = ""
+    dropping: bool = False
+    """While paused, workers go as soon as they have nothing to do."""
     braked: str = ""
     """Why the budget stopped everything."""
     delayed: list[tuple[float, int, str]] = field(default_factory=list)
-    watched: list[tuple[float, int, str, int]] = field(default_factory=list)
-    """When to look at which attempt for signs of life."""
+    watched: list[tuple[float, int, str]] = field(default_factory=list)
+    """When to look at which worker's runs for signs of life."""
     sequence: int = 0
     """Breaks ties in heaps, so that equal times keep their order."""
+
+    out: list[Instruction] = field(default_factory=list)
+    """What the present event has led to so far."""
+    touched: set[str] = field(default_factory=set)
+    """Tags whose workers or queue changed since they were last scaled."""
+    vacated: list[WorkerRecord] = field(default_factory=list)
+    """Workers on which a run has ended, so that there may be room for more to wait."""
+    closing: dict[str, SweepRecord] = field(default_factory=dict)
+    """Sweeps that may have nothing left to start."""
+    admission_due: bool = False
+    handled: float = 0.0
+    """When the last event came."""
 
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
@@ -181,20 +69,56 @@ class State:
         self.pools = {name: PoolRecord() for name in self.rules.pools}
         self.spending.budget = self.rules.budget
 
+    def alert(self, kind: str, text: str, run: str = "") -> None:
+        self.out.append(Alert(kind, text, run))
+
     def later(self, when: float, run: str) -> None:
         self.sequence += 1
         heapq.heappush(self.delayed, (when, self.sequence, run))
 
-    def watch(self, when: float, run: str, attempt: int) -> None:
-        self.sequence += 1
-        heapq.heappush(self.watched, (when, self.sequence, run, attempt))
+    def watch(self, when: float, worker: WorkerRecord) -> None:
+        """Look at a worker's runs then, if not before."""
+        if when < worker.look_due:
+            worker.look_due = when
+            self.sequence += 1
+            heapq.heappush(self.watched, (when, self.sequence, worker.id))
+
+    def place(self, sweep: SweepRecord, *, running: bool) -> None:
+        """Let a sweep hold a place, or no longer."""
+        if sweep.running == running:
+            return
+        sign = 1 if running else -1
+        for tag, active in sweep.active.items():
+            self.tags[tag].asked += sign * self.share(sweep, tag, active)
+        sweep.running = running
+        if running and sweep.kind is not SweepKind.FREE:
+            self.placed[sweep.sweep.id] = sweep
+        else:
+            self.placed.pop(sweep.sweep.id, None)
+
+    def share(self, sweep: SweepRecord, tag: str, active: int) -> int:
+        """Workers that so many active runs of a sweep ask for."""
+        return min(sweep.sweep.workers, -(-active // self.rules.kinds[tag].slots))
 
     def count(self, record: RunRecord, *, active: bool) -> None:
         """Let a run count, or no longer count, as work that needs a worker."""
-        if record.counted != active:
-            record.counted = active
-            numbers = self.sweeps[record.run.sweep].active
-            numbers[record.tag] = numbers.get(record.tag, 0) + (1 if active else -1)
+        if record.counted == active:
+            return
+        record.counted = active
+        sweep, tag = self.sweeps[record.run.sweep], record.tag
+        before = sweep.active.get(tag, 0)
+        after = sweep.active[tag] = before + (1 if active else -1)
+        most = sweep.sweep.workers * self.rules.kinds[tag].slots
+        if sweep.running and (before < most or after < most):  # else it asks for all it may either way
+            self.tags[tag].asked += self.share(sweep, tag, after) - self.share(sweep, tag, before)
+
+    def experience(self, record: RunRecord) -> Experience:
+        """What the sweep of a run has shown on the run's tag."""
+        seen = self.sweeps[record.run.sweep].seen
+        found = seen.get(record.tag)
+        if found is None:
+            found = seen[record.tag] = Experience()
+        return found
 
     def counts(self, pool: str) -> dict[str, int]:
         """Workers per tag that a pool holds or was asked for."""

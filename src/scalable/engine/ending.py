@@ -1,0 +1,193 @@
+"""How runs end: finished, lost and perhaps tried again, stopped, refused or killed."""
+
+from __future__ import annotations
+
+from scalable.engine import retries, starting, workers
+from scalable.engine.events import KillRun, Loss, RunEnded, RunFinished, RunLost, RunState
+from scalable.engine.rules import KILL_WITHIN_S
+from scalable.engine.state import Attempt, RunRecord, State, SweepRecord
+
+CANCELLED = "its sweep was cancelled"
+LIVE = (RunState.GIVEN, RunState.RUNNING, RunState.KILLING)
+NOT_BEGUN = (Loss.STOPPED, Loss.OPERATOR)  # how a worker reports a run that it was told to forget
+
+
+def current(state: State, run: str, attempt: int) -> RunRecord | None:
+    """The record of a live attempt; nothing for reports about attempts that are over."""
+    record = state.runs.get(run)
+    if record is None or record.attempt != attempt:
+        return None
+    return record if record.state in LIVE else None
+
+
+def on_finished(state: State, event: RunFinished, now: float) -> None:
+    record = current(state, event.run, event.attempt)
+    if record is not None:
+        seen = state.experience(record)
+        seen.finished += 1
+        if event.seconds is not None:
+            seen.pace.note(event.seconds)
+            state.tags[record.tag].pace.note(event.seconds)
+        detach(state, record, now)
+        end(state, record, RunState.FINISHED)
+
+
+def on_lost(state: State, event: RunLost, now: float) -> None:
+    record = current(state, event.run, event.attempt)
+    if record is None:
+        return
+    if event.run in state.workers[record.worker].ahead and event.cause in NOT_BEGUN:
+        return_unbegun(state, record, now)
+        return
+    seen = state.experience(record)
+    if event.seconds is not None and event.seconds > seen.pace.mean:  # a quick failure says nothing about the others
+        seen.pace.note(event.seconds)
+    lost(state, record, event, now)
+    if record.past[-1].cause is Loss.CANNOT_START:
+        refuse_rest(state, state.sweeps[record.run.sweep], record.reason)
+
+
+def lost(state: State, record: RunRecord, event: RunLost, now: float) -> None:
+    """Close an attempt that had begun and decide what follows."""
+    cause = Loss.OPERATOR if record.killed_for is Loss.OPERATOR else event.cause
+    message = event.message or (record.reason if cause is Loss.OPERATOR else "")
+    attempt = Attempt(record.attempt, record.tag, record.worker, record.started, now, cause, event.peak, message)
+    record.past.append(attempt)
+    detach(state, record, now)
+    sweep = state.sweeps[record.run.sweep]
+    if state.braked or sweep.cancelled:
+        end(state, record, RunState.STOPPED, state.braked or CANCELLED)
+        return
+    if cause is Loss.OUT_OF_MEMORY:
+        undersized(state, record, attempt)
+    match retries.verdict(record, state.rules.kinds, state.rules.policies.retry):
+        case retries.GiveUp(reason):
+            fail(state, record, reason)
+        case retries.Again() if sweep.refused:
+            fail(state, record, f"{retries.told(attempt)}; not run again: {sweep.refused}")
+        case retries.Again(after, tag, charged):
+            if charged:
+                text = retries.used(record, attempt, state.rules.kinds, tag, after)
+                state.alert("retry-used", text, record.run.id)
+            record.tag = tag
+            record.charged += charged
+            record.handovers += not charged
+            record.state, record.not_before = RunState.DELAYED, now + after
+            state.tags[tag].returning += 1
+            state.later(record.not_before, record.run.id)
+
+
+def return_unbegun(state: State, record: RunRecord, now: float) -> None:
+    """A run comes back from a worker on which it only waited: nothing has happened to it."""
+    killed_for, reason = record.killed_for, record.reason
+    detach(state, record, now)
+    sweep = state.sweeps[record.run.sweep]
+    if state.braked or sweep.cancelled:
+        end(state, record, RunState.STOPPED, state.braked or CANCELLED)
+    elif killed_for is Loss.OPERATOR:
+        fail(state, record, retries.by_operator(reason))
+    elif sweep.refused:
+        end(state, record, RunState.REFUSED, sweep.refused)
+    else:
+        starting.enqueue(state, record, first=True)
+
+
+def detach(state: State, record: RunRecord, now: float) -> None:
+    """The run no longer has its worker; the next in line there begins."""
+    state.live -= 1
+    state.count(record, active=False)
+    state.tags[record.tag].queue.done(record)
+    worker = state.workers[record.worker]
+    if record.run.id in worker.ahead:
+        workers.leave_line(state, worker, record.run.id)
+    else:
+        workers.vacate(state, worker, record.run.id, now)
+        if worker.ahead:
+            starting.next_in_line(state, worker, now)
+    state.vacated.append(worker)
+    workers.release(state, worker)
+    state.touched.add(record.tag)
+
+
+def end(state: State, record: RunRecord, final: RunState, reason: str = "") -> None:
+    assert not record.state.final, f"{record.run.id} has ended before"
+    record.state, record.reason = final, reason
+    sweep = state.sweeps[record.run.sweep]
+    sweep.left -= 1
+    if sweep.left <= len(sweep.climbed):
+        state.closing[sweep.sweep.id] = sweep
+    sweep.counts[final.value] = sweep.counts.get(final.value, 0) + 1
+    state.out.append(RunEnded(record.run.id, final, reason))
+
+
+def fail(state: State, record: RunRecord, reason: str) -> None:
+    end(state, record, RunState.FAILED, reason)
+    state.alert("run-failed", f"{record.run.id}: {reason}", record.run.id)
+
+
+def withdraw(state: State, record: RunRecord) -> None:
+    """Take a run that is not on a worker out of wherever it waits."""
+    sweep = state.sweeps[record.run.sweep]
+    if record.state is RunState.QUEUED:
+        state.tags[record.tag].queue.remove(record)
+        state.count(record, active=False)
+        state.touched.add(record.tag)
+    elif record.state is RunState.DELAYED:
+        state.tags[record.tag].returning -= 1
+    elif record in sweep.climbed:
+        sweep.climbed.remove(record)
+
+
+def stop(state: State, record: RunRecord, reason: str, cause: Loss) -> None:
+    """End a run without judging it; it can be resumed later. One that is on a worker is told to die for this cause."""
+    if record.state.final:
+        return
+    if record.state in LIVE:
+        if record.state is not RunState.KILLING or record.killed_for is Loss.STUCK:
+            kill(state, record, cause)
+        return
+    withdraw(state, record)
+    end(state, record, RunState.STOPPED, reason)
+
+
+def kill(state: State, record: RunRecord, cause: Loss) -> None:
+    record.state, record.killed_for = RunState.KILLING, cause
+    record.kill_due = state.handled + KILL_WITHIN_S
+    state.watch(record.kill_due, state.workers[record.worker])
+    state.out.append(KillRun(record.run.id, record.attempt, record.worker, cause))
+
+
+def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
+    """Code that cannot be loaded once cannot be loaded at all: start nothing more of its sweep."""
+    if sweep.refused or sweep.ended or sweep.cancelled or state.braked:
+        return
+    sweep.refused = reason
+    count = 0
+    for run in sweep.sweep.runs:
+        record = state.runs[run.id]
+        if record.state is RunState.GIVEN:
+            kill(state, record, Loss.STOPPED)
+        elif not record.state.final and record.state not in LIVE:
+            withdraw(state, record)
+            final = RunState.FAILED if record.past else RunState.REFUSED
+            end(state, record, final, reason)
+        else:
+            continue
+        count += 1
+    state.alert("cannot-start", f"{sweep.sweep.id}: its other {count} runs are not started either: {reason}")
+
+
+def undersized(state: State, record: RunRecord, attempt: Attempt) -> None:
+    """Say it once when a size seems too small for the whole sweep; where its runs go is not changed by that."""
+    seen = state.experience(record)
+    seen.too_large.add(record.run.id)
+    if attempt.peak is not None and (seen.peak is None or attempt.peak > seen.peak):
+        seen.peak = attempt.peak
+    if len(seen.too_large) >= retries.UNDERSIZED_RUNS and not seen.finished and not seen.told:
+        seen.told = True
+        limit = state.rules.kinds[record.tag].memory
+        text = (
+            f"{len(seen.too_large)} runs of {record.run.sweep} ran out of memory on {record.tag} and none has finished "
+            f"there: {retries.advice(seen.peak, limit)}"
+        )
+        state.alert("undersized", text)

@@ -1,0 +1,93 @@
+"""Signs of life, and what follows when they stay away: who is stuck is told to die, then takes its worker with it.
+
+The worker looks once more before it kills: a sign of life instead of a report of death withdraws the verdict.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from scalable.engine import ending, watch, workers
+from scalable.engine.events import CpuSeen, Loss, Progressed, RowPersisted, RunState
+from scalable.engine.rules import KILL_WITHIN_S
+from scalable.engine.state import NEVER, RunRecord, State, WorkerRecord
+
+
+def on_progress(state: State, event: Progressed, now: float) -> None:
+    record = ending.current(state, event.run, event.attempt)
+    if record is not None and record.state is not RunState.GIVEN:
+        earlier = record.sign
+        record.sign, record.reports = max(now, event.until or now), True
+        if record.sign < earlier:  # a long step that was declared is over: the next look is due earlier
+            look_again(state, record)
+        withdraw_verdict(state, record, now)
+
+
+def on_cpu(state: State, event: CpuSeen, now: float) -> None:
+    record = ending.current(state, event.run, event.attempt)
+    if record is not None and record.state is not RunState.GIVEN and not record.reports:
+        record.sign = max(record.sign, now)
+        withdraw_verdict(state, record, now)
+
+
+def on_row(state: State, event: RowPersisted, now: float) -> None:
+    worker = state.workers.get(event.worker)
+    if worker is not None:
+        worker.last_row = now
+
+
+def withdraw_verdict(state: State, record: RunRecord, now: float) -> None:
+    """A run that was to be killed as stuck moves after all; not if it has reached its walltime."""
+    if record.state is not RunState.KILLING or record.killed_for is not Loss.STUCK:
+        return
+    worker = state.workers[record.worker]
+    if not worker.told and watch.due(record, worker, state.rules.policies.stuck) > now:
+        record.state, record.killed_for = RunState.RUNNING, None
+        look_again(state, record)
+        state.alert("stuck-withdrawn", f"{record.run.id} moves after all and is not killed", record.run.id)
+
+
+def look_again(state: State, record: RunRecord) -> None:
+    worker = state.workers[record.worker]
+    state.watch(watch.due(record, worker, state.rules.policies.stuck), worker)
+
+
+def kill_stuck(state: State, now: float) -> None:
+    """Look at every worker whose runs are due for a look."""
+    while state.watched and state.watched[0][0] <= now:
+        when, _, name = heapq.heappop(state.watched)
+        worker = state.workers.get(name)
+        if worker is not None and worker.look_due == when:
+            worker.look_due = NEVER
+            for run in (*worker.runs, *worker.ahead):
+                state.watch(looked_at(state, state.runs[run], worker, now), worker)
+
+
+def looked_at(state: State, record: RunRecord, worker: WorkerRecord, now: float) -> float:
+    """When the run must be looked at again."""
+    if record.state is RunState.GIVEN:
+        return NEVER
+    if record.state is RunState.KILLING:
+        return remove_deaf(state, record, worker, now)
+    policy = state.rules.policies.stuck
+    when = watch.due(record, worker, policy)
+    if when > now:
+        return when
+    silence = now - max(record.sign, worker.last_row)
+    text = f"{record.run.id} gave no sign of life for {silence:.0f} s on {worker.id}"
+    if silence < policy.after.seconds:
+        text = f"{record.run.id} never reported progress and reached the walltime of {policy.walltime} on {worker.id}"
+    state.alert("stuck", text, record.run.id)
+    ending.kill(state, record, Loss.STUCK)
+    return record.kill_due
+
+
+def remove_deaf(state: State, record: RunRecord, worker: WorkerRecord, now: float) -> float:
+    """A run that was told to die and is not reported dead in time takes its worker with it."""
+    if now < record.kill_due:
+        return record.kill_due
+    if not worker.told:
+        text = f"{record.run.id} was not killed within {KILL_WITHIN_S:.0f} s; its worker {worker.id} is removed"
+        state.alert("kill-late", text, record.run.id)
+        state.out.append(workers.dismiss(state, worker, "did not kill its run", forced=True))
+    return NEVER
