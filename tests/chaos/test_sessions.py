@@ -110,13 +110,13 @@ def test_a_storm_is_told_as_a_table_and_as_json(crowd: Crowd, chaos: Printed) ->
 
 def test_without_a_run_nothing_happens(project: Project, chaos: Printed) -> None:
     status, text = chaos("kill-worker")
-    assert (status, "nothing is running here" in text) == (1, True)
+    assert (status, "nothing is running" in text) == (1, True)
 
 
 def test_with_several_runs_one_must_be_named(crowd: Crowd, chaos: Printed) -> None:
     with Crowd.gathered(workers=1, runners=1) as other:
         status, text = chaos("kill-runner")
-        assert (status, "several runs are running; name one" in text) == (2, True)
+        assert (status, "2 sessions are running; say which with --run-id" in text) == (2, True)
         assert chaos("kill-runner", "--run-id", other.run.run_id)[0] == 0
         assert len(crowd.marked()) == 8
 
@@ -143,6 +143,7 @@ class Terminal(io.StringIO):
 
 def test_on_a_terminal_a_person_is_asked(crowd: Crowd, chaos: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     status, text = chaos("kill-worker", "--worker", "model-0")
     assert (status, "kill worker model-0" in text, "[y/N]" in text) == (1, True, True)
     assert crowd.workers["model-0"].poll() is None

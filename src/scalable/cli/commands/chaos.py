@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,20 +12,21 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from scalable.chaos import FAULTS, Made, NoVictimError, Scene, Wish, storm
+from scalable.chaos import FAULTS, Made, Scene, Wish, storm
 from scalable.chaos.storms import USUAL
+from scalable.cli import operating
 from scalable.cli.output import console, print_json, show_table
 from scalable.errors import QuantityError, UsageError
 from scalable.quantities import Duration, Memory
 from scalable.telemetry import RunFolder
-from scalable.telemetry.liveness import is_running, running
+from scalable.telemetry.liveness import is_running
 from scalable.wording import plural
 
 LOOK_EVERY_S = 0.2  # at whether the run is over while a fault lasts
 
 
 def run(options: argparse.Namespace) -> int:
-    folder = chosen(options)
+    folder = operating.chosen(options, acts=True)
     seed = whole("--seed", options.seed) if options.seed is not None else secrets.randbelow(10_000)
     wish = Wish(
         worker=options.worker,
@@ -45,7 +45,7 @@ def one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -
     seconds = span("--seconds", options.seconds)
     fault = Scene(folder, random.Random(seed)).prepare(options.action, wish)
     lasting = f" for {Duration(seconds)}" if fault.lasts else ""
-    if not agreed(options, f"{fault.what}{lasting} in {folder.run_id}"):
+    if not operating.confirmed(f"{fault.what}{lasting} in {folder.run_id}?", options.yes):
         return 1
     began = time.time()
     with ExitStack() as held:
@@ -66,7 +66,8 @@ def one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -
 def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -> int:
     faults, over = whole("--faults", options.faults), span("--over", options.over)
     kinds = weights(options.kinds) if options.kinds is not None else USUAL
-    if not agreed(options, f"make {plural(faults, 'fault')} over {Duration(over)} in {folder.run_id}"):
+    question = f"make {plural(faults, 'fault')} over {Duration(over)} in {folder.run_id}?"
+    if not operating.confirmed(question, options.yes):
         return 1
     made = list(storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish))
     done = sum(one.made for one in made)
@@ -78,26 +79,6 @@ def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed
     early = f"; the run was over after {len(made)} of {faults}" if len(made) < faults else ""
     screen.print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
     return 0
-
-
-def chosen(options: argparse.Namespace) -> RunFolder:
-    """The run that is meant; there must be no doubt, since harm is done to it."""
-    if options.run_id is not None:
-        return RunFolder.open(options.run_id)
-    live = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
-    if not live:
-        raise NoVictimError("nothing is running here; start a run first, or name one with --run-id")
-    if len(live) > 1:
-        raise UsageError(f"several runs are running; name one: --run-id {live[0].run_id}")
-    return live[0]
-
-
-def agreed(options: argparse.Namespace, what: str) -> bool:
-    """A person is asked; a script has decided already."""
-    if options.yes or not sys.stdin.isatty():
-        return True
-    print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def wait(folder: RunFolder, seconds: float) -> None:
