@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
+from scalable import __version__
 from scalable.cli.commands.debug import saved
+from scalable.doctor.worker import checks
 from scalable.errors import ScalableError
 from scalable.store import Row, open_store
 from scalable.telemetry import RunFolder
@@ -298,3 +302,59 @@ def test_names_that_are_no_file_names_are_kept_apart(tmp_path: Path) -> None:
     assert len({folder.work(name) for name in names}) == len(names)
     assert {folder.work(name).parent for name in names} == {folder.works}
     assert folder.work("first").name == "first.pickle"
+
+
+# doctor --worker
+
+RUNNER: dict[str, Any] = {"guard": "deny", "allow": [], "grpc": {"GRPC_ENABLE_FORK_SUPPORT": "0"}, "native_threads": 1}
+RUNNER |= {"threads": {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}, "scalable": __version__}
+RUNNER |= {"python": platform.python_version(), "versions": {"numpy": "2.0"}}
+WELL: dict[str, Any] = {
+    "runner": RUNNER,
+    "memory": 2**30,
+    "memory_by": "the kernel",
+    "cpus": 2,
+    "slots": 1,
+    "runners": 1,
+}
+
+
+def found(**changes: Any) -> dict[str, str]:
+    """The status of each check when the runner's protections are as they should be but for the changes."""
+    told = {**WELL, **{name: value for name, value in changes.items() if name in WELL}}
+    inside = {name: value for name, value in changes.items() if name not in WELL}
+    told["runner"] = {**told["runner"], **inside} if told["runner"] else {}
+    return {check.name: check.status.value for check in checks("w1", told)}
+
+
+def test_a_worker_with_every_protection_is_well() -> None:
+    assert set(found().values()) == {"ok"}
+    assert set(found()) == {"runner", "fork guard", "threads", "gRPC", "thread pools", "memory", "versions"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "status"),
+    [
+        ({"runner": {}}, "runner", "fail"),
+        ({"guard": None}, "fork guard", "fail"),
+        ({"guard": "warn"}, "fork guard", "warn"),
+        ({"guard": "allow"}, "fork guard", "warn"),
+        ({"allow": ["torch.utils.data"]}, "fork guard", "ok"),
+        ({"native_threads": 5}, "threads", "warn"),
+        ({"grpc": {}}, "gRPC", "warn"),
+        ({"grpc": {"GRPC_ENABLE_FORK_SUPPORT": "1"}}, "gRPC", "warn"),
+        ({"threads": {}}, "thread pools", "warn"),
+        ({"threads": {"OMP_NUM_THREADS": "8"}}, "thread pools", "warn"),
+        ({"cpus": 1}, "thread pools", "warn"),
+        ({"memory": None}, "memory", "warn"),
+        ({"python": "3.9.0"}, "versions", "warn"),
+        ({"scalable": "99"}, "versions", "warn"),
+    ],
+)
+def test_a_protection_that_is_missing_is_named(changes: dict[str, Any], name: str, status: str) -> None:
+    assert found(**changes)[name] == status
+
+
+def test_whose_worker_is_meant_is_said_only_with_a_worker(call: Call) -> None:
+    shown = call("doctor", "--run-id", "run-1")
+    assert shown.status == 2 and "--worker" in shown.err

@@ -23,8 +23,9 @@ def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Check]:
         remedy = f"scalable logs {worker}  shows what it says; scalable kill {worker}  replaces it"
         yield fail("runner", f"{worker} has no runner process and could not start one: runs cannot be guarded", remedy)
         return
-    running = plural(count(told.get("runners")) or 1, "runner process").replace("processs", "processes")
-    yield ok("runner", f"{running} for {plural(count(told.get('slots')) or 1, 'slot')}, apart from the worker's own")
+    slots = plural(count(told.get("slots")) or 1, "slot")
+    text = f"{plural(count(told.get('runners')) or 1, 'runner')} for {slots}, each a process of its own"
+    yield ok("runner", text)
     yield guard(runner)
     yield threads_at_start(runner)
     yield grpc(mapping(runner.get("grpc")))
