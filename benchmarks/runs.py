@@ -20,11 +20,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers import PEERS, TAG, WORKERS, Start, nothing, nothings
+from benchmarks.peers import PEERS, WORKERS, Start, nothing, nothings
+from benchmarks.sessions import opened, submit
 
 RUNS = 5000
 ROUNDS = 3
@@ -32,12 +32,6 @@ BATCH = 64  # runs in one task where others batch by hand
 WARM_UP = 256  # runs before the clock starts: processes are there, modules are imported
 TURN_S = 300.0  # a system that takes longer than that for one turn has hung
 OURS = "scalable"
-MANIFEST = f"""
-version: 1
-project: {{name: bench}}
-targets: {{local: {{provider: local, max_workers: {WORKERS}, processes: true}}}}
-components: {{{TAG}: {{cpus: 1}}}}
-"""
 
 
 def measure() -> dict[str, Any]:
@@ -78,6 +72,8 @@ def one_turn(name: str, runs: int) -> dict[str, Any]:
                 rates["batched by hand"] = stored(start, runs, Path(folder), BATCH)
             return rates
     except ModuleNotFoundError as error:
+        if name == OURS:
+            raise
         return {"missing": error.name}
 
 
@@ -108,38 +104,20 @@ def together(start: Start, numbers: Sequence[int], batch: int) -> Iterator[int]:
 
 @contextmanager
 def ours() -> Iterator[Start]:
-    """A live session; every call of what it gives is one sweep."""
-    from scalable import ScalableSession
+    """A live session; every call of what it gives is one sweep, and results come to this thread as they end."""
+    with opened() as session:
 
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        manifest = Path(folder) / "scalable.yaml"
-        manifest.write_text(MANIFEST, encoding="utf-8")
-        session = ScalableSession.from_yaml(manifest)
-        with session:
-            yield partial(sweep, session)
+        def start(function: Callable[[Any], Any], arguments: Sequence[Any]) -> Iterator[Any]:
+            ends: queue.SimpleQueue[Any] = queue.SimpleQueue()
+            runs = submit(session, function, [{"number": one} for one in arguments])
+            for future in runs.values():
+                future.add_done_callback(ends.put)
+            for _ in runs:
+                state, value = ends.get(timeout=TURN_S).result()
+                assert state.value == "finished", value
+                yield value
 
-
-def sweep(session: Any, function: Callable[[Any], Any], arguments: Sequence[Any]) -> Iterator[Any]:
-    """Submit runs to the engine; results come to this thread as they end, as they do from the others."""
-    from scalable.engine.events import Run, RunState, Sweep, SweepKind
-    from scalable.session.execution import Work
-
-    driver = session.live()
-    name = f"sweep-{time.monotonic_ns()}"
-    works = {f"{name}-{at}": Work(function, {"number": one}) for at, one in enumerate(arguments)}
-    ends: queue.SimpleQueue[tuple[RunState, Any]] = queue.SimpleQueue()
-
-    async def submit() -> None:
-        runs = tuple(Run(run, name, TAG) for run in works)
-        for future in (await driver.submit(Sweep(name, SweepKind.FREE, runs, workers=WORKERS), works)).values():
-            future.add_done_callback(lambda one: ends.put(one.result()))
-
-    driver.cluster.sync(submit)
-    for _ in works:
-        state, value = ends.get(timeout=TURN_S)
-        assert state is RunState.FINISHED, value
-        yield value
+        yield start
 
 
 if __name__ == "__main__":

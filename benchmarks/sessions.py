@@ -1,0 +1,67 @@
+"""A live session on this machine for measurements, and runs handed to its engine from the caller's thread."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.peers import TAG, WORKERS
+
+if TYPE_CHECKING:
+    from scalable.engine.events import RunState
+    from scalable.session.session import ScalableSession
+
+Ends = dict[str, "Future[tuple[RunState, Any]]"]
+
+
+@contextmanager
+def opened(workers: int = WORKERS, **sections: Any) -> Iterator[ScalableSession]:
+    """In a folder of its own, which is the current one meanwhile; ``target`` adds to the local target."""
+    import yaml
+
+    from scalable.session.session import ScalableSession
+
+    target = {"provider": "local", "max_workers": workers, "processes": True, **sections.pop("target", {})}
+    manifest = {"version": 1, "project": {"name": "bench"}, "targets": {"local": target}, "components": {TAG: {}}}
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "scalable.yaml"
+        path.write_text(yaml.safe_dump({**manifest, **sections}), encoding="utf-8")
+        os.chdir(folder)
+        try:
+            session = ScalableSession.from_yaml(path)
+            with session:
+                yield session
+        finally:
+            os.chdir(before)
+
+
+def submit(session: ScalableSession, function: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Ends:
+    """One run for each of the arguments, all of them one sweep; how each ends comes with its future."""
+    from scalable.engine.events import Run, Sweep, SweepKind
+    from scalable.session.execution import Work
+
+    driver = session.live()
+    name = f"sweep-{time.monotonic_ns()}"
+    works = {f"{name}-{at}": Work(function, dict(one)) for at, one in enumerate(arguments)}
+    ends: Ends = {run: Future() for run in works}
+
+    async def give() -> None:
+        runs = tuple(Run(run, name, TAG) for run in works)
+        futures = await driver.submit(Sweep(name, SweepKind.FREE, runs, workers=WORKERS), works)
+        for run, future in futures.items():
+            future.add_done_callback(partial(pass_on, ends[run]))
+
+    driver.cluster.sync(give)
+    return ends
+
+
+def pass_on(to: Future[Any], ended: Any) -> None:
+    to.set_result(ended.result())
