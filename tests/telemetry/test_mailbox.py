@@ -72,7 +72,7 @@ def left(folder: RunFolder) -> list[str]:
 
 def test_a_session_in_another_process_answers_and_nothing_is_left_behind(tmp_path: Path) -> None:
     with a_session(tmp_path) as (folder, _):
-        assert ask(folder, "echo", year=2030, names=["ä", "b"])["names"] == ["ä", "b"]
+        assert ask(folder, "echo", run="first", question="?", names=["ä", "b"])["names"] == ["ä", "b"]
         assert ask(folder, "echo")["count"] == 2
         assert left(folder) == []
 

@@ -37,7 +37,7 @@ def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
     return found
 
 
-def asked(folder: RunFolder, question: str, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
+def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
     with working(f"asking {folder.run_id}"):
         return ask(folder, question, within_s=within_s, **arguments)
 

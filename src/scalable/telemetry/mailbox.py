@@ -58,7 +58,7 @@ class Question:
     """Who asked, for the journal."""
 
 
-def ask(run: RunFolder, question: str, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
+def ask(run: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
     """Ask a live session and wait for its answer. Raises ``RefusedError`` with the session's own sentence."""
     if not is_running(run):
         raise NoAnswerError(f"{run.run_id} is over: nobody is there to ask; scalable report  shows what it did")
