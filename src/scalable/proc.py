@@ -79,10 +79,11 @@ def pids() -> Iterator[int]:
     """The numbers of all processes, at last those that began while the others were looked at."""
     highest = 0
     with suppress(OSError):
-        for entry in os.scandir("/proc"):
-            if entry.name.isdecimal():
-                highest = max(highest, int(entry.name))
-                yield int(entry.name)
+        with os.scandir("/proc") as entries:
+            for entry in entries:
+                if entry.name.isdecimal():
+                    highest = max(highest, int(entry.name))
+                    yield int(entry.name)
         while (newest := int(Path("/proc/loadavg").read_text().split()[4])) > highest:
             yield from range(highest + 1, newest + 1)
             highest = newest
