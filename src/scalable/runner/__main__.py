@@ -1,0 +1,3 @@
+from scalable.runner.child import main
+
+raise SystemExit(main())

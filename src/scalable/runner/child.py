@@ -1,0 +1,157 @@
+"""The child: takes one piece of work after the other, calls it and answers. Has one thread and no Dask in it.
+
+Everything that protects it is in place before the user's first import: the fork guard, the page for its progress, the
+handler that prints its stacks on SIGUSR1, its death with its worker, and being the first victim when memory runs out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from scalable.runner import ends, guard
+from scalable.runner.stamp import Stamp, use
+from scalable.runner.wire import LARGEST, Kind, Line, pack
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER = 1, 36, 0x59616D61  # see prctl(2)
+ANYONE = ctypes.c_ulong(-1)  # of the same user may look into it: py-spy is no ancestor of it
+FIRST_VICTIM = "1000"  # of the kernel when memory runs out, before the worker and its neighbours
+MEASURED_S = 0.01  # a run's peak is measured from this length on; a shorter one has the peak of its neighbours
+RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
+
+
+def main() -> int:
+    settings = json.loads(sys.argv[1])
+    line = Line(socket.socket(fileno=settings["line"]))
+    end_with(settings["parent"])
+    page = Stamp.attach(settings["stamp"])
+    use(page)
+    fault_file = os.fdopen(settings["faults"], "w")
+    faulthandler.enable(fault_file)
+    faulthandler.register(signal.SIGUSR1, fault_file, all_threads=True)
+    own = os.getpid()
+
+    def forked(facts: dict[str, Any]) -> None:
+        if os.getpid() == own:
+            line.send(Kind.FORKED, json.dumps(facts).encode())
+
+    guard.install(settings["fork"], settings["allow"], on_fork=forked)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a hang is in the log
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the session
+    with suppress(ConnectionError):  # nobody is left to hear it
+        line.send(Kind.READY, json.dumps(guard.protections()).encode())
+        while (message := line.read()) is not None:
+            page.clear()
+            answer = attempt(message[1])
+            if os.getpid() != own:  # the user's code forked and the fork came back to here: it has nothing to say
+                os._exit(0)
+            line.send(Kind.ENDED, answer)
+    return 0
+
+
+def attempt(work: bytes) -> bytes:
+    """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak)."""
+    began, cpu = time.monotonic(), used_cpu()
+    cause, value, message = carry_out(work)
+    seconds = time.monotonic() - began
+    peak = measure_peak() if seconds >= MEASURED_S else None
+    end_detached()
+    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak), protocol=5)
+
+
+def carry_out(work: bytes) -> tuple[str, bytes, str]:
+    try:
+        function, arguments = load(work)
+    except BaseException as error:  # noqa: BLE001 - importing the user's modules may raise anything
+        return ends.CANNOT_START, b"", f"its code cannot be loaded on this worker: {ends.said(error)}"
+    try:
+        value = function(*arguments[0], **arguments[1])
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an end
+        return ends.cause_of(error), failed(error), ends.said(error)
+    return travelling(value)
+
+
+def load(work: bytes) -> tuple[Callable[..., Any], tuple[tuple[Any, ...], dict[str, Any]]]:
+    function, *arguments = pickle.loads(work)
+    if prepare := getattr(function, "__scalable_prepare__", None):
+        prepare()
+    return function, (arguments[0], arguments[1])
+
+
+def travelling(value: Any) -> tuple[str, bytes, str]:
+    """Say in a sentence why a value cannot be sent back."""
+    what = f"its result, a {type(value).__name__},"
+    try:
+        packed = pack(value)
+    except BaseException as error:  # noqa: BLE001 - pickling calls the value's own code
+        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {error}"
+    if len(packed) >= LARGEST:
+        told = f"ValueError: {what} has {len(packed)} bytes; write it to a file and return the path"
+        return ends.RAISED, b"", told
+    return ends.FINISHED, packed, ""
+
+
+def failed(error: BaseException) -> bytes:
+    """The error itself and where it happened, for those who wait for it; the log has it too."""
+    inside = error.__traceback__.tb_next if error.__traceback__ else None  # from the user's own code on
+    text = "".join(traceback.format_exception(type(error), error, inside))
+    with suppress(Exception):  # the user's code may have closed it
+        sys.stderr.write(text)
+    try:
+        return pack((error, text))
+    except BaseException:  # noqa: BLE001 - an error that cannot be pickled is told in words
+        return b""
+
+
+def used_cpu() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def measure_peak() -> int | None:
+    """The highest resident size in bytes since it was last measured."""
+    try:
+        status = Path("/proc/self/status").read_bytes()
+        at = status.index(b"VmHWM:")
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    except (OSError, ValueError):
+        return None
+    return int(status[at + 6 : status.index(b"k", at)]) * 1024
+
+
+def end_detached() -> None:
+    """What gave itself a session of its own ends with its run; helpers that libraries keep live as long as we do."""
+    try:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        with suppress(OSError):
+            if os.getsid(child) != os.getsid(0):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def end_with(parent: int) -> None:
+    """Die with the worker, own what descendants leave behind, and let others of this user look in."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(PR_SET_PTRACER, ANYONE, 0, 0, 0)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
+    if os.getppid() != parent:  # it died before that line
+        os._exit(1)

@@ -1,0 +1,15 @@
+"""What a process of ours can import, for the processes it starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def python_path() -> dict[str, str]:
+    """Whatever this process can import its children can: modules beside the script, folders added while it runs."""
+    own = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    found = dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path if not entry.startswith(own))
+    return {"PYTHONPATH": os.pathsep.join(entry for entry in found if Path(entry).exists())}

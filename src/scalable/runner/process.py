@@ -1,0 +1,263 @@
+"""One runner process seen from its supervisor: how it is started, spoken to, measured and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import re
+import secrets
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from scalable import proc
+from scalable.runner.environment import child_environment
+from scalable.runner.limits import MemoryGroup
+from scalable.runner.memory import proportional
+from scalable.runner.path import python_path
+from scalable.runner.stamp import Stamp
+from scalable.runner.wire import Frames, Kind, frame
+
+START_WITHIN_S = 60.0  # a slow disk and a large environment; a runner is ready in a tenth of a second as a rule
+EXIT_WITHIN_S = 1.0  # what atexit handlers of libraries get when a runner is no longer needed
+DIE_WITHIN_S = 10.0  # the kernel has to free what it used
+LAST_WORDS = 2000  # bytes of the log that are told when it did not start
+FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
+RUNNER_MARK = "SCALABLE_RUNNER"
+WORKER_MARK = "SCALABLE_WORKER_MARK"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runners of a worker are to be."""
+
+    cpus: int = 1
+    """Of one slot; thread pools are sized to it."""
+    memory: int | None = None
+    """Bytes that the worker and all its runners may use together."""
+    apart: bool = False
+    """The limit is for the runs alone: their worker is a thread of the user's own process."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    fork: str = "deny"
+    allow: tuple[str, ...] = ()
+    """Modules that may fork all the same."""
+    grpc: Mapping[str, str] = field(default_factory=lambda: {"GRPC_ENABLE_FORK_SUPPORT": "0"})
+    log: Path | None = None
+    """Where runners print; where the worker prints if nothing is said."""
+
+
+class Started(Enum):
+    WELL = "well"
+    BADLY = "badly"  # it ended, or was silent for too long, before it was ready
+
+
+class Runner:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.sent: deque[Any] = deque()
+        """Work that was sent and not answered; the first is what it is doing."""
+        self.ready = False
+        self.ending = False
+        """It is being ended, or has ended; nobody else need look after it."""
+        self.pace = float("inf")
+        """Seconds of its last work."""
+        self.resident = 0
+        self.cpu = 0.0
+        self.pid: int | None = None
+        self.group: MemoryGroup | None = None
+        self.protections: dict[str, Any] = {}
+        self.mark = secrets.token_hex(8)
+        self.stamp = Stamp.create()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.transport: asyncio.Transport | None = None
+        self.line: socket.socket | None = None
+        self.exit: int | None = None
+        """Becomes readable when the process ends."""
+        self.ended: asyncio.Task[int] | None = None
+        handle, name = tempfile.mkstemp(prefix="scalable-faults-")
+        self.fault_file, self.faults = Path(name), handle
+
+    @property
+    def current(self) -> Any:
+        return self.sent[0] if self.sent else None
+
+    async def start(
+        self,
+        on_end: Callable[[Runner, Any], None],
+        on_hang_up: Callable[[Runner], None],
+        on_fork: Callable[[Runner, dict[str, Any]], None],
+    ) -> Started:
+        loop = asyncio.get_running_loop()
+        answered = loop.create_future()
+        ours, theirs = socket.socketpair()
+
+        def heard(kind: Kind, content: bytes) -> None:
+            match kind:
+                case Kind.ENDED:
+                    on_end(self, pickle.loads(content))
+                case Kind.FORKED:
+                    on_fork(self, json.loads(content))
+                case Kind.READY:
+                    self.protections, self.ready = json.loads(content), True
+                    answered.set_result(Started.WELL)
+
+        def gone() -> None:
+            if self.exit is not None:
+                loop.remove_reader(self.exit)
+                os.close(self.exit)
+                self.exit = None
+            if answered.done():
+                on_hang_up(self)
+            else:
+                answered.set_result(Started.BADLY)
+
+        with theirs:
+            self.spawn(theirs)
+        assert self.pid is not None
+        self.line, self.exit = ours, os.pidfd_open(self.pid)
+        loop.add_reader(self.exit, gone)  # what it forked may hold its line open after its end
+        try:
+            self.transport, _ = await loop.create_connection(lambda: Conversation(heard), sock=ours)
+            return await asyncio.wait_for(asyncio.shield(answered), START_WITHIN_S)
+        except (OSError, TimeoutError):
+            return Started.BADLY
+
+    def spawn(self, line: socket.socket) -> None:
+        settings = self.settings
+        told = {
+            "line": line.fileno(),
+            "stamp": self.stamp.fd,
+            "faults": self.faults,
+            "parent": os.getpid(),
+            "fork": settings.fork,
+            "allow": settings.allow,
+        }
+        environment = child_environment(
+            {**os.environ, **python_path()}, cpus=settings.cpus, grpc=settings.grpc, extra=settings.environment
+        )
+        output: Any = None
+        try:
+            if settings.log is not None:
+                output = settings.log.open("ab")
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scalable.runner", json.dumps(told)],
+                env={**environment, RUNNER_MARK: self.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(line.fileno(), self.stamp.fd, self.faults),
+                start_new_session=True,
+            )
+        finally:
+            if output is not None:
+                output.close()
+        self.pid = self.process.pid
+
+    def limit(self, room: int) -> None:
+        """Have the kernel hold the limit where it lets us; else looking must do."""
+        assert self.pid is not None
+        self.group = MemoryGroup.make(f"scalable-{self.mark}", room)
+        if self.group is not None:
+            self.group.add(self.pid)
+
+    def send(self, work: Any, content: bytes) -> None:
+        assert self.transport is not None
+        self.sent.append(work)
+        self.transport.write(frame(Kind.WORK, content))
+
+    def look(self, *, closely: bool = False) -> None:
+        """Memory and CPU of all its processes; closely, with what they share counted once."""
+        if self.pid is None:
+            return
+        pids = proc.tree(self.pid)
+        self.resident = sum(map(proportional if closely and len(pids) > 1 else proc.resident, pids))
+        self.cpu = sum(map(proc.cpu_s, pids))
+
+    async def status(self) -> int:
+        """How it ended, once it has; what it had said until then was heard."""
+        assert self.process is not None
+        for _ in range(1000):
+            if self.transport is None or self.transport.is_closing() or not readable(self.line):
+                break
+            await asyncio.sleep(0.001)
+        return self.process.wait()
+
+    def how_it_ended(self, status: int) -> str:
+        if status < 0:
+            with suppress(ValueError):
+                return f"crashed with {signal.Signals(-status).name}{self.fault()}"
+        return f"its process ended with status {status} without an answer (os._exit?)"
+
+    def fault(self) -> str:
+        """Where Python was when it crashed, by its own last words."""
+        lines = self.fault_file.read_text(errors="replace").splitlines()
+        found = next(filter(None, map(FRAME.search, lines)), None)
+        return f" in {found[3]} ({'/'.join(Path(found[1]).parts[-2:])}:{found[2]})" if found else ""
+
+    def last_words(self) -> str:
+        if self.settings.log is None:
+            return "its error is in the worker's log"
+        with suppress(OSError):
+            text = self.settings.log.read_bytes()[-LAST_WORDS:].decode(errors="replace").strip()
+            return text.splitlines()[-1] if text else f"nothing is in {self.settings.log}"
+        return f"no log at {self.settings.log}"
+
+    async def end(self) -> int:
+        """End it with everything it started, and say how many processes were killed; the same for all who ask."""
+        self.ending = True
+        if self.ended is None:
+            self.ended = asyncio.ensure_future(self._end())
+        return await asyncio.shield(self.ended)
+
+    async def _end(self) -> int:
+        idle = self.ready and not self.sent
+        if self.transport is not None:
+            self.transport.abort()
+        if self.exit is not None:
+            asyncio.get_running_loop().remove_reader(self.exit)
+            os.close(self.exit)
+            self.exit = None
+        killed = 0
+        if self.process is not None and self.pid is not None:
+            if idle:
+                await self.exited(EXIT_WITHIN_S)
+            killed = await asyncio.to_thread(proc.end_tree, self.pid, (RUNNER_MARK, self.mark))
+            await self.exited(DIE_WITHIN_S)
+        if self.group is not None:
+            self.group.close()
+        self.stamp.close()
+        os.close(self.faults)
+        self.fault_file.unlink(missing_ok=True)
+        return killed
+
+    async def exited(self, within: float) -> None:
+        assert self.process is not None
+        deadline = asyncio.get_running_loop().time() + within
+        while self.process.poll() is None and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+
+
+class Conversation(asyncio.Protocol):
+    def __init__(self, heard: Callable[[Kind, bytes], None]) -> None:
+        self.heard = heard
+        self.frames = Frames()
+
+    def data_received(self, data: bytes) -> None:
+        for kind, content in self.frames.feed(data):
+            self.heard(kind, content)
+
+
+def readable(line: socket.socket | None) -> bool:
+    return line is not None and line.fileno() >= 0 and bool(select.select([line], [], [], 0)[0])

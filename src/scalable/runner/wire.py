@@ -1,0 +1,82 @@
+"""Messages between a supervisor and its child: a length, a kind, and bytes; and how work and results become bytes.
+
+The supervisor hands bytes on without looking into them, so that nothing a user sends can harm a worker.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any
+
+import cloudpickle
+
+HEAD = struct.Struct("!QB")
+LARGEST = 2**31  # bytes of one message; more belongs in a file
+BLOCK = 1 << 18
+
+
+class Kind(IntEnum):
+    READY = 1  # from the child: it has started; what protects it
+    WORK = 2  # to the child: a pickled (function, arguments)
+    ENDED = 3  # from the child: how the work ended
+    FORKED = 4  # from the child: a fork was refused or warned of
+
+
+def pack(value: Any) -> bytes:
+    """As Dask does it: what is defined in a script or a notebook travels by value, everything else by name."""
+    try:
+        found = pickle.dumps(value, protocol=5)
+        if b"__main__" not in found:
+            return found
+    except Exception:  # noqa: BLE001 - pickling calls the value's own code; cloudpickle can do more
+        pass
+    packed: bytes = cloudpickle.dumps(value, protocol=5)
+    return packed
+
+
+def frame(kind: Kind, content: bytes) -> bytes:
+    return HEAD.pack(len(content), kind) + content
+
+
+class Frames:
+    """Puts messages together from pieces as they arrive."""
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[tuple[Kind, bytes]]:
+        self.rest += piece
+        at = 0
+        while len(self.rest) - at >= HEAD.size:
+            size, kind = HEAD.unpack_from(self.rest, at)
+            if len(self.rest) - at < HEAD.size + size:
+                break
+            at += HEAD.size
+            yield Kind(kind), bytes(self.rest[at : at + size])
+            at += size
+        del self.rest[:at]
+
+
+class Line:
+    """The child's end: blocks until a message is there."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.frames = Frames()
+        self.waiting: list[tuple[Kind, bytes]] = []
+
+    def read(self) -> tuple[Kind, bytes] | None:
+        """The next message; nothing when the other side is gone."""
+        while not self.waiting:
+            piece = self.connection.recv(BLOCK)
+            if not piece:
+                return None
+            self.waiting = list(self.frames.feed(piece))
+        return self.waiting.pop(0)
+
+    def send(self, kind: Kind, content: bytes) -> None:
+        self.connection.sendall(frame(kind, content))

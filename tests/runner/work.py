@@ -1,0 +1,122 @@
+"""What runs do in these tests."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import scalable
+
+
+def give_back(value: Any) -> Any:
+    return value
+
+
+def name_process() -> tuple[int, int, int]:
+    """The process, its session, and how many threads it has."""
+    return os.getpid(), os.getsid(0), threading.active_count()
+
+
+def environment(*names: str) -> dict[str, str | None]:
+    return {name: os.environ.get(name) for name in names}
+
+
+def eat(mebibytes: int) -> int:
+    """Take memory piece by piece, as a run does whose data are too large."""
+    held = []
+    for _ in range(mebibytes):
+        held.append(bytearray(b"x" * (1 << 20)))
+        time.sleep(0.0005)
+    return len(held)
+
+
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+def leave(status: int) -> None:
+    os._exit(status)
+
+
+def wait_for(path: str, within: float = 60.0) -> str:
+    """Until a file appears."""
+    deadline = time.monotonic() + within
+    while not Path(path).exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return path
+
+
+def tick(times: int, pause: float) -> int:
+    for step in range(times):
+        scalable.progress(step, times, "ticking")
+        time.sleep(pause)
+    return times
+
+
+def stamp_then(hang: str) -> None:
+    """Report progress once, then get stuck."""
+    scalable.progress(1, 2, "about to hang")
+    if hang == "sleep":
+        time.sleep(600)
+    elif hang == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    else:
+        while True:
+            pass
+
+
+def daemon(note: str) -> int:
+    """Start a process that leaves its parents and their session; its number stands in a file."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(note).write_text(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    wait_for(note)
+    return int(Path(note).read_text())
+
+
+def daemon_and_hang(note: str) -> None:
+    daemon(note)
+    time.sleep(600)
+
+
+def helper() -> int:
+    """A process that a library would keep for the next call."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+
+def fork_and_return() -> int:
+    """Code that forks and forgets that the child goes on, too."""
+    return os.fork()
+
+
+class Unsendable:
+    def __reduce__(self) -> Any:
+        raise TypeError("it has an open file")
+
+
+def unsendable() -> Any:
+    return Unsendable()
+
+
+class OddError(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def fail_oddly() -> None:
+    raise OddError(1, 2)
+
+
+def fail_to_connect() -> None:
+    raise ConnectionRefusedError("nobody listens there")
