@@ -7,6 +7,8 @@ from difflib import get_close_matches
 
 UNPRINTABLE = 10**18  # Python refuses to print numbers of thousands of digits, and nobody wants to read them
 LONGEST = 60  # characters of a value that fit into a message
+MOST_LISTED = 20  # names in a message
+MOST_COMPARED = 2000  # names looked at for one alike, which takes a tenth of a second
 
 
 def plural(count: int, noun: str) -> str:
@@ -24,6 +26,13 @@ def shown(value: object) -> str:
     else:
         text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def worth_listing(name: str, known: Iterable[str]) -> list[str]:
+    """Of very many names those to offer instead of one that nothing has: the ones alike, and some."""
+    names = sorted(known)
+    alike = get_close_matches(name, names[:MOST_COMPARED], n=3)
+    return [*dict.fromkeys([*alike, *names[:MOST_LISTED]])]
 
 
 def not_defined(noun: str, name: str, known: Iterable[str]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from scalable.session.roster import roster
 from scalable.telemetry.fields import number
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.mailbox import Mailbox, Question
-from scalable.wording import not_defined, plural
+from scalable.wording import MOST_LISTED, not_defined, plural, worth_listing
 
 if TYPE_CHECKING:
     from scalable.session.driver import Driver
@@ -83,17 +83,20 @@ class Control:
 
     async def protections(self, question: Question, worker: str) -> dict[str, Any]:
         if worker not in self.driver.cluster.members:
-            raise UsageError("; ".join(not_defined("worker", worker, self.driver.cluster.members)))
+            raise unknown("worker", worker, self.driver.cluster.members)
         return {"protections": await self.driver.ask(worker, "protections")}
 
     async def explain(self, question: Question, run: str | None = None) -> dict[str, Any]:
         runs = self.driver.engine.state.runs
         name = run if run is not None else self.only_unfinished()
-        if name not in runs:
-            raise UsageError("; ".join(not_defined("run", name, runs)))
-        lines = self.driver.engine.explain(name, self.driver.now())
         doing = [one for one in self.driver.activity() if one["run"] == name]
-        return {"run": name, "state": runs[name].state.value, "lines": lines, "doing": doing}
+        if name in runs:
+            lines, state = self.driver.engine.explain(name, self.driver.now()), runs[name].state.value
+        elif doing:
+            lines, state = [f"a guarded task on {doing[0]['worker']}"], RunState.RUNNING.value
+        else:
+            raise unknown("run", name, runs)
+        return {"run": name, "state": state, "lines": lines, "doing": doing}
 
     # Questions that act
 
@@ -116,8 +119,10 @@ class Control:
             events = [SweepCancelled(sweep) for sweep in sweeps]
             runs = [id for id, record in state.runs.items() if record.run.sweep in sweeps and not record.state.final]
             what = f"sweep {target} with {plural(len(runs), 'run')}" if target in sweeps else plural(len(runs), "run")
+        elif where := self.guarded(target):
+            raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {where}")
         else:
-            raise UsageError("; ".join(not_defined("worker, run or sweep", target, self.names())))
+            raise unknown("worker, run or sweep", target, self.names())
         self.record(question, target, reason, runs)
         for event in events:
             self.driver.handle(event)
@@ -132,6 +137,7 @@ class Control:
         runs = sorted(record.runs) if record else []
         self.record(question, name, reason, runs)
         await self.ended([name], reason)
+        await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
         again = f"{plural(len(runs), 'run')} run again elsewhere, at no retry's cost; " if runs else ""
         follows = f"{again}another worker is asked for if work needs one"
         return {"killed": f"worker {name}", "runs": runs, "follows": follows}
@@ -164,14 +170,17 @@ class Control:
             return target, None
         runs = self.driver.engine.state.runs
         if target not in runs:
-            for one in self.driver.activity():
-                if one["run"] == target:
-                    return one["worker"], target
-            raise UsageError("; ".join(not_defined("worker or run", target, [*self.driver.cluster.members, *runs])))
+            if where := self.guarded(target):
+                return where, target
+            raise unknown("worker or run", target, [*self.driver.cluster.members, *runs])
         if runs[target].state not in ON_A_WORKER:
             state = runs[target].state.value
             raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {target}  says why")
         return runs[target].worker, target
+
+    def guarded(self, key: str) -> str:
+        """Which worker has a guarded task, which the engine does not know."""
+        return next((str(one["worker"]) for one in self.driver.activity() if one["run"] == key), "")
 
     def only_unfinished(self) -> str:
         runs = {name: record for name, record in self.driver.engine.state.runs.items() if not record.state.final}
@@ -185,7 +194,7 @@ class Control:
         state = self.driver.engine.state
         living = [name for name, record in state.runs.items() if not record.state.final]
         sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended]
-        return [*self.driver.cluster.members, *living, *sweeps][:100]
+        return [*self.driver.cluster.members, *living, *sweeps]
 
     def outside(self) -> int:
         """Tasks that Dask runs and the engine did not start."""
@@ -212,7 +221,11 @@ class Control:
             await asyncio.sleep(LOOK_S)
 
 
-def listed(names: Iterable[str], most: int = 20) -> str:
+def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:
+    return UsageError("; ".join(not_defined(noun, name, worth_listing(name, known))))
+
+
+def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
     found = sorted(names)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(found[:most])}{more}"

@@ -25,7 +25,7 @@ from scalable.telemetry import RunFolder, read
 from scalable.telemetry.encoding import plain
 from scalable.telemetry.fields import text
 from scalable.telemetry.story import Story
-from scalable.wording import not_defined
+from scalable.wording import not_defined, worth_listing
 
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
@@ -62,7 +62,7 @@ def saved(folder: RunFolder, name: str) -> Path:
     story = Story.of(read(folder.journal), name)
     if not story.known:
         kept = [run for run in story.states if folder.work(run).exists()]
-        raise UsageError("; ".join(not_defined("run", name, kept or story.states)))
+        raise UsageError("; ".join(not_defined("run", name, worth_listing(name, kept or story.states))))
     if story.state == "finished":
         raise ScalableError(
             f"{name} finished, and only runs that did not are kept; scalable run --task {name}  repeats"

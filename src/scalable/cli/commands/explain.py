@@ -21,9 +21,7 @@ from scalable.telemetry.liveness import is_running
 from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError
 from scalable.telemetry.redact import redact
 from scalable.telemetry.story import Story
-from scalable.wording import not_defined, plural
-
-LISTED = 20  # runs named in a message
+from scalable.wording import MOST_LISTED, not_defined, plural, worth_listing
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,14 +65,14 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
         story = Story.of(read(folder.journal))
         names = story.unfinished() or list(story.states)
         if len(names) != 1:
-            few = ", ".join(sorted(names)[:LISTED]) or "none is recorded"
-            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            few = ", ".join(sorted(names)[:MOST_LISTED]) or "none is recorded"
+            more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
             word = "not finished" if story.unfinished() else "recorded"
             raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}{more}")
         [name] = names
     story = Story.of(read(folder.journal), name)
     if not story.known:
-        raise UsageError("; ".join(not_defined("run", name, story.states)))
+        raise UsageError("; ".join(not_defined("run", name, worth_listing(name, story.states))))
     return told(story, [story.close(operating.state(folder))])
 
 
