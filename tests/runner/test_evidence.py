@@ -108,6 +108,16 @@ def run(work: Coroutine[Any, Any, Evidence]) -> Evidence:
     return asyncio.run(asyncio.wait_for(work, PATIENCE_S * 2))
 
 
+def is_stuck(pid: int) -> bool:
+    """It waits, and does so a moment later too, without having used the CPU for as long as it takes to see that."""
+    before = proc.cpu_s(pid)
+    for _ in range(3):
+        if proc.state_of(pid) != "waiting" or proc.cpu_s(pid) != before:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 @pytest.fixture(params=[False, True], ids=["py-spy alone", "with a fault file"])
 def fault_file(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     if not request.param:
@@ -148,7 +158,8 @@ def test_the_guilty_frame_is_found(code: str, line: str, guilty: str, fault_file
     with program(code, *arguments(fault_file), folder=tmp_path) as it:
         at = line_of(code, line)
         spins = code is SPIN  # it is in the loop's first line or its second
-        eventually(lambda: proc.cpu_s(it.pid) > 0.1 or not (spins or code is GIL), "it works")
+        works = spins or code is GIL
+        eventually(lambda: proc.cpu_s(it.pid) > 0.2 if works else is_stuck(it.pid), "it is there")
         found = look(it, fault_file=fault_file)
         if spins and f"work.py:{at}" not in found.guilty:
             at += 1
@@ -179,7 +190,7 @@ def test_the_guilty_frame_of_a_stopped_process_is_found_and_it_stays_stopped(tmp
     faults = tmp_path / "faults"
     faults.touch()
     with program(SLEEP, str(faults), folder=tmp_path) as it:
-        eventually(lambda: proc.state_of(it.pid) == "waiting", "it sleeps")
+        eventually(lambda: is_stuck(it.pid), "it sleeps")
         os.kill(it.pid, signal.SIGSTOP)
         eventually(lambda: proc.state_of(it.pid) == "stopped", "it is stopped")
         found = look(it, fault_file=faults)
@@ -193,6 +204,7 @@ def test_the_guilty_frame_of_a_stopped_process_is_found_and_it_stays_stopped(tmp
 def test_a_stopped_child_is_the_guilty_one(tmp_path: Path) -> None:
     with program(POOL, folder=tmp_path) as it:
         eventually(lambda: len(proc.tree(it.pid)) == 3, "the pool is there")
+        eventually(lambda: all(map(is_stuck, proc.tree(it.pid))), "all wait")
         hung = next(thread.pid for thread in look(it).stacks if thread.works and thread.pid != it.pid)
         os.kill(hung, signal.SIGSTOP)
         eventually(lambda: proc.state_of(hung) == "stopped", "it is stopped")
@@ -219,6 +231,7 @@ def test_without_py_spy_faulthandler_names_the_guilty_frame(tmp_path: Path, monk
     faults = tmp_path / "faults"
     faults.touch()
     with program(EVENT, str(faults), folder=tmp_path) as it:
+        eventually(lambda: is_stuck(it.pid), "it waits")
         found = look(it, fault_file=faults)
         assert f"called from work.py:{line_of(EVENT, '.wait()')} (train)" in found.guilty
         assert found.stacks_by == "faulthandler"
