@@ -21,7 +21,7 @@ def a_stuck_run() -> list[Record]:
         attempt("uni", at=1),
         attempt("aave", at=2),
         attempt_ended("uni", "stuck", at=301, seconds=300, peak=2 * GIB, message="in cleanlab/filter.py:404"),
-        record("incident", 302, id=1, cause="stuck", run="uni", worker="w1", text="stuck in cleanlab/filter.py:404"),
+        record("incident", 302, id=1, incident="stuck", run="uni", worker="w1", text="fork in cleanlab/filter.py:404"),
         record("alert", 303, alert="retry-used", text="uni is tried again", run="uni"),
         record("retry", 360, run="uni", tag="demeter", cause="stuck"),
         attempt("uni", 2, at=361, worker="w2"),
@@ -35,7 +35,7 @@ def test_a_run_is_told_from_its_first_attempt_to_its_end() -> None:
     assert [one.text for one in story.happened] == [
         "attempt 1 started on w1 (demeter)",
         "attempt 1 was lost after 5 min: stuck, peak 2 GiB, in cleanlab/filter.py:404",
-        "incident 1: stuck in cleanlab/filter.py:404",
+        "incident 1: stuck, fork in cleanlab/filter.py:404",
         "uni is tried again",
         "was tried again after: stuck",
         "attempt 2 started on w2 (demeter)",

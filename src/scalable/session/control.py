@@ -109,7 +109,7 @@ class Control:
         if target in state.runs:
             if state.runs[target].state.final:
                 raise UsageError(f"{target} is {state.runs[target].state.value} already: there is nothing to kill")
-            events: list[Event] = [RunCancelled(target, reason)]
+            events: list[Event] = [RunCancelled(target, question.by)]
             runs, what = [target], f"run {target}"
         elif target in state.sweeps or target == EVERYTHING:
             sweeps = [target] if target in state.sweeps else list(state.sweeps)

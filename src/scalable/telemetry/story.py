@@ -99,9 +99,9 @@ def retried(record: Mapping[str, Any]) -> str:
 
 
 def incident(record: Mapping[str, Any]) -> str:
-    number_, kind = record.get("id") or record.get("incident") or "", text(record.get("cause")) or "incident"
-    said = text(record.get("text")) or text(record.get("summary")) or text(record.get("reason")) or kind
-    return f"incident {number_}: {said}" if number_ else f"incident: {said}"
+    kind, guilty = text(record.get("incident")) or "unknown", text(record.get("text"))
+    which = f"incident {record['id']}" if isinstance(record.get("id"), int) else "incident"
+    return f"{which}: {kind}{f', {guilty}' if guilty and guilty != kind else ''}"
 
 
 def concluded(record: Mapping[str, Any]) -> str:

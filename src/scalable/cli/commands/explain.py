@@ -37,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     if found["happened"]:
         rows = [(clock(one["t"]), plain(one["text"])) for one in found["happened"]]
         show_table(screen, ("", ""), rows, indent=2)
+    if any(one["kind"] == "incident" for one in found["happened"]):
+        screen.print("  scalable incidents show ID  has the evidence", style="dim")
     return 0
 
 
