@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scalable.session.session import ScalableSession
 
 ROUNDS = 3
-RUNS = 40
+RUNS = 24
 RUN_S = 0.25
 LONG_S = 120.0  # nothing here may take longer
 PATIENT: dict[str, Any] = {
@@ -87,8 +87,8 @@ def money_used_up() -> float:
 
     with opened(target={"cpu_price": "36 EUR/h"}, **PATIENT) as session:
         state = session.live().engine.state
-        ends = work(session)
-        wait(lambda: done(ends) >= 4 and state.spending.spent is not None, "the first runs end and are paid for")
+        ends = work(session, 5 * RUNS)
+        wait(lambda: done(ends) >= 4 and state.spending.per_hour, "the first runs end and are paid for")
         began = time.monotonic()
         state.spending.budget = state.spending.spent or Money.parse("0 EUR")
         wait(lambda: state.braked and there(session) == 0, "everything stops and workers go")
@@ -127,8 +127,8 @@ OPERATIONS: dict[str, Callable[[], float]] = {
 }
 
 
-def work(session: ScalableSession) -> Ends:
-    return submit(session, nap, [{"seconds": RUN_S}] * RUNS)
+def work(session: ScalableSession, runs: int = RUNS) -> Ends:
+    return submit(session, nap, [{"seconds": RUN_S}] * runs)
 
 
 def nap(seconds: float) -> None:
