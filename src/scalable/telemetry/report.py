@@ -32,7 +32,7 @@ def report_of(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "plan_vs_actual": plan_vs_actual(summary, until) if summary.plan else None,
         "findings": sorted(summary.findings.values(), key=lambda found: (found["t"], found["code"])),
         "alerts": summary.alerts,
-        "incidents": summary.incidents,
+        "incidents": incidents(summary),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in summary.fleet.timeline],
     }
 
@@ -89,6 +89,17 @@ def tasks(work: Work, busy_share: float | None) -> dict[str, Any]:
 def peak(work: Work, limit: int | None) -> dict[str, Any]:
     share = work.peak / limit if work.peak and limit else None
     return {"bytes": work.peak, "task": work.peak_of, "limit": limit, "share": rounded(share)}
+
+
+def incidents(summary: Summary) -> list[dict[str, Any]]:
+    """Those that have a file of their own, and losses that none of them tells of."""
+
+    def told(one: dict[str, Any]) -> tuple[Any, Any]:
+        return one["kind"], one["run"] or one["worker"]
+
+    known = {told(one) for one in summary.recorded.values()}
+    others = [one for one in summary.incidents if told(one) not in known]
+    return sorted((*summary.recorded.values(), *others), key=lambda one: (one["started"], one["id"]))
 
 
 def plan_vs_actual(summary: Summary, until: float) -> dict[str, Any]:

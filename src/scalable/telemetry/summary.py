@@ -13,7 +13,7 @@ from typing import Any
 
 from scalable.quantities import Money
 from scalable.telemetry.distribution import Distribution
-from scalable.telemetry.fields import UNTAGGED, mapping, memory, money, month, number, tag_of, text
+from scalable.telemetry.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.telemetry.fleet import Fleet
 
 OUT_OF_MEMORY = "out of memory"
@@ -56,6 +56,9 @@ class Summary:
     losses: Counter[str] = field(default_factory=Counter)
     """Workers and attempts that ended without our wish and without a result, by cause."""
     incidents: list[dict[str, Any]] = field(default_factory=list)
+    """What was lost, with what is known of it."""
+    recorded: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Incidents that have a file of their own, by their numbers."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -206,6 +209,16 @@ class Summary:
         self.retries[text(record.get("cause")) or "unknown"] += 1
         self.work[tag_of(record)].retries += 1
 
+    def take_incident(self, record: Mapping[str, Any]) -> None:
+        """The short form of an incident's file; told again when something about it changed."""
+        id_ = count(record.get("id"))
+        known = self.recorded.get(id_)
+        if known is not None or (id_ and len(self.recorded) < MOST_LISTED):
+            told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
+            detail, kind = text(record.get("text")), text(record.get("incident")) or "unknown"
+            facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
+            self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
+
     def take_alert(self, record: Mapping[str, Any]) -> None:
         self.alerted[text(record.get("alert")) or "unknown"] += 1
         self.alerts.append({name: record.get(name) for name in ("t", "alert", "text", "run") if name in record})
@@ -286,6 +299,7 @@ TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
     "attempt-ended": Summary.take_attempt_end,
     "run-ended": Summary.take_run_end,
     "retry": Summary.take_retry,
+    "incident": Summary.take_incident,
     "alert": Summary.take_alert,
     "finding": Summary.take_finding,
     "finding-over": Summary.take_finding_over,
