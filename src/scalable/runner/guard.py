@@ -79,9 +79,7 @@ class Guard:
         )
         self.report(fork, aloud=not excepted and self.policy == "warn")
         if not fork.allowed:
-            error = ForkDenied(f"{fork}; {REMEDY}")
-            error.fork = fork  # type: ignore[attr-defined]
-            raise error
+            raise ForkDenied(f"{fork}; {REMEDY}")
 
     def report(self, fork: Fork, *, aloud: bool) -> None:
         """Count it, say it, and tell the supervisor; a process that was forked before has no line to it."""

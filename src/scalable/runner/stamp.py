@@ -121,7 +121,7 @@ class Stamp:
 
     def declare(self, seconds: float) -> object:
         length = number(seconds)
-        if length is None or length <= 0:
+        if length is None or not length > 0:  # nan is not
             return None
         declared = object()
         self._declared[declared] = monotonic() + min(length, LONGEST_STEP_S)
@@ -189,7 +189,7 @@ class Stamp:
 
     def _allow(self) -> None:
         """Write the latest moment that anyone declared; again if another thread changed it meanwhile."""
-        while True:
+        for _ in range(READS):
             until = max(list(self._declared.values()), default=0.0)
             self._times[UNTIL] = until
             if max(list(self._declared.values()), default=0.0) == until:
