@@ -141,6 +141,19 @@ def parser() -> argparse.ArgumentParser:
     logs.add_argument("--lines", metavar="N", default="100", help="how many of the last lines of each (default: 100)")
     manifest_option(logs)
 
+    incidents = add(
+        "incidents",
+        "show what went wrong in a run, where, and what would prevent it",
+        "incidents",
+        "incidents show 1",
+        "incidents --all --format json",
+    )
+    incidents.add_argument("action", nargs="?", choices=("show",), metavar="show", help="one, with its stacks")
+    incidents.add_argument("number", nargs="?", metavar="N", help="its number in its run")
+    incidents.add_argument("--run-id", metavar="ID", help="default: the latest run")
+    incidents.add_argument("--all", action="store_true", help="those of all runs")
+    run_options(incidents)
+
     chaos = add(
         "chaos",
         "make something go wrong in a live run, and undo it",

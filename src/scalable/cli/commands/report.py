@@ -172,7 +172,7 @@ def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
 def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:
     retries = found["retries"]
     never = {tag: each for tag, each in found["workers"].items() if each["requested"] or each["refused"]}
-    if not (found["losses"] or retries["count"] or never):
+    if not (found["losses"] or retries["count"] or never or found["incidents"]):
         return
     section(screen, "Losses and retries")
     for tag, each in never.items():

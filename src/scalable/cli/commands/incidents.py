@@ -1,0 +1,162 @@
+"""``scalable incidents``: what went wrong in a run, where, what was done about it and what would prevent it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from scalable.cli.commands.report import length, moment, plain
+from scalable.cli.output import Cell, console, facts, note, print_json, show_table
+from scalable.errors import UsageError
+from scalable.telemetry import RunFolder, runs_dir
+from scalable.telemetry.escalation import HIGH
+from scalable.telemetry.evidence import evidence_lines, listed
+from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.telemetry.redact import redact, redact_text
+from scalable.wording import plural
+
+Found = tuple[RunFolder, list[Incident], dict[str, str]]
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.action is not None:
+        return show_one(options)
+    found = [looked_at(folder) for folder in chosen(options)]
+    if options.format == "json":
+        print_json(as_json(found))
+        return 0
+    screen = console()
+    several = [each for each in found if each[1] or each[2]]
+    for at, (folder, incidents, damaged) in enumerate(several):
+        if at:
+            screen.print()
+        show_list(screen, folder, incidents, damaged)
+    if not several:
+        where = f"no run in {runs_dir()}" if options.all else found[0][0].run_id if found else "no run"
+        screen.print(f"{where} has incidents" if options.all else f"{where} has no incidents", soft_wrap=True)
+    return 0
+
+
+def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
+    """The run that is meant, or all of them."""
+    if not options.all:
+        return [RunFolder.find(options.run_id, manifest=options.manifest)]
+    if options.run_id is not None:
+        raise UsageError("--all and --run-id cannot both be given")
+    return [one for one in RunFolder.list() if options.manifest is None or one.is_of(options.manifest)]
+
+
+def looked_at(folder: RunFolder) -> Found:
+    known = IncidentFolder(folder.path)
+    return folder, known.all(), known.damaged
+
+
+def as_json(found: Sequence[Found]) -> dict[str, Any]:
+    told = [{"run_id": folder.run_id, **one.to_dict()} for folder, incidents, _ in found for one in incidents]
+    broken = [str(folder.path / "incidents" / name) for folder, _, damaged in found for name in damaged]
+    return {"incidents": told, "damaged": broken}
+
+
+def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], damaged: dict[str, str]) -> None:
+    screen.print(f"{folder.run_id}  {plural(len(incidents), 'incident')}", style="bold", soft_wrap=True)
+    rows: list[list[Cell]] = [
+        [
+            f"{one.id}",
+            moment(one.found or one.started),
+            kind(one),
+            plain(one.run),
+            plain(one.worker),
+            plain(redact_text(one.guilty)),
+            plain(redact_text(one.outcome)),
+        ]
+        for one in incidents
+    ]
+    if rows:
+        show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
+    tell_of(screen, damaged)
+    if rows:
+        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
+
+
+def tell_of(screen: Console, damaged: dict[str, str]) -> None:
+    for name, why in damaged.items():
+        screen.print(note("·", f"{Path('incidents') / name} could not be read: {why}", "dim"))
+
+
+def show_one(options: argparse.Namespace) -> int:
+    if options.all:
+        raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
+    folder = RunFolder.find(options.run_id, manifest=options.manifest)
+    known = IncidentFolder(folder.path)
+    incident = known.get(number(options.number, known))
+    if options.format == "json":
+        print_json(as_json([(folder, [incident], {})]))
+    else:
+        show_page(console(), incident)
+    return 0
+
+
+def number(written: str | None, known: IncidentFolder) -> int:
+    if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
+        there = ", ".join(map(str, known.numbers()[:20])) or "there are none"
+        said = "which one" if written is None else f"incident {written!r} is no number"
+        raise UsageError(f"{said}? write e.g.  scalable incidents show 1  (known: {there})")
+    return int(written)
+
+
+def show_page(screen: Console, incident: Incident) -> None:
+    worker = f"worker {plain(incident.worker)}" if incident.worker else ""
+    rest = [Text(part) for part in (plain(incident.run), worker, found(incident)) if part]
+    screen.print(Text("   ").join([Text(f"incident {incident.id}"), kind(incident), *rest]), soft_wrap=True)
+    screen.print(Padding(facts(page_facts(incident)), (0, 0, 0, 2)))
+    lines = evidence_lines(redact(dict(incident.evidence)))
+    if lines:
+        screen.print()
+    for line in lines:
+        screen.print(Text(f"  {printable(line)}"), soft_wrap=True)
+
+
+def kind(incident: Incident) -> Text:
+    return Text(plain(incident.kind), style="bold red" if incident.severity == HIGH else "yellow")
+
+
+def found(incident: Incident) -> str:
+    """How long it took to see it."""
+    if incident.found_after_s is not None and incident.threshold_s is not None:
+        return f"found {length(incident.found_after_s)} after its {length(incident.threshold_s)}"
+    if incident.found is not None and incident.started is not None:
+        return f"found {length(incident.found - incident.started)} after its start"
+    return ""
+
+
+def page_facts(incident: Incident) -> list[tuple[str, str]]:
+    notes = [plain(one) for one in listed(incident.evidence.get("notes"))]
+    told = plain(incident.evidence.get("message") or incident.evidence.get("detail") or "")
+    guilty = plain(incident.guilty)
+    done = [plain(one) for one in (*incident.done, incident.outcome) if one]
+    pairs = [
+        ("guilty", "\n".join(filter(None, (guilty, *notes)))),
+        ("said", told if told != guilty else ""),
+        ("done", ", ".join(done)),
+        ("prevent", "\n".join(plain(one) for one in incident.prevent)),
+        ("severity", f"{incident.severity}: {plain(incident.escalation)}" if incident.escalation else ""),
+        ("when", when(incident)),
+        ("where", ", ".join(filter(None, (plain(incident.host), plain(incident.tag or ""))))),
+    ]
+    return [(name, redact_text(text)) for name, text in pairs if text]
+
+
+def when(incident: Incident) -> str:
+    attempt = f", attempt {incident.attempt}" if incident.attempt else ""
+    return f"{moment(incident.found or incident.started)}{attempt}" if incident.found or incident.started else ""
+
+
+def printable(line: str) -> str:
+    return "".join(letter if letter.isprintable() else "�" for letter in line.expandtabs(4))
