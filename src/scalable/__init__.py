@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from scalable.providers.giving_up import NoWorkerError
     from scalable.providers.slurm.cluster import SlurmCluster
     from scalable.quantities import Cpu, Duration, Memory, Money, Price
+    from scalable.runner.stamp import long_step, progress
     from scalable.session.session import ScalableSession
     from scalable.session.tasks import TaskError
     from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
     from scalable.store import Row, Store, StoreError, open_store
+    from scalable.worker.guarded import RunKilledError
 
 __version__ = "0.1.0"
 
@@ -46,7 +48,9 @@ HOMES = {
     ),
     "scalable.providers.client": ("ScalableClient", "WorkerKilledError"),
     "scalable.providers.giving_up": ("NoWorkerError",),
+    "scalable.worker.guarded": ("RunKilledError",),
     "scalable.providers.slurm.cluster": ("SlurmCluster",),
+    "scalable.runner.stamp": ("long_step", "progress"),
     "scalable.session.session": ("ScalableSession",),
     "scalable.session.tasks": ("TaskError",),
     "scalable.store": ("Row", "Store", "StoreError", "open_store"),
@@ -83,6 +87,7 @@ __all__ = [
     "QuantityError",
     "ResourceRequest",
     "Row",
+    "RunKilledError",
     "ScalableClient",
     "ScalableError",
     "ScalableSession",
@@ -102,9 +107,11 @@ __all__ = [
     "get_provider",
     "load_file",
     "load_text",
+    "long_step",
     "open_store",
     "plan_all",
     "plan_sweep",
+    "progress",
     "register_provider",
 ]
 

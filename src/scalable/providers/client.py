@@ -18,6 +18,7 @@ from scalable.errors import ScalableError, UnknownTagError, UsageError
 from scalable.providers.base import ClusterHandle, Fate
 from scalable.providers.cluster import TaggedCluster
 from scalable.wording import not_defined, plural
+from scalable.worker.guarded import Guarded
 
 
 class WorkerKilledError(KilledWorker, ScalableError):
@@ -58,27 +59,45 @@ class ScalableClient(Client):
             self.loop.add_callback(ignore_given_up_waits)
 
     def submit(
-        self, func: Callable[..., Any], *args: Any, tag: str | None = None, n: int = 1, **kw: Any
+        self,
+        func: Callable[..., Any],
+        *args: Any,
+        tag: str | None = None,
+        n: int = 1,
+        guarded: bool = False,
+        **kw: Any,
     ) -> Future[Any]:
-        """Run ``func`` on a worker of a kind; it takes ``n`` of the slots of that worker."""
+        """Run ``func`` on a worker of a kind; it takes ``n`` of the slots of that worker.
+
+        ``guarded`` runs it in a process of its own beside the worker, where it can be limited, looked at and killed
+        without harm to anything else.
+        """
         self.must_be_open()
+        self.route(tag, n, kw)
+        if (kw.get("resources") or guarded) and named_by_content(kw):
+            kw["key"] = key_for(func, args, kw, guarded)
+        return super().submit(Guarded(func) if guarded else func, *args, **kw)
+
+    def route(self, tag: str | None, n: int, kw: dict[str, Any]) -> None:
         if tag is not None or n != 1:
             kw["resources"] = self.demand(tag, n, kw.get("resources"))
-            if named_by_content(kw):
-                kw["key"] = key_for(func, args, kw)
-        return super().submit(func, *args, **kw)
 
     def map(
-        self, func: Callable[..., Any], *iterables: Collection[Any], tag: str | None = None, n: int = 1, **kw: Any
+        self,
+        func: Callable[..., Any],
+        *iterables: Collection[Any],
+        tag: str | None = None,
+        n: int = 1,
+        guarded: bool = False,
+        **kw: Any,
     ) -> list[Future[Any]]:
-        """Run ``func`` on each element, on workers of a kind."""
+        """Run ``func`` on each element, on workers of a kind; ``guarded`` as in ``submit``."""
         self.must_be_open()
-        if tag is not None or n != 1:
-            kw["resources"] = self.demand(tag, n, kw.get("resources"))
-            if named_by_content(kw):
-                iterables = tuple(map(list, iterables))
-                kw["key"] = [key_for(func, args, kw) for args in zip(*iterables, strict=False)]
-        futures: list[Future[Any]] = super().map(func, *iterables, **kw)
+        self.route(tag, n, kw)
+        if (kw.get("resources") or guarded) and named_by_content(kw):
+            iterables = tuple(map(list, iterables))
+            kw["key"] = [key_for(func, args, kw, guarded) for args in zip(*iterables, strict=False)]
+        futures: list[Future[Any]] = super().map(Guarded(func) if guarded else func, *iterables, **kw)
         return futures
 
     def close(self, *args: Any, **kw: Any) -> Any:
@@ -189,7 +208,7 @@ def named_by_content(kw: dict[str, Any]) -> bool:
     return kw.get("key") is None and kw.get("pure", True) and not (kw.get("actor") or kw.get("actors"))
 
 
-def key_for(func: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any]) -> str:
+def key_for(func: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any], guarded: bool) -> str:
     """As Dask names a task, but the same call on another kind of worker is another task."""
     given = {name: value for name, value in kw.items() if name not in DASK_OPTIONS}
-    return f"{funcname(func)}-{tokenize(func, kw['resources'], given, *args)}"
+    return f"{funcname(func)}-{tokenize(func, kw.get('resources'), guarded, given, *args)}"

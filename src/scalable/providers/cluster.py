@@ -315,9 +315,14 @@ class TaggedCluster(Cluster):
                 )
         await self.stop(member)
 
-    async def stop(self, member: Member) -> None:
+    async def kill(self, member: Member, reason: str) -> None:
+        """End it at once; what it holds is lost."""
+        member.leaving = member.leaving or reason
+        await self.stop(member, gently=False)
+
+    async def stop(self, member: Member, *, gently: bool = True) -> None:
         try:
-            await asyncio.wait_for(member.launched.stop(), STOP_WITHIN_S)
+            await asyncio.wait_for(member.launched.stop(gently=gently), STOP_WITHIN_S)
         except TimeoutError:
             logger.error("%s did not end within %g s (%s)", member.name, STOP_WITHIN_S, member.launched.job)
         self.over(member, None)

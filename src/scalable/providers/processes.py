@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -16,11 +16,14 @@ from scalable import proc
 from scalable.engine.events import Loss
 from scalable.providers.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.quantities import Memory
+from scalable.runner.path import python_path
+from scalable.runner.process import WORKER_MARK
 from scalable.telemetry.folders import RunFolder
 from scalable.worker.note import read
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
 
 LOOK_EVERY_S = 0.1  # at the memory of workers: fast enough to act before the machine suffers
+BEYOND = 1.25  # of the limit with runs included: these have a supervisor in the worker, which acts first if it can
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -38,6 +41,7 @@ class ProcessLauncher:
 
     async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
         log, note = self.run.log(name), Path(self.scratch.name) / f"note-{self.launched}"
+        mark = secrets.token_hex(8)
         self.launched += 1
         options = WorkerOptions(
             scheduler=scheduler,
@@ -55,7 +59,7 @@ class ProcessLauncher:
             with log.open("ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "scalable.worker", *options.arguments()],
-                    env={**os.environ, **python_path(), **template.environment},
+                    env={**os.environ, **python_path(), **template.environment, WORKER_MARK: mark},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -63,7 +67,7 @@ class ProcessLauncher:
                 )
         except OSError as error:
             raise LaunchRefused(f"{name} could not be started: {error}") from None
-        return WorkerProcess(process, template.memory, log, note)
+        return WorkerProcess(process, template.memory, log, note, mark)
 
     async def poll(self, launched: list[Launched]) -> float:
         for one in launched:
@@ -75,18 +79,15 @@ class ProcessLauncher:
         self.scratch.cleanup()
 
 
-def python_path() -> dict[str, str]:
-    """Whatever this process can import its workers can: modules beside the script, folders added while it runs."""
-    own = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    found = dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path if not entry.startswith(own))
-    return {"PYTHONPATH": os.pathsep.join(entry for entry in found if Path(entry).exists())}
-
-
 class WorkerProcess:
     waits = ""
 
-    def __init__(self, process: subprocess.Popen[bytes], limit: Memory | None, log: Path, note: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], limit: Memory | None, log: Path, note: Path, mark: str
+    ) -> None:
         self.process = process
+        self.mark = mark
+        """All that it starts has it in its environment."""
         self.limit = limit
         self.log = log
         self.note = note
@@ -97,10 +98,13 @@ class WorkerProcess:
         """Kill it when it uses more memory than it may; the machine and its neighbours must not suffer."""
         if self.limit is None or self.process.poll() is not None:
             return
-        used = Memory(proc.tree_resident(self.process.pid))
-        if used > self.limit:
-            self.over_limit = used
-            proc.kill_tree(self.process.pid)
+        pid = self.process.pid
+        tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
+        own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
+        used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
+        if own > self.limit.bytes or used > self.limit.bytes * BEYOND:
+            self.over_limit = Memory(used)
+            proc.end_tree(pid, (WORKER_MARK, self.mark))
 
     def running(self) -> set[str] | None:
         return read(self.note)
@@ -133,7 +137,7 @@ class WorkerProcess:
     async def stop(self, *, gently: bool = True) -> None:
         if gently:
             await self.ended(CLOSE_WITHIN_S)
-        proc.kill_tree(self.process.pid)
+        await asyncio.to_thread(proc.end_tree, self.process.pid, (WORKER_MARK, self.mark))
         while self.process.poll() is None:
             await asyncio.sleep(0.005)
 

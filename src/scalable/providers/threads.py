@@ -12,6 +12,7 @@ from distributed import Worker
 from scalable.engine.events import Loss
 from scalable.providers.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.worker.main import first_cause
+from scalable.worker.runners import Runners
 
 LOOK_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would not notice by itself
 
@@ -33,6 +34,7 @@ class ThreadLauncher:
                 nthreads=template.slots,
                 resources=template.resources,
                 memory_limit=0,
+                plugins=(Runners(),),
                 preload=[template.preload_script] if template.preload_script else [],
                 dashboard=False,
                 dashboard_address="127.0.0.1:0",

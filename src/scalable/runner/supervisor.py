@@ -46,6 +46,8 @@ class End:
     cpu_s: float = 0.0
     peak: int | None = None
     evidence: Evidence | None = None
+    silent_s: float = 0.0
+    """For how long it had said nothing when it was found stuck."""
     done: tuple[str, ...] = ()
     """What was done about it, in sentences."""
 
@@ -70,6 +72,8 @@ class Work:
     peak: int = 0
     killed_for: str = ""
     message: str = ""
+    silent_s: float = 0.0
+    """For how long it had said nothing when it was found stuck."""
 
     @property
     def reports(self) -> bool:
@@ -145,7 +149,7 @@ class Supervisor:
         return True
 
     def kill(self, key: str, cause: str, message: str = "") -> None:
-        """End work that was given. A stuck one only if it is still without a sign of life, and after it was looked at."""
+        """End work that was given; if it is called stuck, only if it is still silent, and after it was looked at."""
         work = self.works.get(key)
         if work is None or work.killed_for or self.take_back(key, cause, message):
             return
@@ -154,6 +158,7 @@ class Supervisor:
             self.told.seen([self.sign(work, progressed=True)])
             return
         work.killed_for, work.message = cause, message
+        work.silent_s = time.monotonic() - work.stamped
         if work is work.runner.current:
             self.keep(self.put_down(work.runner, evidence=cause == ends.STUCK))
 
@@ -315,7 +320,17 @@ class Supervisor:
         done = [f"its process tree was ended ({killed} killed, none left)"]
         if evidence is not None:
             done.insert(0, f"stacks of {len(evidence.processes)} processes saved")
-        end = End(work.key, cause, b"", message, now - work.began, work.cpu_s, work.peak or None, evidence, tuple(done))
+        end = End(
+            work.key,
+            cause,
+            message=message,
+            seconds=now - work.began,
+            cpu_s=work.cpu_s,
+            peak=work.peak or None,
+            evidence=evidence,
+            silent_s=work.silent_s,
+            done=tuple(done),
+        )
         self.end(work, end)
         for other in left:
             if other.killed_for:
@@ -438,7 +453,7 @@ class Supervisor:
         )
 
     def keep(self, work: Any) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.forget)
         return task

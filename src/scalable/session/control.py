@@ -218,7 +218,11 @@ class Control:
         while not condition():
             if asyncio.get_running_loop().time() > deadline:
                 raise ScalableError(f"{otherwise} after {DEAD_WITHIN_S:.0f} s; scalable workers  shows what is there")
-            await asyncio.sleep(LOOK_S)
+            try:
+                await asyncio.sleep(LOOK_S)
+            except asyncio.CancelledError:  # what ended may have been the last, and the session ends with it
+                if not condition():
+                    raise
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:

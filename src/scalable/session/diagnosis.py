@@ -65,7 +65,7 @@ class SessionObserver(Observer):
         recorder = self.driver.recorder
         first = next(iter(waiting), None)
         for task in islice(self.cluster.scheduler.unrunnable, MOST_CHECKED):
-            if (tag := recorder.tag_of(task) or first) is not None and task.key not in recorder.owned:
+            if (tag := recorder.tag_of(task) or first) is not None:
                 unplaced[tag] += 1
         return waiting, unplaced
 

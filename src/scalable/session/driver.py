@@ -26,13 +26,12 @@ from scalable.engine.events import (
     OutsideWork,
     RemoveWorker,
     RunEnded,
-    RunFinished,
-    RunLost,
     RunState,
     SpendChanged,
     StartRun,
     Sweep,
     SweepSubmitted,
+    TakeBack,
     Tick,
     WorkerJoined,
     WorkerLeaving,
@@ -41,18 +40,20 @@ from scalable.engine.events import (
     WorkersRefused,
     WorkersWithdrawn,
 )
-from scalable.engine.retries import FREE
 from scalable.errors import UsageError
 from scalable.providers.base import LaunchRefused
 from scalable.providers.giving_up import give_up
 from scalable.quantities import Memory, Money
-from scalable.session.execution import Execution, Work
+from scalable.session.attempts import Attempts
+from scalable.session.clock import SteadyClock
+from scalable.session.control import Control
+from scalable.session.execution import SilentWorkerError, Work
 from scalable.session.looking import Look, look
-from scalable.session.signs import SignsOfLife
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.cluster import Member, TaggedCluster
     from scalable.session.recorder import TaskRecorder
+    from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
 
 logger = logging.getLogger("scalable")
@@ -60,6 +61,9 @@ logger = logging.getLogger("scalable")
 LOOK_EVERY_S = 0.5  # at work that the engine did not start
 GAUGE_EVERY_S = 2.0
 COST_EVERY_S = 10.0
+SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
+SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
+ANSWER_WITHIN_S = 30.0
 UNWANTED = "removed: fewer are wanted"
 EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
 
@@ -79,7 +83,7 @@ class Driver:
         engine: Engine,
         journal: Journal,
         recorder: TaskRecorder,
-        execution: Execution,
+        folder: RunFolder,
         *,
         prices: Mapping[str, Money] | None = None,
         scaler: AdaptiveScaler | None = None,
@@ -89,17 +93,16 @@ class Driver:
         self.engine = engine
         self.journal = journal
         self.recorder = recorder
-        self.execution = execution
         self.prices = dict(prices or {})
         """What a worker of each tag costs an hour."""
         self.scaler = scaler
         self.on_look = on_look
-        self.began = time.monotonic()
+        self.now = SteadyClock()
         self.events: deque[Event] = deque()
         self.works: dict[str, Work] = {}
         self.waiters: dict[str, asyncio.Future[tuple[RunState, Any]]] = {}
-        self.values: dict[str, Any] = {}
-        self.attempts: dict[tuple[str, int], tuple[str, asyncio.Task[None]]] = {}
+        self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
+        self.control = Control(self, folder)
         self.launching = 0
         self.refusals: list[str] = []
         """Why workers did not come, oldest first."""
@@ -109,11 +112,7 @@ class Driver:
         """When each worker that is there now was last paid for."""
         self.spent: Money | None = None
         self.told_cost = 0.0
-        self.signs = SignsOfLife(cluster, engine.state.rules.policies.stuck.after.seconds)
         self.closed = False
-
-    def now(self) -> float:
-        return time.monotonic() - self.began
 
     async def begin(self) -> None:
         self.cluster.replace = False
@@ -125,6 +124,7 @@ class Driver:
         """Time passes: look at what the engine cannot see, and wake it when it wants to be woken."""
         while not self.closed:
             self.look()
+            self.control.poll()
             if self.engine.next_wake() <= self.now():
                 self.handle(Tick())
             await asyncio.sleep(min(LOOK_EVERY_S, max(0.01, self.engine.next_wake() - self.now())))
@@ -136,13 +136,11 @@ class Driver:
             self.on_look.close()
         with suppress(ValueError):  # it was interrupted before it began
             self.cluster.listeners.remove(self.heard)
-        for _, task in list(self.attempts.values()):
-            task.cancel()
         for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_result((RunState.STOPPED, "the session was closed"))
-        await self.execution.close()
-        self.gauge(look(self.cluster, self.recorder), force=True)
+        self.attempts.close()
+        self.gauge(look(self.cluster, self.recorder, self.attempts.serving()), force=True)
         self.account(force=True)
 
     # What callers ask for
@@ -206,18 +204,22 @@ class Driver:
                 if member := self.cluster.members.get(worker):
                     self.cluster.keep(self.cluster.dismiss(member, reason))
             case StartRun(run, attempt, worker):
-                task = asyncio.ensure_future(self.execute(run, attempt, worker))
-                self.attempts[run, attempt] = (worker, task)
-            case KillRun(run, attempt, worker, cause):
-                self.kill(run, attempt, worker, cause)
+                self.attempts.start(run, attempt, worker, self.works[run])
+            case TakeBack(run, attempt, _):
+                self.attempts.take_back(run, attempt)
+            case KillRun(run, attempt, _, cause):
+                self.attempts.kill(run, attempt, cause)
             case RunEnded(run, state, reason):
                 self.journal.write("run-ended", run=run, state=state.value, reason=reason)
+                self.attempts.run_ended(run, state, reason)
+                self.works.pop(run, None)
                 self.recorder.count(self.engine.state.runs[run].tag, state)
                 waiter = self.waiters.pop(run, None)
                 if waiter is not None and not waiter.done():
-                    waiter.set_result((state, self.values.pop(run, None) if state is RunState.FINISHED else reason))
+                    value = self.attempts.values.pop(run, None)
+                    waiter.set_result((state, value if state is RunState.FINISHED else reason))
             case WorkersGivenUp(tag, reason):
-                give_up(self.cluster, tag, reason, self.recorder.owned)
+                give_up(self.cluster, tag, reason)
             case Alert(kind, text, run):
                 self.journal.write("alert", alert=kind, text=text, run=run)
                 if self.on_look is None or kind not in EXPLAINED:
@@ -238,6 +240,7 @@ class Driver:
         match kind:
             case "worker-joined":
                 self.paid[facts["worker"]] = time.time()
+                self.configure(self.cluster.members[facts["worker"]])
                 self.handle(WorkerJoined(facts["worker"], facts["tag"]))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))
@@ -249,75 +252,60 @@ class Driver:
                 cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
                 peak = Memory(facts["peak"]) if "peak" in facts else None
                 lost = WorkerLost(facts["worker"], cause, peak, facts.get("detail", ""))
-                self.abandon(lost)
+                self.attempts.abandon(lost)
                 self.handle(lost)
             case "workers-refused":
                 self.refusals.append(facts["reason"])
                 ended = Loss(facts["cause"]) if "cause" in facts else None
                 self.handle(WorkersRefused(facts["tag"], facts["count"], facts["reason"], ended))
 
-    # Runs
+    # Workers and what runs on them
 
-    async def execute(self, run: str, attempt: int, worker: str) -> None:
+    def configure(self, member: Member) -> None:
+        """Tell a worker how its runners are to be."""
+        template, policies = member.template, self.engine.state.rules.policies
+        in_process = str(member.address).startswith("inproc")
+        after = policies.stuck.after.seconds
+        settings = {
+            "cpus": max(1, template.cpus // template.slots),
+            "memory": template.memory.bytes if template.memory else None,
+            "apart": in_process,
+            "environment": dict(template.env),
+            "fork": policies.fork.policy,
+            "allow": list(policies.fork.allow),
+            "grpc": policies.fork.grpc.variables(),
+            "log": str(self.attempts.folder.log(member.name)) if in_process else None,
+            "sign_every_s": min(SIGN_EVERY_S, after / SIGNS_BEFORE_STUCK),
+            "stuck_after_s": after,
+        }
+        self.attempts.conversation.configure(str(member.address), settings)
+
+    def activity(self) -> list[dict[str, Any]]:
+        """What runs now, and how far it is."""
+        return self.attempts.activity()
+
+    async def ask(self, worker: str, question: str, **arguments: Any) -> dict[str, Any]:
+        """What the supervisor on a worker answers."""
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
-            return  # it is gone; the engine hears of that by itself
-        key = f"{run}-attempt-{attempt}"
-        self.recorder.owned.add(key)
-        past = self.engine.state.runs[run].past
-        if past and past[-1].cause not in FREE:
-            self.journal.write("retry", run=run, tag=member.tag, cause=past[-1].cause.value)
-        self.journal.write("attempt-started", run=run, attempt=attempt, worker=worker, tag=member.tag)
-        outcome = await self.execution.run(key, self.works[run], member.address)
-        self.attempts.pop((run, attempt), None)
-        self.recorder.owned.discard(key)
-        self.journal.write(
-            "attempt-ended",
-            run=run,
-            attempt=attempt,
-            worker=worker,
-            tag=member.tag,
-            outcome=outcome.cause.value if outcome.cause else "finished",
-            seconds=round(outcome.seconds, 6),
-            peak=outcome.peak.bytes if outcome.peak else None,
-            message=outcome.message,
-        )
-        if outcome.cause is None:
-            self.values[run] = outcome.value
-            self.handle(RunFinished(run, attempt, outcome.peak))
-        else:
-            self.handle(RunLost(run, attempt, outcome.cause, outcome.peak, outcome.message))
+            raise SilentWorkerError(f"{worker} is not connected")
+        if (run := arguments.get("run")) is not None:
+            arguments["run"] = self.attempts.key_of(run) or run
+        within = ANSWER_WITHIN_S + float(arguments.get("seconds", 0.0))
+        found: dict[str, Any] = await self.attempts.conversation.ask(member.address, question, within, **arguments)
+        return found
 
-    def kill(self, run: str, attempt: int, worker: str, cause: Loss) -> None:
-        """A task inside a worker can only be killed with its worker; the engine asks for another one."""
-        if (run, attempt) in self.attempts and (member := self.cluster.members.get(worker)):
-            self.attempts.pop((run, attempt))[1].cancel()
-            told = {"run": run, "attempt": attempt, "worker": worker, "tag": member.tag}
-            self.journal.write("attempt-ended", **told, outcome=cause.value, message="killed with its worker")
+    async def kill_worker(self, worker: str, reason: str) -> None:
+        """End a worker at once, with everything on it; its runs are run again and nothing is held against them."""
+        member = self.cluster.members.get(worker)
+        if member is not None and not member.leaving:
             self.handle(WorkerLeaving(worker))
-            self.cluster.keep(self.cluster.dismiss(member, f"its run was killed: {cause.value}"))
-            self.handle(RunLost(run, attempt, cause, message=f"killed on {worker}"))
-
-    def abandon(self, lost: WorkerLost) -> None:
-        """Nobody waits any longer for attempts on a worker that is gone."""
-        for (run, attempt), (where, task) in list(self.attempts.items()):
-            if where == lost.worker:
-                del self.attempts[run, attempt]
-                task.cancel()
-                self.journal.write(
-                    "attempt-ended",
-                    run=run,
-                    attempt=attempt,
-                    worker=where,
-                    outcome=lost.cause.value,
-                    peak=lost.peak.bytes if lost.peak else None,
-                    message=lost.message or lost.cause.value,
-                )
+            await self.cluster.kill(member, reason)
 
     # Work that the engine did not start, and money
 
     def look(self) -> None:
-        seen = look(self.cluster, self.recorder)
+        seen = look(self.cluster, self.recorder, self.attempts.serving())
         for tag, one in seen.tags.items():
             event = OutsideWork(tag, one.waiting, frozenset(one.busy), frozenset(one.holding))
             if self.scaler is None and self.outside.get(tag, OutsideWork(tag, 0)) != event:
@@ -325,8 +313,6 @@ class Driver:
                 self.handle(event)
         if self.scaler is not None:
             self.consult(self.scaler, seen)
-        for sign in self.signs.look([(key, worker) for key, (worker, _) in self.attempts.items()], self.now()):
-            self.handle(sign)
         self.gauge(seen)
         self.account()
         if self.on_look is not None:
@@ -360,7 +346,7 @@ class Driver:
         for tag, counts in facts["tasks"].items():  # with the engine's own runs
             own = self.engine.state.tags[tag]
             counts["waiting"] += own.queue.size + own.returning
-            counts["running"] += sum(self.engine.state.runs[run].tag == tag for run, _ in self.attempts)
+            counts["running"] += sum(attempt.tag == tag for attempt in self.attempts.under_way.values())
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
             self.gauged = (time.monotonic(), facts)
             self.journal.write("gauge", **facts, cost=self.spent.to_dict() if self.spent else None)

@@ -1,28 +1,32 @@
-"""How a run that the engine starts is carried out on a worker, and what its end means.
+"""The driver's end of its conversation with the supervisors on the workers: work goes out, ends and signs come in.
 
-``Execution`` is the seam: today a run is a Dask task pinned to its worker; a supervised process beside the worker can
-take its place without the driver noticing.
+It uses the connection that every worker has to the scheduler anyway, in both directions: no further port, encrypted
+where that one is, in order, and gone with the worker. What is said to a worker in one turn of the loop goes together.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-import traceback
+import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from distributed import Client, get_worker
-from distributed.protocol.pickle import dumps
-from distributed.scheduler import KilledWorker
+from distributed.comm.core import CommClosedError
 
-from scalable.engine.events import Loss
-from scalable.quantities import Memory
-from scalable.worker import meter
+from scalable.errors import ScalableError
+from scalable.runner.wire import pack
+from scalable.worker.runners import OP
 
-LONGEST_MESSAGE = 1000  # characters of an error that are kept
-TRANSIENT = (ConnectionError, TimeoutError, InterruptedError, BrokenPipeError)  # E2: errors that may pass
+if TYPE_CHECKING:
+    from scalable.providers.cluster import TaggedCluster
+
+ANSWER_WITHIN_S = 30.0  # beyond what a question needs by itself: a dump takes seconds, a worker may be slow
+
+
+class SilentWorkerError(ScalableError):
+    """A worker that does not answer, or is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,97 +36,65 @@ class Work:
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended; ``cause`` is nothing if it finished."""
-
-    value: Any = None
-    cause: Loss | None = None
-    message: str = ""
-    seconds: float = 0.0
-    peak: Memory | None = None
+    def packed(self) -> bytes:
+        return pack((self.function, (), dict(self.arguments)))
 
 
-class Execution(Protocol):
-    async def run(self, key: str, work: Work, address: str) -> Outcome:
-        """Carry the work out on the worker at an address. Cancelling this gives the attempt up."""
-        ...
+class Conversation:
+    def __init__(self, cluster: TaggedCluster, on_report: Callable[..., None]) -> None:
+        self.cluster = cluster
+        self.outgoing: dict[str, dict[str, Any]] = {}
+        self.questions: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.numbers = itertools.count()
+        self.on_report = on_report
+        cluster.scheduler.stream_handlers[OP] = self.heard
 
-    async def close(self) -> None: ...
+    def close(self) -> None:
+        self.cluster.scheduler.stream_handlers[OP] = lambda **report: None
+        for question in self.questions.values():
+            question.cancel()
 
+    def configure(self, address: str, settings: dict[str, Any]) -> None:
+        self.message(address)["settings"] = settings
 
-class PinnedTask:
-    """A run as a Dask task that only its worker may execute, so that nobody but the engine decides about retries."""
+    def give(self, address: str, key: str, content: bytes) -> None:
+        self.message(address).setdefault("give", []).append((key, content))
 
-    def __init__(self, address: str, security: Any) -> None:
-        self.address = address
-        self.security = security
-        self.client: Any = None
+    def take_back(self, address: str, key: str) -> None:
+        self.message(address).setdefault("take_back", []).append(key)
 
-    async def run(self, key: str, work: Work, address: str) -> Outcome:
-        if self.client is None:  # set before it is awaited: others must not make one of their own meanwhile
-            self.client = Client(
-                self.address, security=self.security, asynchronous=True, set_as_default=False, name="scalable-driver"
-            )
-        client = await self.client
-        future = client.submit(
-            attempt, work.function, dict(work.arguments), key=key, workers=[address], pure=False, retries=0
-        )
+    def kill(self, address: str, key: str, cause: str, text: str) -> None:
+        self.message(address).setdefault("kill", []).append((key, cause, text))
+
+    async def ask(self, address: str, question: str, within: float = ANSWER_WITHIN_S, **arguments: Any) -> Any:
+        """What the supervisor there answers; an error of its is raised here."""
+        number = next(self.numbers)
+        answer = self.questions[number] = asyncio.get_running_loop().create_future()
+        self.message(address).setdefault("ask", []).append((number, question, arguments))
         try:
-            outcome: Outcome = await future
-            return outcome
-        except KilledWorker:  # the worker is gone, and whoever finds out why gives this attempt up
-            await asyncio.Event().wait()
-            raise
-        except Exception as error:  # noqa: BLE001 - work or a value that cannot be sent may raise anything
-            return Outcome(None, cause_of(error), said(error))
+            found = await asyncio.wait_for(answer, within)
+        except TimeoutError:
+            raise SilentWorkerError(f"the worker at {address} did not answer within {within:g} s") from None
         finally:
-            future.release()
+            del self.questions[number]
+        if not found.pop("ok"):
+            raise SilentWorkerError(found["error"])
+        return found
 
-    async def close(self) -> None:
-        if self.client is not None:
-            await self.client.close()
-            self.client._loop_runner.stop()  # else Dask believes that the loop is still used, and it never ends
+    def message(self, address: str) -> dict[str, Any]:
+        if not self.outgoing:
+            asyncio.get_running_loop().call_soon(self.send)
+        return self.outgoing.setdefault(address, {"op": OP})
 
+    def send(self) -> None:
+        outgoing, self.outgoing = self.outgoing, {}
+        for address, message in outgoing.items():
+            with suppress(KeyError, CommClosedError):  # it is gone; whoever notices gives its work up
+                self.cluster.scheduler.stream_comms[address].send(message)
 
-def attempt(function: Callable[..., Any], arguments: dict[str, Any]) -> Outcome:
-    """On the worker: call, measure, and turn any end into an outcome."""
-    began = time.monotonic()
-    try:
-        value = function(**arguments)
-        check_it_can_travel(value)
-    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an outcome
-        return Outcome(None, cause_of(error), said(error), time.monotonic() - began, measured())
-    return Outcome(value, None, "", time.monotonic() - began, measured())
-
-
-def check_it_can_travel(value: Any) -> None:
-    """Say in a sentence what Dask would say in a page. What is plain, or an array, can; within a process all can."""
-    plain = isinstance(value, str | int | float | bool | bytes | None) or hasattr(value, "__array_interface__")
-    if plain or get_worker().address.startswith("inproc"):
-        return
-    try:
-        dumps(value)
-    except Exception as error:  # noqa: BLE001 - pickling calls the value's own code
-        raise TypeError(f"its result, a {type(value).__name__}, cannot be sent back: {error}") from None
-
-
-def said(error: BaseException) -> str:
-    """The error as Python would print it, cut to a length that can be read."""
-    text = "".join(traceback.format_exception_only(error)).strip()
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"
-
-
-def measured() -> Memory | None:
-    peak = meter.peak()
-    return Memory(peak) if peak else None
-
-
-def cause_of(error: BaseException) -> Loss:
-    """Whether an error would come again (E2)."""
-    if isinstance(error, MemoryError):
-        return Loss.OUT_OF_MEMORY
-    if isinstance(error, ImportError):
-        return Loss.CANNOT_START
-    return Loss.TRANSIENT if isinstance(error, TRANSIENT) else Loss.RAISED
+    def heard(self, worker: str, answers: tuple[tuple[int, dict[str, Any]], ...] = (), **report: Any) -> None:
+        for number, found in answers:
+            if (question := self.questions.get(number)) is not None and not question.done():
+                question.set_result(dict(found))
+        if report:
+            self.on_report(worker, **report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ class TagLook:
     busy: set[str] = field(default_factory=set)
     """Workers that have tasks the engine did not start."""
     working: set[str] = field(default_factory=set)
-    """Workers that have any tasks."""
+    """Workers that have any tasks or runs."""
     holding: set[str] = field(default_factory=set)
     """The worker that keeps results for all; others can hand theirs to it when they go."""
     running: int = 0
@@ -45,14 +44,13 @@ class Look:
         return {"workers": workers, "tasks": tasks}
 
 
-def look(cluster: TaggedCluster, recorder: TaskRecorder) -> Look:
-    """Costs a little per worker and per task without a worker, nothing per task in all."""
+def look(cluster: TaggedCluster, recorder: TaskRecorder, serving: set[str]) -> Look:
+    """Costs a little per worker and per task without a worker, nothing per task in all. ``serving`` have runs."""
     done, failed = recorder.done, recorder.failed
     tags = {tag: TagLook(done=done.get(tag, 0), failed=failed.get(tag, 0)) for tag in cluster.templates}
     if not tags:
         return Look(tags)
     scheduler, first = cluster.scheduler, next(iter(tags))
-    owned = Counter(place for key in recorder.owned if (place := place_of(scheduler, key)) is not None)
     holders: list[tuple[int, Member]] = []
     for member in list(cluster.members.values()):
         if member.leaving or member.tag not in tags:
@@ -65,9 +63,9 @@ def look(cluster: TaggedCluster, recorder: TaskRecorder) -> Look:
         one.live += 1
         if state.has_what:
             holders.append((state.nbytes, member))
-        if state.processing:
+        given = len(state.processing)
+        if given or member.name in serving:
             one.working.add(member.name)
-        given = len(state.processing) - owned[state.address]
         if given:
             one.busy.add(member.name)
             one.running += min(given, member.template.slots)
@@ -75,16 +73,9 @@ def look(cluster: TaggedCluster, recorder: TaskRecorder) -> Look:
     if keeper := max(holders, key=lambda pair: pair[0], default=None):
         tags[keeper[1].tag].holding.add(keeper[1].name)
     for task in list(scheduler.unrunnable):
-        if task.key not in recorder.owned:
-            tags[recorder.tag_of(task) or first].waiting += 1
+        tags[recorder.tag_of(task) or first].waiting += 1
     tags[first].waiting += len(scheduler.queued)
     for place, counts in (("done", done), ("failed", failed)):
         if "" in counts:  # tasks without a tag
             setattr(tags[first], place, getattr(tags[first], place) + counts[""])
     return Look(tags)
-
-
-def place_of(scheduler: Any, key: Any) -> str | None:
-    """The address of the worker that has a task to do."""
-    task = scheduler.tasks.get(key)
-    return task.processing_on.address if task is not None and task.processing_on is not None else None

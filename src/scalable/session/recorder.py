@@ -34,17 +34,15 @@ class TaskRecorder(SchedulerPlugin):
         self.journal = journal
         self.done: dict[str, int] = {}
         self.failed: dict[str, int] = {}
-        self.owned: set[Any] = set()
-        """Keys of runs the engine started; they are told of as attempts."""
         self.tags = {name: kind.tag for kind in cluster.templates.values() for name in kind.resources}
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
         address = self.scheduler.blamed.pop(key, None)
-        if address is not None and finish == "released" and key not in self.owned:
+        if address is not None and finish == "released":
             self.cluster.keep(self.retried(key, address))
         ended = start == "processing" and finish in ("memory", "erred")
         given_up = start in ("no-worker", "queued") and finish == "erred"
-        if not (ended or given_up) or key in self.owned:
+        if not (ended or given_up):
             return
         task = self.scheduler.tasks.get(key)
         if task is None:

@@ -32,7 +32,6 @@ from scalable.quantities import Money
 from scalable.session import tasks
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
-from scalable.session.execution import PinnedTask
 from scalable.session.here import history, registered, this_machine
 from scalable.session.recorder import record
 from scalable.session.rules import rules
@@ -150,7 +149,7 @@ class ScalableSession:
             Engine(rules(spec, plan.scale_plan, adaptive)),
             journal,
             recorder,
-            PinnedTask(cluster.scheduler_address, cluster.security),
+            run,
             prices=prices,
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from scalable.caching import key_of
-from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
+from scalable.runner.calls import Call
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.store import Receipt, Row, RowStatus, Store, StoreError
@@ -25,52 +24,6 @@ LONGEST_TEXT = 400  # characters of a result that has no JSON form
 
 class TaskError(ScalableError):
     """Tasks that did not finish, each with its reason."""
-
-
-class OutputError(ScalableError):
-    """A task finished without the files it declares."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What the worker calls for a task: found by name there, so that nothing but names travels."""
-
-    path: str
-    cache: bool
-    outputs: tuple[tuple[str, str], ...]
-
-    def __call__(self, **arguments: Any) -> Any:
-        function = find(self.path)
-        if self.cache:
-            from scalable.caching import cacheable
-
-            function = cacheable(function)
-        value = function(**arguments)
-        check_outputs(self.path, dict(self.outputs), value)
-        return value
-
-
-def find(path: str) -> Callable[..., Any]:
-    module, _, name = path.partition(":")
-    function = getattr(import_module(module), name, None)
-    if not callable(function):
-        raise ImportError(f"the module {module} has no function {name}")
-    found: Callable[..., Any] = function
-    return found
-
-
-def check_outputs(path: str, outputs: Mapping[str, str], value: Any) -> None:
-    """Declared outputs must be there: the task returns their paths, one alone or several by name."""
-    if not outputs:
-        return
-    paths = value if isinstance(value, Mapping) else dict.fromkeys(outputs, value) if len(outputs) == 1 else {}
-    for name, kind in outputs.items():
-        place = paths.get(name)
-        if not isinstance(place, str | Path):
-            raise OutputError(f"{path} must return the path of its output {name!r}; it returned {type(value).__name__}")
-        there = Path(place).is_file() if kind == "file" else Path(place).is_dir()
-        if not there:
-            raise OutputError(f"{path}: its output {name!r} is no {'file' if kind == 'file' else 'folder'}: {place}")
 
 
 def chosen(tasks: Mapping[str, Task], names: Iterable[str] | None) -> dict[str, Task]:
@@ -113,7 +66,7 @@ async def run_tasks(driver: Driver, tasks: Mapping[str, Task], store: Store) -> 
         for name in [name for name, one in running.items() if one in done]:
             run, state, value = running.pop(name).result()
             row = row_of(driver, run, name, tasks[name], state, value)
-            receipts.append(asyncio.wrap_future(store.submit([row])))
+            receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
             if state is RunState.FINISHED:
                 results[name] = value
             else:
@@ -125,6 +78,14 @@ async def run_tasks(driver: Driver, tasks: Mapping[str, Task], store: Store) -> 
         told = "\n".join(f"  {name}: {reason}" for name, reason in problems.items())
         raise TaskError(f"{len(problems)} of {len(tasks)} tasks did not finish:\n{told}")
     return results
+
+
+async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
+    """Until the row is where no crash can lose it; its worker is seen to get somewhere by that."""
+    receipt = await asyncio.wrap_future(store.submit([row]))
+    if receipt.safe and row.worker:
+        driver.handle(RowPersisted(row.worker))
+    return receipt
 
 
 async def start(driver: Driver, name: str, task: Task, results: Mapping[str, Any]) -> tuple[str, RunState, Any]:

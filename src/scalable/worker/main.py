@@ -24,10 +24,12 @@ from distributed.security import Security
 
 from scalable import proc
 from scalable.errors import ScalableError
+from scalable.runner.process import Settings
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
+from scalable.worker.runners import Runners, own_log
 
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 POLL_S = 0.05  # between looks at whether running tasks have finished
@@ -75,6 +77,8 @@ def prepare(handout: str | None, scratch: Path) -> list[str]:
 
 
 async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
+    cpus = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    runners = Runners(Settings(cpus=cpus, memory=options.memory, log=own_log()))
     try:
         worker = TellingWorker(
             options.scheduler,
@@ -86,7 +90,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
             interface=options.interface,
             preload=[options.preload] if options.preload else [],
             security=security(options.handout),
-            plugins=(Meter(Path(options.note) if options.note else None),),
+            plugins=(Meter(Path(options.note) if options.note else None), runners),
             dashboard=False,
             dashboard_address="127.0.0.1:0",
         )
@@ -112,7 +116,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     while not (finished.done() or noticed.done() or closes(worker)):
         await asyncio.wait({finished, noticed}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
     if not closes(worker):
-        await leave(worker, options.grace)
+        await leave(worker, runners, options.grace)
     noticed.cancel()
     await asyncio.wait({finished}, timeout=CLOSE_WITHIN_S)
     say("closed")
@@ -164,16 +168,18 @@ def closes(worker: Any) -> bool:
     return worker.status in (Status.closing, Status.closed)
 
 
-async def leave(worker: Any, grace: float) -> None:
+async def leave(worker: Any, runners: Runners, grace: float) -> None:
     """Take no more work, let running tasks finish, hand over what is left, go."""
     say(f"had notice: running tasks may finish for {grace:g} s")
     worker.log_event(TOPIC, {"kind": "worker-leaving", "reason": "had notice (SIGTERM)"})
     worker.status = Status.closing_gracefully
     deadline = asyncio.get_running_loop().time() + grace
+    runs = asyncio.ensure_future(runners.supervisor.leave(grace))
     while worker.state.executing_count and not closes(worker) and asyncio.get_running_loop().time() < deadline:
         await asyncio.sleep(POLL_S)
     if closes(worker):
         return
+    await runs
     with suppress(OSError, TimeoutError):  # the scheduler is gone: nobody is left to hand over to
         await asyncio.wait_for(hand_over(worker), HAND_OVER_WITHIN_S)
     await worker.close(executor_wait=False, reason="had notice")

@@ -1,0 +1,250 @@
+"""The attempts that are under way: given to a worker's supervisor, seen from outside, and how each of them ends."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
+from scalable.engine.retries import FREE
+from scalable.quantities import Memory
+from scalable.runner import ends
+from scalable.session.execution import Conversation, Work
+from scalable.session.incidents import Incidents
+
+if TYPE_CHECKING:
+    from scalable.engine import Engine
+    from scalable.providers.cluster import Member, TaggedCluster
+    from scalable.telemetry.folders import RunFolder
+    from scalable.telemetry.journal import Journal
+
+logger = logging.getLogger("scalable")
+
+PROGRESS_EVERY_S = 2.0  # how often the journal says how far a run is
+LARGEST_SAVED = 64 * 2**20  # bytes of a run's work that are kept so that it can be run again under a debugger
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    run: str
+    number: int
+    worker: str
+    tag: str
+    address: str
+    started: float
+    """Seconds since the epoch."""
+    content: bytes
+    told: float = 0.0
+    """When the journal was last told how far it is."""
+    seen: dict[str, Any] = field(default_factory=dict)
+    """The latest sign of it."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.run}-attempt-{self.number}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"run": self.run, "attempt": self.number, "worker": self.worker, "tag": self.tag}
+
+
+class Attempts:
+    def __init__(
+        self,
+        cluster: TaggedCluster,
+        engine: Engine,
+        journal: Journal,
+        folder: RunFolder,
+        handle: Callable[[Event], None],
+    ) -> None:
+        self.cluster = cluster
+        self.engine = engine
+        self.journal = journal
+        self.folder = folder
+        self.handle = handle
+        self.under_way: dict[str, Attempt] = {}
+        """By key."""
+        self.guarded: dict[str, dict[str, Any]] = {}
+        """The latest signs of guarded tasks, by key."""
+        self.values: dict[str, Any] = {}
+        self.lost_work: dict[str, bytes] = {}
+        """Of runs that lost an attempt, until they end."""
+        self.incidents = Incidents(folder, journal, engine.state.rules.policies.stuck.after.seconds)
+        self.conversation = Conversation(cluster, self.report)
+
+    def close(self) -> None:
+        self.conversation.close()
+
+    # Out
+
+    def start(self, run: str, number: int, worker: str, work: Work) -> None:
+        member = self.cluster.members.get(worker)
+        if member is None or member.address is None:
+            return  # it is gone; the engine hears of that by itself
+        past = self.engine.state.runs[run].past
+        if past and past[-1].cause not in FREE:
+            self.journal.write("retry", run=run, tag=member.tag, cause=past[-1].cause.value)
+        try:
+            content = work.packed()
+        except Exception as error:  # noqa: BLE001 - pickling calls the user's own code
+            message = f"what it is given cannot be sent to a worker: {ends.said(error)}"
+            self.handle(RunLost(run, number, Loss.RAISED, None, message))
+            return
+        attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), content)
+        self.under_way[attempt.key] = attempt
+        self.journal.write("attempt-started", **attempt.facts)
+        self.conversation.give(member.address, attempt.key, content)
+
+    def take_back(self, run: str, number: int) -> None:
+        if attempt := self.under_way.get(f"{run}-attempt-{number}"):
+            self.conversation.take_back(attempt.address, attempt.key)
+
+    def kill(self, run: str, number: int, cause: Loss) -> None:
+        """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
+        if attempt := self.under_way.get(f"{run}-attempt-{number}"):
+            text = "no sign of life" if cause is Loss.STUCK else f"killed on {attempt.worker}"
+            self.conversation.kill(attempt.address, attempt.key, cause.value, text)
+
+    def abandon(self, lost: WorkerLost) -> None:
+        """Nobody waits any longer for attempts on a worker that is gone."""
+        for attempt in [one for one in self.under_way.values() if one.worker == lost.worker]:
+            self.end(
+                attempt, lost.cause.value, peak=lost.peak.bytes if lost.peak else None,
+                message=lost.message or lost.cause.value,
+            )  # fmt: skip
+        self.guarded = {key: seen for key, seen in self.guarded.items() if seen["worker"] != lost.worker}
+
+    # In
+
+    def report(
+        self,
+        address: str,
+        ends: tuple[dict[str, Any], ...] = (),
+        signs: tuple[dict[str, Any], ...] = (),
+        forks: tuple[tuple[str, dict[str, Any]], ...] = (),
+        incidents: tuple[dict[str, Any], ...] = (),
+    ) -> None:
+        member = next((one for one in self.cluster.members.values() if one.address == address), None)
+        for key, facts in forks:
+            self.forked(member, key, facts)
+        for told in signs:
+            self.sign(member, told)
+        for told in incidents:
+            self.guarded.pop(told["key"], None)
+            self.incidents.guarded(member, told)
+        for told in ends:
+            if (attempt := self.under_way.get(told["key"])) is not None:
+                self.ended(attempt, told)
+
+    def ended(self, attempt: Attempt, told: dict[str, Any]) -> None:
+        cause, message = told["cause"], told["message"]
+        peak = Memory(told["peak"]) if told["peak"] else None
+        value: Any = None
+        if not cause:
+            try:
+                value = pickle.loads(told["value"])
+            except Exception as error:  # noqa: BLE001 - it calls the value's own code
+                cause, message = ends.RAISED, f"its result cannot be read here: {ends.said(error)}"
+        self.end(attempt, cause, round(told["seconds"], 6), told["peak"], message, round(told["cpu_s"], 4))
+        if cause in ends.VIOLENT:
+            limit = self.cluster.templates[attempt.tag].memory
+            self.incidents.opened(attempt.facts, attempt.started, told | {"message": message}, limit, attempt.address)
+        if cause:
+            self.lost_work[attempt.run] = attempt.content
+            self.handle(RunLost(attempt.run, attempt.number, Loss(cause), peak, message, told["seconds"]))
+        else:
+            self.values[attempt.run] = value
+            self.handle(RunFinished(attempt.run, attempt.number, peak, told["seconds"]))
+
+    def end(
+        self, attempt: Attempt, cause: str, seconds: float | None = None, peak: int | None = None,
+        message: str = "", cpu_s: float | None = None,
+    ) -> None:  # fmt: skip
+        del self.under_way[attempt.key]
+        self.journal.write(
+            "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
+            message=message,
+        )  # fmt: skip
+
+    def sign(self, member: Member | None, told: dict[str, Any]) -> None:
+        attempt = self.under_way.get(told["key"])
+        if attempt is None:
+            if member is not None:
+                self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": time.time()}
+            return
+        attempt.seen = told
+        if told["waits"] or told["progressed"]:
+            now = self.engine.state.handled
+            until = now + told["left_s"] if told["left_s"] is not None else None
+            self.handle(Progressed(attempt.run, attempt.number, until))
+        elif told["worked"]:
+            self.handle(CpuSeen(attempt.run, attempt.number))
+        if told["step"] is not None and time.monotonic() - attempt.told >= PROGRESS_EVERY_S:
+            attempt.told = time.monotonic()
+            how_far = {name: told[name] for name in ("step", "of", "note", "memory")}
+            self.journal.write("progress", **attempt.facts, **how_far)
+
+    def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
+        """A fork of a process with threads was refused or warned of (G1)."""
+        attempt = self.under_way.get(key)
+        where = attempt.facts if attempt else {"run": key, "worker": member.name if member else "", "tag": None}
+        self.journal.write("fork", **where, **facts)
+        if facts.get("policy") == "deny" and not facts.get("allowed"):
+            self.incidents.fork_refused(where, facts)
+
+    # What others want to know
+
+    def serving(self) -> set[str]:
+        """Workers that have runs."""
+        return {attempt.worker for attempt in self.under_way.values()}
+
+    def activity(self) -> list[dict[str, Any]]:
+        """What runs now, and how far it is."""
+        now = time.time()
+        found = [
+            {
+                **attempt.facts,
+                "started": attempt.started,
+                "seconds": now - attempt.started,
+                **{name: attempt.seen.get(name) for name in SEEN},
+            }
+            for attempt in self.under_way.values()
+        ]
+        return found + [
+            {
+                "run": key,
+                "attempt": 1,
+                "worker": seen["worker"],
+                "tag": seen["tag"],
+                "started": seen["at"] - seen["seconds"],
+                "seconds": now - seen["at"] + seen["seconds"],
+                **{name: seen.get(name) for name in SEEN},
+            }
+            for key, seen in self.guarded.items()
+            if now - seen["at"] < STALE_S
+        ]
+
+    def key_of(self, run: str) -> str | None:
+        """Under which name a worker knows a run that it has."""
+        return next((one.key for one in self.under_way.values() if one.run == run), None)
+
+    def run_ended(self, run: str, state: RunState, reason: str) -> None:
+        """A run will not be tried again: keep what it did if it failed, and say in its incidents what became of it."""
+        content = self.lost_work.pop(run, None)
+        self.incidents.concluded(run, state, reason)
+        if content is None or state is RunState.FINISHED or len(content) > LARGEST_SAVED:
+            return
+        path = self.folder.work(run)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            logger.warning("%s cannot be kept for debugging: %s", run, error.strerror)
+
+
+SEEN = ("idle_s", "step", "of", "note", "memory", "cpu_s", "pid")
+STALE_S = 10.0  # a guarded task that was not seen for so long has ended

@@ -1,0 +1,26 @@
+"""The driver's clock: it stands still while the driver does.
+
+A laptop that was closed, a machine that was frozen or a driver that was held up for minutes has heard nothing of its
+runs meanwhile; that time must not be held against them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LONGEST_GAP_S = 5.0  # the driver looks at its clock twice a second; a longer gap is no time that passed
+
+
+class SteadyClock:
+    def __init__(self, source: Callable[[], float] = time.monotonic) -> None:
+        self.source = source
+        self.last = source()
+        self.elapsed = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since it was made, without those in which nobody looked."""
+        now = self.source()
+        self.elapsed += min(max(0.0, now - self.last), LONGEST_GAP_S)
+        self.last = now
+        return self.elapsed

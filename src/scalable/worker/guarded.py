@@ -1,0 +1,71 @@
+"""A plain Dask task whose function executes in a runner process beside its worker, with everything that protects runs.
+
+The task itself only waits: the worker, its heartbeat and its neighbours notice nothing of what becomes of the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import uuid
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from dask.utils import funcname
+from distributed import get_worker
+
+from scalable.errors import ScalableError
+from scalable.runner import ends
+from scalable.runner.supervisor import End
+from scalable.runner.wire import pack
+from scalable.worker.runners import NAME
+
+
+class RunKilledError(ScalableError):
+    """A guarded call that did not come to an end by itself: out of memory, stuck, crashed, killed."""
+
+    def __init__(self, name: str, cause: str, message: str) -> None:
+        super().__init__(name, cause, message)
+        self.name, self.cause, self.message = name, cause, message
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.cause}: {self.message}"
+
+
+class Guarded:
+    """Stands for a function. It travels packed, so that workers need not import what only runners use."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = funcname(function)
+        self.content = pack(function)
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        worker = get_worker()
+        runners: Any = worker.plugins[NAME]
+        content = pack((Packed(self.content), args, kw))
+        key = f"{self.name}-{uuid.uuid4().hex[:8]}"
+        call = asyncio.run_coroutine_threadsafe(runners.run(key, content), worker.loop.asyncio_loop)  # type: ignore[attr-defined]
+        try:
+            return self.value(call.result())
+        except CancelledError:
+            raise RunKilledError(self.name, ends.STOPPED, "its worker was closed") from None
+
+    def value(self, end: End) -> Any:
+        if end.cause == ends.FINISHED:
+            return pickle.loads(end.value)
+        if end.value:
+            error, trace = pickle.loads(end.value)
+            error.add_note(f"in its runner process:\n{trace}")
+            raise error
+        raise RunKilledError(self.name, end.cause, end.message)
+
+
+class Packed:
+    """Becomes what is packed in it where it is read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        return pickle.loads, (self.content,)

@@ -1,0 +1,170 @@
+"""The supervisor in its worker: hears from the driver over the worker's own connection and reports back over it.
+
+Messages that come together are answered together: what ends in one turn of the event loop goes out as one report.
+Settings come with the first message; without a driver (a cluster by hand) the worker's own size holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from scalable.errors import ScalableError
+from scalable.runner import ends
+from scalable.runner.evidence import collect
+from scalable.runner.process import Settings
+from scalable.runner.profiling import flame_graph
+from scalable.runner.supervisor import End, Sign, Supervisor, Told
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+OP = "scalable-runner"
+"""Under which driver and workers talk about runs."""
+NAME = "scalable-runners"
+STUCK_AFTER_S = 300.0  # H1, where no driver says otherwise
+
+
+class Runners(WorkerPlugin):
+    name = NAME
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings(log=own_log())
+
+    def setup(self, worker: Worker) -> None:
+        self.worker = worker
+        self.supervisor = Supervisor(self.settings, worker.state.nthreads, Told(self.ended, self.seen, self.forked))
+        self.stuck_after_s = STUCK_AFTER_S
+        self.waiting: dict[str, asyncio.Future[End]] = {}
+        """Work that a task of this worker waits for."""
+        self.report: dict[str, list[Any]] = {}
+        self.asked: set[asyncio.Task[None]] = set()
+        worker.stream_handlers[OP] = self.heard
+
+    async def teardown(self, worker: Worker) -> None:
+        worker.stream_handlers.pop(OP, None)
+        await self.supervisor.close()
+        for waiter in self.waiting.values():
+            waiter.cancel()
+
+    def heard(self, **message: Any) -> None:
+        """What the driver wants, in the order it was written."""
+        if (told := message.get("settings")) is not None:
+            self.supervisor.sign_every_s, self.stuck_after_s = told.pop("sign_every_s"), told.pop("stuck_after_s")
+            log = told.pop("log")
+            self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
+            self.supervisor.settings = self.settings
+        for key, content in message.get("give", ()):
+            self.supervisor.give(key, content)
+        for key in message.get("take_back", ()):
+            self.supervisor.take_back(key)
+        for key, cause, text in message.get("kill", ()):
+            self.supervisor.kill(key, cause, text)
+        for number, question, arguments in message.get("ask", ()):
+            task = asyncio.ensure_future(self.answer(number, question, arguments))
+            self.asked.add(task)
+            task.add_done_callback(self.asked.discard)
+
+    # What goes back
+
+    def ended(self, end: End) -> None:
+        told = {name: getattr(end, name) for name in ENDING}
+        told["evidence"] = end.evidence.to_dict() if end.evidence else None
+        if (waiter := self.waiting.pop(end.key, None)) is None:
+            self.tell("ends", told)
+            return
+        if end.cause in ends.VIOLENT:
+            self.tell("incidents", told)
+        if not waiter.done():
+            waiter.set_result(end)
+
+    def seen(self, signs: list[Sign]) -> None:
+        for sign in signs:
+            self.tell("signs", asdict(sign))
+            if sign.key in self.waiting and sign.idle_s > self.stuck_after_s and sign.left_s is None:
+                self.supervisor.kill(sign.key, ends.STUCK, f"no sign of life for {sign.idle_s:.0f} s")
+
+    def forked(self, key: str, facts: dict[str, Any]) -> None:
+        self.tell("forks", (key, facts))
+
+    def tell(self, kind: str, fact: Any) -> None:
+        if not self.report:
+            asyncio.get_running_loop().call_soon(self.send)
+        self.report.setdefault(kind, []).append(fact)
+
+    def send(self) -> None:
+        report, self.report = self.report, {}
+        with suppress(Exception):  # the connection is gone, and with it whoever wanted to know
+            self.worker.batched_send({"op": OP, **report})
+
+    # Questions of operators
+
+    async def answer(self, number: int, question: str, arguments: dict[str, Any]) -> None:
+        try:
+            found = {"ok": True, **await QUESTIONS[question](self, **arguments)}
+        except ScalableError as error:
+            found = {"ok": False, "error": str(error)}
+        except Exception as error:  # noqa: BLE001 - the asker must hear of it, whatever it is
+            found = {"ok": False, "error": f"{type(error).__name__}: {error}"}
+        self.tell("answers", (number, found))
+
+    async def dump(self, run: str | None = None) -> dict[str, Any]:
+        pid, warnings = os.getpid(), 0
+        if (runner := self.supervisor.runner_of(run)) is not None and runner.pid is not None:
+            pid, warnings = runner.pid, runner.stamp.read().fork_warnings
+        fault_file = runner.fault_file if runner else None
+        found = await collect(pid, fault_file=fault_file, log=self.settings.log, fork_warnings=warnings)
+        return {"text": found.text(), "evidence": found.to_dict()}
+
+    async def profile(self, seconds: float, run: str | None = None) -> dict[str, Any]:
+        runner = self.supervisor.runner_of(run)
+        pid = runner.pid if runner is not None and runner.pid is not None else os.getpid()
+        return {"svg": await flame_graph(pid, seconds)}
+
+    async def protections(self) -> dict[str, Any]:
+        """What protects runs here. A runner is started to ask it, if there is none."""
+        supervisor = self.supervisor
+        if not supervisor.runners:
+            await supervisor.start(supervisor.another())
+        runner = supervisor.runner_of(None)
+        settings = supervisor.settings
+        return {
+            "runner": runner.protections if runner else {},
+            "memory": settings.memory,
+            "memory_by": "the kernel" if runner and runner.group else "looking ten times a second",
+            "cpus": settings.cpus,
+            "slots": supervisor.slots,
+            "runners": len(supervisor.runners),
+        }
+
+    # Work of plain tasks
+
+    async def run(self, key: str, content: bytes) -> End:
+        waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self.waiting[key] = waiter
+        self.supervisor.give(key, content)
+        return await waiter
+
+
+ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "done")  # what is told of an end
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "dump": Runners.dump,
+    "profile": Runners.profile,
+    "protections": Runners.protections,
+}
+
+
+def own_log() -> Path | None:
+    """Where this worker prints, if that is a file."""
+    with suppress(OSError):
+        if stat.S_ISREG(os.fstat(1).st_mode):
+            return Path("/proc/self/fd/1").readlink()
+    return None
