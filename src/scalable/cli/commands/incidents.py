@@ -21,6 +21,7 @@ from scalable.telemetry.incidents import Incident, IncidentFolder
 from scalable.telemetry.redact import redact, redact_text
 from scalable.wording import plural
 
+SECONDS_UP_TO = 600  # 300 s is known by that name
 Found = tuple[RunFolder, list[Incident], dict[str, str]]
 
 
@@ -130,10 +131,15 @@ def kind(incident: Incident) -> Text:
 def found(incident: Incident) -> str:
     """How long it took to see it."""
     if incident.found_after_s is not None and incident.threshold_s is not None:
-        return f"found {length(incident.found_after_s)} after its {length(incident.threshold_s)}"
+        return f"found {length(incident.found_after_s)} after its {limit(incident.threshold_s)}"
     if incident.found is not None and incident.started is not None:
         return f"found {length(incident.found - incident.started)} after its start"
     return ""
+
+
+def limit(seconds: float) -> str:
+    """As it is written in manifests, where that is in seconds as a rule."""
+    return f"{seconds:g} s" if seconds <= SECONDS_UP_TO else length(seconds)
 
 
 def page_facts(incident: Incident) -> list[tuple[str, str]]:
