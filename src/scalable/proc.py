@@ -85,8 +85,15 @@ def pids() -> Iterator[int]:
                     highest = max(highest, int(entry.name))
                     yield int(entry.name)
         while (newest := int(Path("/proc/loadavg").read_text().split()[4])) > highest:
-            yield from range(highest + 1, newest + 1)
+            yield from filter(is_process, range(highest + 1, newest + 1))
             highest = newest
+
+
+def is_process(pid: int) -> bool:
+    """Threads have numbers too, and a folder in /proc that is not listed."""
+    with suppress(OSError):
+        return f"\nTgid:\t{pid}\n" in Path(f"/proc/{pid}/status").read_text(errors="replace")
+    return False
 
 
 def tree(pid: int) -> list[int]:

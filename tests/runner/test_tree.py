@@ -173,6 +173,29 @@ say()
         assert it.process.wait(PATIENCE_S) == 0
 
 
+def test_who_asks_is_not_taken_for_another_by_the_number_of_a_new_thread() -> None:
+    code = (
+        SAY
+        + f"""
+sys.path[:0] = {sys.path!r}
+import threading
+from scalable import proc
+def start_threads():
+    while True:
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+threading.Thread(target=start_threads, daemon=True).start()
+for _ in range(30):
+    assert proc.end_tree(0, ({MARK!r}, os.environ[{MARK!r}])) == 0
+say()
+os._exit(0)
+"""
+    )
+    with program(code) as it:
+        assert it.process.wait(PATIENCE_S) == 0
+
+
 def test_what_was_adopted_from_a_tree_is_not_left_as_a_zombie() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(36, 1, 0, 0, 0)
