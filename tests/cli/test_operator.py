@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from hashlib import blake2b
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -18,7 +19,6 @@ from scalable.doctor.worker import checks
 from scalable.errors import ScalableError
 from scalable.store import Row, open_store
 from scalable.telemetry import RunFolder
-from scalable.testing.store import a_row, key
 from tests.cli.test_commands import Answer, Call, call
 from tests.telemetry.builders import Record, a_live_run, a_run, attempt, attempt_ended, record
 
@@ -36,6 +36,14 @@ def first(number, scale=1):
     return [number, os.getpid()]
 def leaves(): sys.exit(3)
 """
+
+
+def key(name: object) -> str:
+    return blake2b(repr(name).encode(), digest_size=16).hexdigest()
+
+
+def a_row(name: object = "row") -> Row:
+    return Row(run_key=key(name), sweep="calibration", asset="AAVEUSDC", fold=0, metrics={"sharpe": 1.25})
 
 
 def a_story(state: str = "failed", reason: str = "ValueError: -3 is negative") -> list[Record]:
