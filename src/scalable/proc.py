@@ -76,17 +76,20 @@ def look(pid: int) -> Process | None:
 
 
 def pids() -> Iterator[int]:
-    """The numbers of all processes, at last those that began while the others were looked at."""
-    highest = 0
+    """The numbers of all processes, at last those that began while the others were looked at; some come twice."""
     with suppress(OSError):
+        latest = latest_number()
         with os.scandir("/proc") as entries:
             for entry in entries:
                 if entry.name.isdecimal():
-                    highest = max(highest, int(entry.name))
                     yield int(entry.name)
-        while (newest := int(Path("/proc/loadavg").read_text().split()[4])) > highest:
-            yield from filter(is_process, range(highest + 1, newest + 1))
-            highest = newest
+        while (now := latest_number()) > latest:
+            yield from filter(is_process, range(latest + 1, now + 1))
+            latest = now
+
+
+def latest_number() -> int:
+    return int(Path("/proc/loadavg").read_text().split()[4])
 
 
 def is_process(pid: int) -> bool:
@@ -151,7 +154,7 @@ def state_of(pid: int) -> str:
 def marked(name: str, value: str) -> list[int]:
     """This user's living processes that were started with a variable of this value, or descend from such a one."""
     mark = f"\0{name}={value}\0".encode()
-    return sorted(pid for pid in pids() if has_mark(pid, mark) and alive(pid))
+    return sorted({pid for pid in pids() if has_mark(pid, mark) and alive(pid)})
 
 
 def has_mark(pid: int, mark: bytes) -> bool:
@@ -325,3 +328,9 @@ def ancestors() -> set[int]:
         found.add(at.parent)
         at = look(at.parent)
     return found
+
+
+if __name__ == "__main__":  # by itself, with no more than the standard library: end all that have a mark
+    import sys
+
+    end_tree(0, (sys.argv[1], sys.argv[2]))

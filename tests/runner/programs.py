@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import NamedTuple
@@ -38,17 +39,21 @@ def program(code: str, *arguments: str, folder: Path | None = None, name: str = 
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, MARK: token}, cwd=folder
     )
+    impatience = threading.Timer(PATIENCE_S, process.kill)
     try:
         assert process.stdout is not None
+        impatience.start()
         assert process.stdout.readline() == b"ready\n"
+        impatience.cancel()
         yield Program(process.pid, (MARK, token), process)
     finally:
+        impatience.cancel()
         until = time.monotonic() + PATIENCE_S
         while (left := proc.marked(MARK, token)) and time.monotonic() < until:
-            for pid in left:
-                os.kill(pid, signal.SIGSTOP)
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, number)
         if process.poll() is None:
             process.kill()
         if process.stdout is not None:
