@@ -17,7 +17,7 @@ import pytest
 
 from scalable import proc
 from scalable.runner import evidence, stacks
-from scalable.runner.evidence import Evidence, collect
+from scalable.runner.evidence import Evidence, ProcessLine, collect
 from scalable.runner.stacks import Frame, Origin, Thread
 from tests.runner.programs import PATIENCE_S, Program, eventually, program
 
@@ -422,6 +422,49 @@ def test_the_nearest_code_of_the_user_is_named_as_the_caller() -> None:
     assert found.place() == "wait in threading.py:7, called from c.py:7 (clean)"
     assert a_thread(("fit", f"{site}/x/f.py")).place() == "fit in x/f.py:7"
     assert a_thread().place() == ""
+
+
+def a_line(pid: int, parent: int, state: str = "waiting") -> ProcessLine:
+    return ProcessLine(pid, parent, state, "python", 0, 0.0, 1, "")
+
+
+WORK = ("train", "/w/work.py")
+IDLE = (
+    ("get", "/lib/python3.11/multiprocessing/queues.py"),
+    ("_bootstrap", "/lib/python3.11/multiprocessing/process.py"),
+)
+
+
+@pytest.mark.parametrize(
+    ("threads", "states", "pid"),
+    [
+        ((a_thread(WORK, pid=1), a_thread(WORK, pid=2), a_thread(WORK, pid=3)), {}, 3),
+        ((a_thread(WORK, pid=1), a_thread(WORK, pid=2), a_thread(*IDLE, WORK, pid=3)), {}, 2),
+        ((a_thread(WORK, pid=1, active=True), a_thread(WORK, pid=2), a_thread(WORK, pid=3)), {}, 1),
+        ((a_thread(WORK, pid=1), a_thread(WORK, pid=2), a_thread(WORK, pid=3)), {2: "stopped"}, 2),
+        ((a_thread(WORK, pid=1), a_thread(pid=2)), {}, 1),
+    ],
+    ids=[
+        "the deepest",
+        "not an idle one of a pool",
+        "one that computes",
+        "one that is stopped",
+        "one that has a stack",
+    ],
+)
+def test_the_process_that_the_others_wait_for_is_guilty(
+    threads: tuple[Thread, ...], states: dict[int, str], pid: int
+) -> None:
+    lines = [a_line(number, number - 1, states.get(number, "waiting")) for number in (1, 2, 3)]
+    found = evidence.guilty(lines, threads)
+    assert found is not None
+    assert found.pid == pid
+    assert evidence.guilty(lines, ()) is None
+
+
+def test_a_kernel_that_does_not_answer_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "look", lambda _: time.sleep(1.0))
+    assert look(1, within_s=0.2).notes == ("the kernel does not tell of process 1 within 0.1 s",)
 
 
 def test_what_faulthandler_tells_is_read_with_its_first_thread_last() -> None:

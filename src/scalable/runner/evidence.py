@@ -105,7 +105,12 @@ async def collect(
 ) -> Evidence:
     """Look at a process and all its descendants. Never raises for anything that they are or do."""
     until = time.monotonic() + within_s
-    lines = await asyncio.to_thread(look, pid)
+    try:
+        lines = await asyncio.wait_for(asyncio.to_thread(look, pid), within_s / 2)
+    except TimeoutError:  # reading a command line waits for a process that is stuck in a page fault
+        return Evidence(
+            pid, time.time(), notes=(f"the kernel does not tell of process {pid} within {within_s / 2:g} s",)
+        )
     threads, notes = await dump_all(lines, time.monotonic() + 0.75 * within_s)
     by = "py-spy" if threads else ""
     told: dict[int, str] = {}
