@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scalable import proc
-from scalable.providers.reaper import Reaper
+from scalable.reaper import Reaper
 
 WITHIN_S = 30.0
 DRIVER = """
 import os, sys, time
-from scalable.providers.reaper import Reaper
+from scalable.reaper import Reaper
 reaper = Reaper()
 for mark in sys.argv[1:]:
     reaper.on_death(["touch", mark])

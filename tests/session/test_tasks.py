@@ -171,8 +171,9 @@ def test_a_missing_module_or_function_is_told_and_not_tried_again(project: Proje
     session = project.session(tasks=tasks)
     with session, pytest.raises(TaskError) as error:
         session.run_tasks()
-    assert "a: failed: cannot start: ModuleNotFoundError: No module named 'no_such_module_anywhere'" in str(error.value)
-    assert "b: failed: cannot start: ImportError: the module json has no function no_such_function" in str(error.value)
+    told = "failed: cannot start: its code cannot be loaded on this worker"
+    assert f"a: {told}: ModuleNotFoundError: No module named 'no_such_module_anywhere'" in str(error.value)
+    assert f"b: {told}: ImportError: the module json has no function no_such_function" in str(error.value)
     assert len(project.journal("attempt-started")) == 2
 
 
@@ -238,12 +239,8 @@ def test_a_value_that_cannot_be_sent_fails_its_task_and_nothing_hangs(project: P
     session = a_session(
         project, {"lock": ("cannot_be_sent", {}), "other": ("value", {})}, target={"processes": processes}
     )
-    with session:
-        if processes:
-            with pytest.raises(TaskError, match="cannot pickle"):
-                session.run_tasks()
-        else:  # nothing is sent between threads
-            assert set(session.run_tasks()) == {"lock", "other"}
+    with session, pytest.raises(TaskError, match="1 of 2 .*\n.*cannot pickle"):
+        session.run_tasks()
 
 
 def test_results_that_someone_keeps_do_not_keep_tasks_from_running(project: Project) -> None:

@@ -25,6 +25,15 @@ class FairScheduler(Scheduler):
         """Addresses of workers that said that they cannot read a task."""
         self.blamed: dict[Any, str] = {}
         """Tasks that were running on the worker that died last, with its address, until someone takes note of it."""
+        self.serving: set[str] = set()
+        """Addresses of workers that have runs, which Dask knows nothing of."""
+
+    def valid_workers(self, ts: Any) -> set[Any] | None:
+        """Tagged tasks go to workers without runs as long as there are some."""
+        found = super().valid_workers(ts)
+        if not found or not self.serving:
+            return found
+        return {worker for worker in found if worker.address not in self.serving} or found
 
     async def remove_worker(
         self, address: str, *, stimulus_id: str, expected: bool = False, close: bool = True

@@ -54,6 +54,8 @@ class Settings:
     allow: tuple[str, ...] = ()
     """Modules that may fork all the same."""
     grpc: Mapping[str, str] = field(default_factory=lambda: {"GRPC_ENABLE_FORK_SUPPORT": "0"})
+    mark: str = ""
+    """What all processes of a worker's runners have in their environment, by which they are found and ended."""
     log: Path | None = None
     """Where runners print; where the worker prints if nothing is said."""
 
@@ -153,7 +155,7 @@ class Runner:
                 output = settings.log.open("ab")
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scalable.runner", json.dumps(told)],
-                env={**environment, RUNNER_MARK: self.mark},
+                env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

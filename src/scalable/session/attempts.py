@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,8 @@ class Attempts:
         self.handle = handle
         self.under_way: dict[str, Attempt] = {}
         """By key."""
+        self.on_worker: Counter[str] = Counter()
+        """How many each worker has, by its address."""
         self.guarded: dict[str, dict[str, Any]] = {}
         """The latest signs of guarded tasks, by key."""
         self.values: dict[str, Any] = {}
@@ -96,6 +99,8 @@ class Attempts:
             return
         attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), content)
         self.under_way[attempt.key] = attempt
+        self.on_worker[attempt.address] += 1
+        self.cluster.scheduler.serving.add(attempt.address)
         self.journal.write("attempt-started", **attempt.facts)
         self.conversation.give(member.address, attempt.key, content)
 
@@ -165,6 +170,10 @@ class Attempts:
         message: str = "", cpu_s: float | None = None,
     ) -> None:  # fmt: skip
         del self.under_way[attempt.key]
+        self.on_worker[attempt.address] -= 1
+        if not self.on_worker[attempt.address]:
+            del self.on_worker[attempt.address]
+            self.cluster.scheduler.serving.discard(attempt.address)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
             message=message,

@@ -89,13 +89,16 @@ class Control:
     async def explain(self, question: Question, run: str | None = None) -> dict[str, Any]:
         runs = self.driver.engine.state.runs
         name = run if run is not None else self.only_unfinished()
-        doing = [one for one in self.driver.activity() if one["run"] == name]
+        lines, state = [], RunState.RUNNING.value
         if name in runs:
             lines, state = self.driver.engine.explain(name, self.driver.now()), runs[name].state.value
-        elif doing:
-            lines, state = [f"a guarded task on {doing[0]['worker']}"], RunState.RUNNING.value
+        elif found := self.task(name):
+            worker, guarded = found
+            lines = [f"handed to Dask directly, {'guarded, ' if guarded else ''}on {worker}"]
+            name = guarded or name
         else:
-            raise unknown("run", name, runs)
+            raise unknown("run", name, [*runs, *self.tasks()])
+        doing = [one for one in self.driver.activity() if one["run"] == name]
         return {"run": name, "state": state, "lines": lines, "doing": doing}
 
     # Questions that act
@@ -119,23 +122,23 @@ class Control:
             events = [SweepCancelled(sweep) for sweep in sweeps]
             runs = [id for id, record in state.runs.items() if record.run.sweep in sweeps and not record.state.final]
             what = f"sweep {target} with {plural(len(runs), 'run')}" if target in sweeps else plural(len(runs), "run")
-        elif where := self.guarded(target):
-            raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {where}")
+        elif found := self.task(target):
+            raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {found[0]}")
         else:
             raise unknown("worker, run or sweep", target, self.names())
-        self.record(question, target, reason, runs)
+        self.record(question, target, runs)
         for event in events:
             self.driver.handle(event)
         await self.until(lambda: all(state.runs[run].state.final for run in runs), f"{what} is not dead yet")
         follows = "not run again in this session; scalable run  computes what is missing"
-        if target == EVERYTHING and (outside := self.outside()):
+        if target == EVERYTHING and (outside := len(self.tasks())):
             follows += f". {plural(outside, 'task')} handed to Dask directly run on; end the session to end them"
         return {"killed": what, "runs": runs, "follows": follows}
 
     async def kill_worker(self, question: Question, name: str, reason: str) -> dict[str, Any]:
         record = self.driver.engine.state.workers.get(name)
         runs = sorted(record.runs) if record else []
-        self.record(question, name, reason, runs)
+        self.record(question, name, runs)
         await self.ended([name], reason)
         await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
         again = f"{plural(len(runs), 'run')} run again elsewhere, at no retry's cost; " if runs else ""
@@ -145,7 +148,7 @@ class Control:
     async def pause(self, question: Question, now: bool = False) -> dict[str, Any]:
         """Nothing new starts; ``now`` also ends what runs, to be run again later, and sends all workers away."""
         reason = f"paused by {question.by or 'an operator'}"
-        self.record(question, "", reason)
+        self.record(question, "--now" if now else "")
         self.driver.handle(Paused(reason, drop_workers=bool(now)))
         state = self.driver.engine.state
         busy = [name for name, worker in state.workers.items() if worker.runs]
@@ -154,33 +157,47 @@ class Control:
             await self.ended(busy, reason)
         waiting = sum(not record.state.final for record in state.runs.values()) - len(stopped)
         told = {"stopped": stopped if now else [], "running": [] if now else stopped}
-        return {**told, "waiting": max(0, waiting), "outside": self.outside()}
+        return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
     async def resume(self, question: Question) -> dict[str, Any]:
         was = self.driver.engine.state.paused
-        self.record(question, "", "")
+        self.record(question, "")
         self.driver.handle(Resumed())
         return {"was": was}
 
     # Help
 
     def on_worker(self, target: str) -> tuple[str, str | None]:
-        """The worker that is meant, and the run on it if a run or a guarded task is."""
+        """The worker that is meant, and the run or guarded task on it if one is."""
         if target in self.driver.cluster.members:
             return target, None
         runs = self.driver.engine.state.runs
         if target not in runs:
-            if where := self.guarded(target):
-                return where, target
-            raise unknown("worker or run", target, [*self.driver.cluster.members, *runs])
+            if found := self.task(target):
+                return found
+            raise unknown("worker or run", target, [*self.driver.cluster.members, *runs, *self.tasks()])
         if runs[target].state not in ON_A_WORKER:
             state = runs[target].state.value
             raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {target}  says why")
         return runs[target].worker, target
 
-    def guarded(self, key: str) -> str:
-        """Which worker has a guarded task, which the engine does not know."""
-        return next((str(one["worker"]) for one in self.driver.activity() if one["run"] == key), "")
+    def task(self, key: str) -> tuple[str, str | None] | None:
+        """Which worker has a task that the engine does not know, by Dask's name for it or its runner's."""
+        doing = {one["run"]: str(one["worker"]) for one in self.driver.activity()}
+        if key in doing:
+            return doing[key], key
+        if (worker := self.tasks().get(key)) is None:
+            return None
+        guarded = [run for run, where in doing.items() if where == worker]
+        return worker, guarded[0] if len(guarded) == 1 else None
+
+    def tasks(self) -> dict[str, str]:
+        """The workers of tasks that Dask runs."""
+        found: dict[str, str] = {}
+        for member in self.driver.cluster.members.values():
+            worker = self.driver.cluster.scheduler.workers.get(member.address)
+            found |= {str(task.key): member.name for task in worker.processing} if worker else {}
+        return found
 
     def only_unfinished(self) -> str:
         runs = {name: record for name, record in self.driver.engine.state.runs.items() if not record.state.final}
@@ -196,13 +213,8 @@ class Control:
         sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended]
         return [*self.driver.cluster.members, *living, *sweeps]
 
-    def outside(self) -> int:
-        """Tasks that Dask runs and the engine did not start."""
-        return sum(len(worker.processing) for worker in self.driver.cluster.scheduler.workers.values())
-
-    def record(self, question: Question, target: str, reason: str, runs: Iterable[str] = ()) -> None:
-        told = {"ask": question.ask, "target": target, "by": question.by, "reason": reason, "runs": list(runs)}
-        self.driver.journal.write("operator", **told)
+    def record(self, question: Question, target: str, runs: Iterable[str] = ()) -> None:
+        self.driver.journal.write("operator", ask=question.ask, target=target, by=question.by, runs=list(runs))
 
     async def ended(self, workers: list[str], reason: str) -> None:
         """Kill workers and wait until they are gone."""
@@ -226,7 +238,8 @@ class Control:
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:
-    return UsageError("; ".join(not_defined(noun, name, worth_listing(name, known))))
+    offered = worth_listing(name, known)
+    return UsageError("; ".join(not_defined(noun, name, offered)) if offered else f"no {noun} is called {name!r}")
 
 
 def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:

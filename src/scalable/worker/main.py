@@ -15,6 +15,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import dask
@@ -24,7 +25,7 @@ from distributed.security import Security
 
 from scalable import proc
 from scalable.errors import ScalableError
-from scalable.runner.process import Settings
+from scalable.runner.process import WORKER_MARK, Settings
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
@@ -78,7 +79,8 @@ def prepare(handout: str | None, scratch: Path) -> list[str]:
 
 async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
     cpus = int(os.environ.get("OMP_NUM_THREADS", "1"))
-    runners = Runners(Settings(cpus=cpus, memory=options.memory, log=own_log()))
+    mark = os.environ.get(WORKER_MARK) or token_hex(8)
+    runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=own_log()))
     try:
         worker = TellingWorker(
             options.scheduler,

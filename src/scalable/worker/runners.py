@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
+from scalable import proc
 from scalable.errors import ScalableError
+from scalable.reaper import Reaper
 from scalable.runner import ends
 from scalable.runner.evidence import collect
-from scalable.runner.process import Settings
+from scalable.runner.process import WORKER_MARK, Settings
 from scalable.runner.profiling import flame_graph
 from scalable.runner.supervisor import End, Sign, Supervisor, Told
 
@@ -37,7 +41,8 @@ class Runners(WorkerPlugin):
     name = NAME
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings(log=own_log())
+        self.settings = settings or Settings(mark=token_hex(8))
+        self.reaper = Reaper()
 
     def setup(self, worker: Worker) -> None:
         self.worker = worker
@@ -52,6 +57,7 @@ class Runners(WorkerPlugin):
     async def teardown(self, worker: Worker) -> None:
         worker.stream_handlers.pop(OP, None)
         await self.supervisor.close()
+        self.reaper.done()
         for waiter in self.waiting.values():
             waiter.cancel()
 
@@ -63,7 +69,7 @@ class Runners(WorkerPlugin):
             self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
             self.supervisor.settings = self.settings
         for key, content in message.get("give", ()):
-            self.supervisor.give(key, content)
+            self.give(key, content)
         for key in message.get("take_back", ()):
             self.supervisor.take_back(key)
         for key, cause, text in message.get("kill", ()):
@@ -72,6 +78,11 @@ class Runners(WorkerPlugin):
             task = asyncio.ensure_future(self.answer(number, question, arguments))
             self.asked.add(task)
             task.add_done_callback(self.asked.discard)
+
+    def give(self, key: str, content: bytes) -> None:
+        """If this worker is killed, runners die with it; what they have started is ended by another process."""
+        self.reaper.on_death([sys.executable, "-I", "-S", proc.__file__, WORKER_MARK, self.settings.mark])
+        self.supervisor.give(key, content)
 
     # What goes back
 
@@ -150,7 +161,7 @@ class Runners(WorkerPlugin):
     async def run(self, key: str, content: bytes) -> End:
         waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.waiting[key] = waiter
-        self.supervisor.give(key, content)
+        self.give(key, content)
         return await waiter
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from scalable.errors import UsageError
 from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
-from scalable.providers.reaper import Reaper
 from scalable.providers.slurm import script
 from scalable.providers.slurm.commands import Slurm, SlurmError, SlurmSilent
 from scalable.providers.slurm.jobs import BatchJob
 from scalable.providers.slurm.reasons import never
 from scalable.providers.tls import KEYS
+from scalable.reaper import Reaper
 from scalable.runner.path import python_path
 from scalable.worker.options import WorkerOptions
 

@@ -21,6 +21,8 @@ ANSWER_WITHIN_S = 30.0
 AGAIN_S = 5.0  # after a command that failed, and before the second round
 GIVE_UP_AFTER_S = 3600.0  # jobs that start meanwhile find no scheduler and end by themselves
 
+MARKS = "SCALABLE_"  # what has one of our marks is ended with what it belongs to
+
 LEFT_BEHIND: list[subprocess.Popen[bytes]] = []
 """Those that may outlive this process; Python complains about children that nobody refers to."""
 
@@ -41,6 +43,7 @@ class Reaper:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", __file__, str(os.getpid())], stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                env={name: value for name, value in os.environ.items() if not name.startswith(MARKS)},
             )  # fmt: skip
             for earlier in self.told:
                 self.say(earlier)

@@ -1,0 +1,233 @@
+"""Runs and guarded tasks execute beside their workers: what happens to them happens to nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scalable
+from scalable import RunKilledError, proc
+from scalable.telemetry.incidents import IncidentFolder
+from tests.runner import work
+from tests.session.builders import LONG_S, Project, until
+from tests.session.test_lost_work import tasks_of
+
+BOTH = pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+
+CODE = """
+    import os, time
+    from pathlib import Path
+    import scalable
+
+    def where(folder):
+        Path(folder, str(os.getpid())).touch()
+        return os.getpid()
+
+    def hang_once(folder):
+        scalable.progress(1, 3, "loading")
+        first = Path(folder, "first")
+        if not first.exists():
+            first.touch()
+            time.sleep(600)
+        return "arrived"
+
+    def long_step(seconds):
+        scalable.progress(1)
+        with scalable.long_step(600):
+            time.sleep(seconds)
+        return "done"
+
+    def eat_once(folder):
+        first = Path(folder, "first")
+        if not first.exists():
+            first.touch()
+            held = []
+            while True:
+                held.append(bytearray(b"x" * (1 << 20)))
+        return "fits"
+
+    def ticks(count):
+        for step in range(count):
+            scalable.progress(step, count)
+            time.sleep(0.05)
+        return count
+
+    def fork():
+        import threading
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+        os.fork()
+"""
+
+
+@BOTH
+def test_a_task_of_the_manifest_runs_in_a_process_that_is_kept_for_the_next(project: Project, processes: bool) -> None:
+    module = project.module(CODE)
+    session = project.session(
+        target={"processes": processes}, tasks=tasks_of(module, "where", folder=str(project.folder))
+    )
+    with session:
+        first, second = (session.run_tasks()["where"] for _ in range(2))
+        pid = session.driver.cluster.scheduler.workers  # type: ignore[union-attr]
+        assert {state.pid for state in pid.values()}.isdisjoint({first})
+    assert first == second != os.getpid()
+    assert not proc.alive(first)
+
+
+def test_a_stuck_run_is_looked_at_killed_and_run_again_while_its_neighbours_go_on(project: Project) -> None:
+    module = project.module(CODE)
+    folder = {"folder": str(project.folder)}
+    session = project.session(
+        target={"processes": True, "max_workers": 2},
+        tasks=tasks_of(module, "hang_once", **folder) | tasks_of(module, "ticks", count=100),
+        policies={"retry": {"times": 1, "delay": "0.1s"}, "stuck": {"after": "2s"}},
+    )
+    with session:
+        assert session.run_tasks() == {"hang_once": "arrived", "ticks": 100}
+        workers = {record["worker"] for record in project.journal("worker-joined")}
+    ends = {(record["run"], record["outcome"]) for record in project.journal("attempt-ended")}
+    assert ends == {("hang_once", "stuck"), ("hang_once", "finished"), ("ticks", "finished")}
+    assert not project.journal("worker-lost")
+    assert len(workers) == 2
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.run, incident.attempt) == ("stuck", "hang_once", 1)
+    assert "hang_once" in incident.guilty
+    assert incident.outcome.startswith("retried: finished")
+    assert incident.found_after_s is not None
+    [retry] = project.journal("retry")
+    assert retry["cause"] == "stuck"
+    assert any(record["alert"] == "retry-used" for record in project.journal("alert"))
+
+
+def test_a_declared_long_step_is_not_called_stuck(project: Project) -> None:
+    session = project.session(
+        tasks=tasks_of(project.module(CODE), "long_step", seconds=4), policies={"stuck": {"after": "1s"}}
+    )
+    with session:
+        assert session.run_tasks() == {"long_step": "done"}
+
+
+@BOTH
+def test_a_run_that_eats_memory_harms_nothing_and_is_told_with_its_peak(project: Project, processes: bool) -> None:
+    session = project.session(
+        target={"processes": processes},
+        components={"demeter": {"memory": "600MB"}},
+        tasks=tasks_of(project.module(CODE), "eat_once", folder=str(project.folder)),
+    )
+    with session as client:
+        with pytest.raises(scalable.TaskError, match=r"out of memory and no larger profile exists: [\d.]+ MiB of 600 MB"):
+            session.run_tasks()
+        assert client.submit(work.give_back, 3).result(timeout=LONG_S) == 3
+    assert not project.journal("worker-lost")
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert incident.kind == "out of memory"
+    assert incident.evidence["peak"] > 300 * 2**20
+
+
+def test_a_fork_with_threads_is_refused_and_recorded_with_its_place(project: Project) -> None:
+    module = project.module(CODE)
+    session = project.session(tasks=tasks_of(module, "fork"))
+    with session, pytest.raises(scalable.TaskError, match=rf"{module}.py:\d+"):
+        session.run_tasks()
+    [fork] = project.journal("fork")
+    assert fork["policy"] == "deny"
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.run) == ("fork refused", "fork")
+
+
+def test_progress_can_be_seen_while_a_run_goes_on(project: Project) -> None:
+    session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=60))
+    seen: list[dict[str, Any]] = []
+    with session:
+        driver = session.live()
+        driver.on_look, before = (lambda look: seen.extend(driver.activity())), driver.on_look  # type: ignore[assignment]
+        session.run_tasks()
+        driver.on_look = before
+    steps = [one["step"] for one in seen if one["step"] is not None]
+    assert steps
+    assert {one["of"] for one in seen if one["step"] is not None} == {60}
+    assert [record["step"] for record in project.journal("progress")]
+
+
+class TestGuardedTasks:
+    @BOTH
+    def test_run_in_a_process_of_their_own_and_bring_results_and_errors_back(
+        self, project: Project, processes: bool
+    ) -> None:
+        with project.session(target={"processes": processes}) as client:
+            pid, session, threads = client.submit(work.name_process, tag="demeter", guarded=True).result(timeout=LONG_S)
+            assert pid == session != os.getpid()
+            assert threads == 1
+            assert client.gather(client.map(work.give_back, range(5), guarded=True)) == list(range(5))
+            with pytest.raises(ConnectionRefusedError, match="nobody listens") as error:
+                client.submit(work.fail_to_connect, guarded=True).result(timeout=LONG_S)
+            assert "work.py" in error.value.__notes__[0]
+
+    @BOTH
+    def test_that_crash_or_eat_memory_are_told_and_harm_no_worker(self, project: Project, processes: bool) -> None:
+        session = project.session(target={"processes": processes}, components={"demeter": {"memory": "600MB"}})
+        with session as client:
+            with pytest.raises(RunKilledError, match="crashed: crashed with SIGSEGV"):
+                client.submit(work.segfault, guarded=True).result(timeout=LONG_S)
+            with pytest.raises(RunKilledError, match="out of memory"):
+                client.submit(work.eat, 3000, guarded=True, tag="demeter").result(timeout=LONG_S)
+            assert client.submit(work.give_back, 1, guarded=True).result(timeout=LONG_S) == 1
+        assert not project.journal("worker-lost")
+        kinds = [incident.kind for incident in IncidentFolder(session.folder.path).all()]
+        assert kinds == ["crashed", "out of memory"]
+
+    def test_that_hang_are_killed(self, project: Project) -> None:
+        session = project.session(policies={"stuck": {"after": "1s"}})
+        with session as client, pytest.raises(RunKilledError, match="stuck: no sign of life"):
+            client.submit(work.stamp_then, "sleep", guarded=True).result(timeout=LONG_S)
+        [incident] = IncidentFolder(session.folder.path).all()
+        assert "stamp_then" in incident.guilty
+
+    def test_are_other_tasks_than_the_same_call_without_a_guard(self, project: Project) -> None:
+        with project.session() as client:
+            plain = client.submit(work.name_process).result(timeout=LONG_S)
+            guarded = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
+            again = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
+        assert plain[0] == os.getpid() != guarded[0]
+        assert again == guarded
+
+
+def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: Path) -> None:
+    """Not even a process that left its parents and their session."""
+    note = tmp_path / "daemon"
+    project.write()
+    script = project.script(f"""
+        import sys
+        import scalable
+        sys.path.append({str(Path(__file__).parents[2])!r})
+        from tests.runner import work
+        client = scalable.ScalableSession.from_yaml().start()
+        client.submit(work.daemon_and_hang, {str(note)!r}, guarded=True).result()
+    """)
+    assert until(lambda: note.exists() and note.read_text() or script.poll() is not None)
+    assert script.poll() is None, script.communicate()
+    daemon = int(note.read_text())
+    os.kill(script.pid, signal.SIGKILL)
+    script.communicate()
+    assert until(lambda: not proc.alive(daemon), LONG_S)
+
+
+def test_a_session_that_was_asleep_calls_nothing_stuck(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a laptop is closed for an hour: all clocks jump, and nothing was heard meanwhile."""
+    session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=60))
+    with session:
+        driver = session.live()
+        jump = [0.0]
+        driver.now.source = lambda: time.monotonic() + jump[0]
+
+        async def sleep_an_hour() -> None:
+            jump[0] += 3600.0
+
+        driver.cluster.sync(sleep_an_hour)
+        assert session.run_tasks() == {"ticks": 60}
+        driver.cluster.sync(sleep_an_hour)
+    assert not [record for record in project.journal("alert") if record["alert"] == "stuck"]
