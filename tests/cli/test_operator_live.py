@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -47,8 +50,8 @@ def search(name):
             return name
 
 def wait_for_better_times():
-    time.sleep(0.01)
-    return sum(range(300_000))
+    time.sleep(0.02)
+    return sum(range(100_000))
 
 def broken(search):
     raise ValueError(f"no data after {search}")
@@ -117,12 +120,12 @@ def until(condition: Callable[[], Any], within: float = PATIENCE_S) -> Any:
 
 
 @contextmanager
-def a_session(folder: Path) -> Iterator[Session]:
+def a_session(folder: Path, *arguments: str, manifest: str = MANIFEST, runs: int = 2) -> Iterator[Session]:
     """Two searches run until they are told to end, a third one waits for a worker."""
-    (folder / "scalable.yaml").write_text(MANIFEST)
+    (folder / "scalable.yaml").write_text(manifest)
     (folder / "models.py").write_text(MODELS)
     process = subprocess.Popen(
-        [sys.executable, "-m", "scalable", "run"],
+        [sys.executable, "-m", "scalable", "run", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -132,7 +135,7 @@ def a_session(folder: Path) -> Iterator[Session]:
     )
     session = Session(folder, process)
     try:
-        until(lambda: len(list(folder.glob("*.trial"))) == 2 or process.poll() is not None)
+        until(lambda: len(list(folder.glob("*.trial"))) == runs or process.poll() is not None)
         yield session
     finally:
         session.let_go(*NAMES)
@@ -211,6 +214,29 @@ def test_names_that_nothing_has_are_answered_with_those_there_are(live: Session)
     assert "worker 'model-7' is not defined" in live.scalable("doctor", "--worker", "model-7", status=2)
 
 
+def test_a_person_at_a_terminal_is_asked_before_something_is_killed(live: Session) -> None:
+    run, facts = sorted(live.two().items())[0]
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "scalable", "kill", run]
+    process = subprocess.Popen(
+        command, cwd=live.folder, env=environment(), stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
+    )
+    try:
+        os.close(theirs)
+        shown = b""
+        while b"[y/N]" not in shown:
+            assert select.select([ours], [], [], PATIENCE_S)[0], "it asked nothing"
+            shown += os.read(ours, 1000)
+        assert f"kill {run} of {live.run.run_id}?".encode() in shown
+        os.write(ours, b"n\n")
+        assert process.wait(PATIENCE_S) == 1
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+    assert live.two()[run]["pid"] == facts["pid"]
+
+
 def test_what_is_killed_is_dead_at_once_and_only_a_workers_runs_are_run_again(tmp_path: Path) -> None:
     with a_session(tmp_path) as session:
         found = session.two()
@@ -271,3 +297,32 @@ def test_a_paused_session_starts_nothing_and_a_pause_now_stops_what_runs_at_no_c
         session.scalable("resume")
         until(lambda: waiting in session.doing())
         assert "was not paused" in session.scalable("resume")
+
+
+def test_tasks_handed_to_dask_are_seen_and_what_cannot_be_done_about_them_is_said(tmp_path: Path) -> None:
+    script = """
+        import time
+        from pathlib import Path
+        from models import search
+        from scalable import ScalableSession
+
+        def wait():
+            while not Path("plain.go").exists():
+                time.sleep(0.05)
+
+        if __name__ == "__main__":
+            client = ScalableSession.from_yaml().start()
+            guarded = client.submit(search, "one", tag="model", guarded=True)
+            client.gather([guarded, client.submit(wait, tag="model", key="plain")])
+    """
+    (tmp_path / "workflow.py").write_text(dedent(script))
+    manifest = MANIFEST.replace(", processes: true", "")
+    with a_session(tmp_path, "--workflow", "workflow.py", manifest=manifest, runs=1) as session:
+        [(guarded, facts)] = until(session.doing).items()
+        assert guarded.startswith("search")
+        assert "models.py" in session.scalable("dump", guarded)
+        assert facts["worker"] in session.told("explain", guarded)["lines"][0]
+        assert "handed to Dask directly, on model-" in session.told("explain", "plain")["lines"][0]
+        assert "cancel its future, or kill its worker" in session.scalable("kill", guarded, status=2)
+        assert "2 tasks handed to Dask directly cannot be paused" in session.scalable("pause")
+        (tmp_path / "plain.go").touch()

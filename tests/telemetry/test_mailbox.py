@@ -123,6 +123,14 @@ def test_askers_in_several_processes_do_not_meet(tmp_path: Path) -> None:
         assert ask(folder, "echo")["count"] == 41
 
 
+def test_a_session_on_a_machine_that_cannot_be_asked_is_waited_for_and_then_named(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, end=False)
+    folder.journal.unlink()
+    folder.write_run({"pid": 1, "host": "n7", "t": time.time()})
+    with pytest.raises(NoAnswerError, match="on n7 did not answer within 0 s, and the question was taken back"):
+        ask(folder, "echo", within_s=0.3)
+
+
 def test_a_run_that_is_over_is_not_asked(tmp_path: Path) -> None:
     folder = a_run(tmp_path)
     with pytest.raises(NoAnswerError, match="is over: nobody is there to ask"):

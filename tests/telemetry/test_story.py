@@ -81,10 +81,10 @@ def test_a_failed_run_ends_with_its_reason() -> None:
     ],
 )
 def test_what_operators_did_is_told_of_the_runs_it_concerned(fields: dict[str, object], concerns: bool) -> None:
-    story = Story.of([attempt("uni"), record("operator", 5, by="ann@n1", reason="looped", **fields)], "uni")
+    story = Story.of([attempt("uni"), record("operator", 5, by="ann@n1", **fields)], "uni")
     assert [one.kind for one in story.happened] == ["attempt-started", *(["operator"] if concerns else [])]
     if concerns:
-        assert story.happened[-1].text == f"{fields['ask']} by ann@n1: looped"
+        assert story.happened[-1].text == f"{fields['ask']} {fields['target']}".strip() + ", by ann@n1"
 
 
 def test_a_plain_task_is_told_by_its_key() -> None:
@@ -97,6 +97,7 @@ def test_a_name_that_is_nowhere_is_not_known() -> None:
     story = Story.of(a_stuck_run(), "nobody")
     assert not story.known
     assert not Story.of([], "nobody").known
+    assert not Story.of([record("operator", ask="pause", target="", runs=[])], "nobody").known
 
 
 def test_records_with_nonsense_in_them_do_no_harm() -> None:

@@ -62,7 +62,7 @@ class Story:
 
     @property
     def known(self) -> bool:
-        return bool(self.happened) or self.run in self.states
+        return self.run in self.states or any(one.kind != "operator" for one in self.happened)
 
     def unfinished(self) -> list[str]:
         return [run for run, state in self.states.items() if state not in FINAL]
@@ -70,7 +70,7 @@ class Story:
     def close(self, session: State) -> str:
         """How it stands, in a sentence, once the session is over or if it cannot be asked."""
         if not self.state:
-            return "was handed to Dask directly; the session kept no more of it" if self.happened else "never heard of"
+            return "was handed to Dask directly; the session kept no more of it" if self.known else "never heard of"
         if self.state in FINAL:
             return self.state
         if not session.over:
@@ -110,8 +110,8 @@ def concluded(record: Mapping[str, Any]) -> str:
 
 
 def acted(record: Mapping[str, Any]) -> str:
-    reason = text(record.get("reason"))
-    return f"{text(record.get('ask'))} by {text(record.get('by')) or 'an operator'}{f': {reason}' if reason else ''}"
+    what = " ".join(filter(None, (text(record.get("ask")), text(record.get("target")))))
+    return f"{what}, by {text(record.get('by')) or 'an operator'}"
 
 
 def tasked(record: Mapping[str, Any]) -> str:

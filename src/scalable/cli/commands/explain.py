@@ -48,7 +48,7 @@ def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
         answer = operating.asked(folder, "explain", run=name)
     except WrongQuestionError:
         story = Story.of(read(folder.journal), name or "")
-        if name is None or not story.happened:
+        if name is None or not story.known:
             raise
         return told(story, [story.close(operating.state(folder))])  # a plain Dask task, which the engine does not know
     except NoAnswerError as error:
