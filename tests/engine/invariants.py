@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import islice
 
+from scalable.engine import Engine
 from scalable.engine.events import (
     AddWorkers,
     Alert,
@@ -14,7 +16,11 @@ from scalable.engine.events import (
     KillRun,
     Loss,
     OutsideWork,
+    Paused,
+    Progressed,
     RemoveWorker,
+    Resumed,
+    RunCancelled,
     RunEnded,
     RunFinished,
     RunLost,
@@ -23,15 +29,18 @@ from scalable.engine.events import (
     StartRun,
     Sweep,
     SweepAdmitted,
+    SweepCancelled,
     SweepEnded,
     SweepKind,
     SweepSubmitted,
+    TakeBack,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
     WorkersRefused,
     WorkersWithdrawn,
 )
+from scalable.engine.pace import MOST_AHEAD, UNIT_S
 from scalable.engine.retries import FREE
 from scalable.engine.rules import Rules
 from scalable.quantities import Money
@@ -42,11 +51,17 @@ ROUNDING = Decimal("0.000001")
 @dataclass
 class Worker:
     tag: str
-    runs: set[str] = field(default_factory=set)
+    slots: int
+    given: dict[str, None] = field(default_factory=dict)
+    """Its runs in the order it got them; the first ones, as many as it has slots, have begun."""
     leaving: bool = False
     told: bool = False
     outside: bool = False
     holding: bool = False
+
+    @property
+    def begun(self) -> list[str]:
+        return list(islice(self.given, self.slots))
 
 
 @dataclass
@@ -60,7 +75,19 @@ class Invariants:
     tag_of: dict[str, str] = field(default_factory=dict)
     live: dict[str, tuple[int, str]] = field(default_factory=dict)
     starts: dict[str, int] = field(default_factory=dict)
-    free_losses: dict[str, int] = field(default_factory=dict)
+    begun: set[tuple[str, int]] = field(default_factory=set)
+    """Attempts that have begun."""
+    losses: dict[str, list[Loss]] = field(default_factory=dict)
+    """Of attempts that had begun."""
+    short: set[str] = field(default_factory=set)
+    """Tags on which a run has finished in less than a unit."""
+    cancelled: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    """Sweeps whose code could not be loaded."""
+    stopped: set[str] = field(default_factory=set)
+    """Sweeps that were cancelled."""
+    paused: bool = False
+    dropping: bool = False
     final: dict[str, RunState] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -88,8 +115,18 @@ class Invariants:
                 self.sweeps[sweep.id] = sweep
                 self.sweep_of |= {run.id: sweep.id for run in sweep.runs}
                 self.tag_of |= {run.id: run.tag for run in sweep.runs}
+            case SweepCancelled(sweep):
+                self.stopped |= {sweep} & set(self.sweeps)
+            case Paused(_, dropping):
+                self.paused, self.dropping = True, dropping
+            case Resumed():
+                self.paused = self.dropping = False
+            case RunCancelled(run):
+                if run in self.sweep_of and run not in self.final:
+                    self.cancelled.add(run)
+                    self.seen.add("killed by operator")
             case WorkerJoined(worker, tag):
-                self.workers[worker] = Worker(tag)
+                self.workers[worker] = Worker(tag, self.rules.kinds[tag].slots)
                 self.requested[tag] -= 1
             case WorkersRefused(tag, count) | WorkersWithdrawn(tag, count):
                 self.requested[tag] -= count
@@ -105,26 +142,61 @@ class Invariants:
                 self.workers[worker].leaving = True
             case WorkerLost(worker, cause):
                 record = self.workers.pop(worker)
-                for run in record.runs:
-                    self.close(run, self.killed_for.pop(run, Loss.STOPPED if record.told else cause))
-            case RunFinished(run, attempt):
-                if self.live.get(run, (0, ""))[0] == attempt:
+                begun = record.begun
+                for run in record.given:
+                    why = self.killed_for.pop(run, Loss.STOPPED if record.told else cause)
+                    self.close(run, why if run in begun else None)
+            case Progressed(run, attempt):
+                if self.is_live(run, attempt) and self.killed_for.get(run) is Loss.STUCK:
+                    del self.killed_for[run]
+                    self.seen.add("verdict withdrawn")
+            case RunFinished(run, attempt, _, seconds):
+                if self.is_live(run, attempt):
+                    assert self.has_begun(run), "finished before its turn"
+                    if seconds is not None and seconds <= UNIT_S:
+                        self.short.add(self.workers[self.live[run][1]].tag)
                     self.close(run, None)
             case RunLost(run, attempt, cause):
-                if self.live.get(run, (0, ""))[0] == attempt:
-                    self.close(run, cause)
+                if self.is_live(run, attempt):
+                    self.run_lost(run, cause)
             case SpendChanged(spent, _, wind_down):
                 assert self.rules.budget is not None
                 assert spent.amount + wind_down.amount <= self.rules.budget.amount + ROUNDING, (
                     "committed over the budget"
                 )
 
+    def is_live(self, run: str, attempt: int) -> bool:
+        return self.live.get(run, (0, ""))[0] == attempt
+
+    def has_begun(self, run: str) -> bool:
+        return run in self.workers[self.live[run][1]].begun
+
+    def run_lost(self, run: str, cause: Loss) -> None:
+        sweep = self.sweep_of[run]
+        begun = self.has_begun(run)
+        if not begun:
+            assert cause in (Loss.STOPPED, Loss.OPERATOR), "something happened to a run that had not begun"
+            self.seen.add("came back")
+        if self.killed_for.get(run) is Loss.OPERATOR:
+            cause = Loss.OPERATOR
+        if cause is Loss.CANNOT_START and sweep not in self.stopped and not self.braked:
+            self.refused.add(sweep)
+            self.seen.add("refused sweep")
+        self.close(run, cause if begun else None)
+
     def close(self, run: str, cause: Loss | None) -> None:
+        """An attempt is over; ``cause`` is why it was lost, if it had begun and was."""
         _, worker = self.live.pop(run)
+        self.killed_for.pop(run, None)
         if worker in self.workers:
-            self.workers[worker].runs.discard(run)
-        if cause in FREE:
-            self.free_losses[run] = self.free_losses.get(run, 0) + 1
+            del self.workers[worker].given[run]
+            self.note_begun(worker)
+        if cause is not None:
+            self.losses.setdefault(run, []).append(cause)
+
+    def note_begun(self, worker: str) -> None:
+        for run in self.workers[worker].begun:
+            self.begun.add((run, self.live[run][0]))
 
     def decided(self, instruction: Instruction, now: float) -> None:
         match instruction:
@@ -136,8 +208,15 @@ class Invariants:
             case StartRun(run, attempt, worker):
                 self.started(run, attempt, worker)
             case KillRun(run, attempt, worker, cause):
-                assert self.live[run] == (attempt, worker), "killed what is not running there"
+                assert self.live[run] == (attempt, worker), "killed what is not there"
+                assert cause is not Loss.STUCK or self.has_begun(run), "stuck before it began"
                 self.killed_for[run] = cause
+                self.seen |= set() if self.has_begun(run) else {"killed before it began"}
+            case TakeBack(run, attempt, worker):
+                assert self.live[run] == (attempt, worker), "taken back from where it is not"
+                assert not self.has_begun(run), "taken back after it began"
+                assert run not in self.killed_for
+                self.seen.add("taken back")
             case RunEnded(run, state):
                 assert state.final
                 assert run not in self.final, "two final states"
@@ -152,8 +231,8 @@ class Invariants:
 
     def dismissed(self, worker: str, tag: str, forced: bool, now: float) -> None:
         record = self.workers[worker]
-        deaf = forced and any(run in self.killed_for for run in record.runs)
-        assert not record.runs or deaf, "a busy worker was removed"
+        deaf = forced and any(run in self.killed_for for run in record.given)
+        assert not record.given or deaf, "a busy worker was removed"
         assert not record.outside or deaf or self.braked, "a worker with work from outside was removed"
         noticed = record.leaving
         assert not record.holding or deaf or self.braked or noticed, "a worker that keeps results was removed"
@@ -161,7 +240,7 @@ class Invariants:
         assert forced or not record.leaving
         record.leaving = record.told = True
         minimum, maximum = self.bounds[tag]
-        if forced and not (deaf or self.braked or noticed):
+        if forced and not (deaf or self.braked or noticed or self.dropping):
             self.seen.add("over the maximum")
             assert maximum is not None
             assert self.staying(tag) >= max(maximum, minimum), "sent away without need"
@@ -179,19 +258,33 @@ class Invariants:
         assert run not in self.live, "two live attempts of one run"
         assert attempt == self.starts.get(run, 0) + 1
         self.starts[run] = attempt
-        allowed = 1 + self.rules.policies.retry.times + self.free_losses.get(run, 0)
-        assert attempt <= allowed, "more attempts than the policy allows"
+        sweep = self.sweep_of[run]
+        assert run not in self.cancelled, "a run that a person killed was started"
+        assert sweep not in self.refused, "more of a sweep was started whose code cannot be loaded"
+        assert sweep not in self.stopped, "more of a cancelled sweep was started"
+        assert not self.paused, "started while paused"
+        lost = self.losses.get(run, [])
+        assert sum(cause not in FREE for cause in lost) <= self.rules.policies.retry.times, "too many retries"
+        assert lost.count(Loss.CRASHED) <= 1, "tried again after it crashed twice"
         record = self.workers[worker]
-        kind = self.rules.kinds[record.tag]
         assert not record.leaving, "work for a worker that is leaving"
         assert not record.outside, "work for a worker that has some from outside"
-        record.runs.add(run)
-        assert len(record.runs) <= kind.slots, "more runs on a worker than it has slots"
-        self.killed_for.pop(run, None)
+        record.given[run] = None
+        ahead = len(record.given) - record.slots
+        if ahead > 0:
+            self.seen.add("given ahead")
+            assert record.tag in self.short, "given ahead before anything short was seen"
+            assert ahead <= MOST_AHEAD * record.slots, "too many wait on one worker"
+            free = [w for w in self.workers.values() if w.tag == record.tag and len(w.given) < w.slots]
+            assert all(w.leaving or w.outside for w in free), "given ahead while a slot is free"
         self.live[run] = (attempt, worker)
-        sweeps = {self.sweep_of[other] for other in self.live}
-        ruled = {sweep for sweep in sweeps if self.admitted[sweep] is not SweepKind.FREE}
-        heavy = {self.sweep_of[r] for r, (_, w) in self.live.items() if self.rules.kinds[self.workers[w].tag].alone}
+        self.note_begun(worker)
+        ruled, heavy = set(), set()
+        for other, (_, where) in self.live.items():
+            if self.admitted[self.sweep_of[other]] is not SweepKind.FREE:
+                ruled.add(self.sweep_of[other])
+            if self.rules.kinds[self.workers[where].tag].alone:
+                heavy.add(self.sweep_of[other])
         assert not heavy or ruled == heavy, "heavy work is not alone"
         assert len(heavy) <= 1, "two heavy sweeps at once"
         assert len(ruled) <= self.rules.policies.concurrency.normal, "too many sweeps at once"
@@ -207,7 +300,7 @@ class Invariants:
             self.cooled(now, self.last_down.get(kind.pool), "scaled up right after scaling down")
         self.last_up[kind.pool] = now
         needed = -(-sum(self.may_run_on(run, tag) for run in self.sweep_of) // kind.slots)
-        half_used = sum(len(w.runs) < kind.slots for w in self.workers.values() if w.tag == tag and w.runs)
+        half_used = sum(len(w.given) < kind.slots for w in self.workers.values() if w.tag == tag and w.given)
         lent = sum(w.tag == tag and w.outside and not w.leaving for w in self.workers.values())
         others = lent + -(-self.waiting_outside.get(tag, 0) // kind.slots)
         self.seen |= {"asked for outside work"} if staying > needed + half_used else set()
@@ -238,9 +331,22 @@ class Invariants:
         wait = self.rules.policies.scaling.cooldown.seconds
         assert before is None or now >= before + wait - 1e-6, message
 
-    def at_the_end(self, cost: Money) -> None:
+    def at_the_end(self, cost: Money, engine: Engine | None = None) -> None:
         if self.rules.budget is not None:
             assert cost.amount <= self.rules.budget.amount + ROUNDING, "the bill is over the budget"
         assert set(self.final) == set(self.sweep_of), "runs without a final state"
         assert self.ended == set(self.sweeps), "sweeps that did not end"
         assert not self.live
+        for run in self.cancelled:
+            assert self.final[run] is not RunState.REFUSED
+        for run, record in engine.state.runs.items() if engine else ():
+            lost = self.losses.get(run, [])
+            assert [one.cause for one in record.past] == lost, "counted what did not begin"
+            if record.state is RunState.FINISHED:
+                assert (run, record.attempt) in self.begun
+            if record.state is RunState.REFUSED:
+                assert not any((run, attempt) in self.begun for attempt in range(1, record.attempt + 1))
+        for tags in engine.state.tags.values() if engine else ():
+            assert (tags.ahead, tags.busy, tags.asked, tags.returning) == (0, 0, 0, 0), "miscounted"
+            assert not tags.loaded
+            assert not tags.roomy

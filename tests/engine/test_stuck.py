@@ -200,3 +200,60 @@ def test_the_engine_asks_to_be_woken_when_the_silence_would_be_too_long(sign_at:
     world.passes(300 - sign_at)
     assert killed(world) is (sign_at == 0.0)
     assert sign_at == 0.0 or world.engine.next_wake() == sign_at + 300
+
+
+@pytest.mark.parametrize("sign", [Progressed("s/1", 1), CpuSeen("s/1", 1)])
+def test_a_run_that_moves_when_it_is_looked_at_again_goes_on(sign: Progressed | CpuSeen) -> None:
+    world = a_running_run()
+    world.passes(300)
+    world.passes(10)
+    world.happens(sign)
+    assert world.state("s/1") is RunState.RUNNING
+    assert [alert.run for alert in world.alerts("stuck-withdrawn")] == ["s/1"]
+
+    world.passes(299)
+    assert len(world.all(KillRun)) == 1
+    assert not world.all(RemoveWorker), "nobody waits for it to be dead any longer"
+    world.finishes("s/1")
+    assert world.state("s/1") is RunState.FINISHED
+
+
+def test_a_run_that_falls_silent_again_after_a_withdrawn_verdict_is_killed() -> None:
+    world = a_running_run()
+    world.passes(300)
+    world.happens(Progressed("s/1", 1))
+    world.passes(300)
+    assert [kill.cause for kill in world.all(KillRun)] == [Loss.STUCK, Loss.STUCK]
+    world.happens(RunLost("s/1", 1, Loss.STUCK))
+    assert world.state("s/1") is RunState.DELAYED
+
+
+def test_a_sign_that_crossed_with_the_kill_does_not_bring_a_dead_run_back() -> None:
+    world = a_running_run()
+    world.passes(300)
+    world.happens(Progressed("s/1", 1), RunLost("s/1", 1, Loss.STUCK))
+    assert world.state("s/1") is RunState.DELAYED
+
+
+def test_cpu_use_does_not_withdraw_what_a_walltime_or_missing_reports_led_to() -> None:
+    world = a_world().with_policy("stuck", walltime="1h").with_sweep("s").with_workers(1)
+    for _ in range(36):
+        world.passes(100)
+        world.happens(CpuSeen("s/1", 1))
+    assert world.state("s/1") is RunState.KILLING
+
+    reporting = a_running_run()
+    reporting.happens(Progressed("s/1", 1))
+    reporting.passes(300)
+    reporting.happens(CpuSeen("s/1", 1))
+    assert reporting.state("s/1") is RunState.KILLING
+    assert len(world.all(KillRun)) == len(reporting.all(KillRun)) == 1
+
+
+def test_a_verdict_is_not_withdrawn_once_the_worker_was_told_to_go() -> None:
+    world = a_running_run()
+    world.passes(300)
+    world.passes(60)
+    assert world.removed() == ["w1"]
+    world.happens(Progressed("s/1", 1))
+    assert world.state("s/1") is RunState.KILLING

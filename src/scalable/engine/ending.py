@@ -39,9 +39,9 @@ def on_lost(state: State, event: RunLost, now: float) -> None:
     if event.run in state.workers[record.worker].ahead and event.cause in NOT_BEGUN:
         return_unbegun(state, record, now)
         return
-    seen = state.experience(record)
-    if event.seconds is not None and event.seconds > seen.pace.mean:  # a quick failure says nothing about the others
-        seen.pace.note(event.seconds)
+    pace = state.experience(record).pace
+    if pace.known and event.seconds is not None and event.seconds > pace.mean:  # a quick failure tells nothing
+        pace.note(event.seconds)
     lost(state, record, event, now)
     if record.past[-1].cause is Loss.CANNOT_START:
         refuse_rest(state, state.sweeps[record.run.sweep], record.reason)
@@ -87,7 +87,7 @@ def return_unbegun(state: State, record: RunRecord, now: float) -> None:
     elif killed_for is Loss.OPERATOR:
         fail(state, record, retries.by_operator(reason))
     elif sweep.refused:
-        end(state, record, RunState.REFUSED, sweep.refused)
+        refuse(state, record, sweep.refused)
     else:
         starting.enqueue(state, record, first=True)
 
@@ -104,7 +104,7 @@ def detach(state: State, record: RunRecord, now: float) -> None:
         workers.vacate(state, worker, record.run.id, now)
         if worker.ahead:
             starting.next_in_line(state, worker, now)
-    state.vacated.append(worker)
+        state.vacated.append(worker)
     workers.release(state, worker)
     state.touched.add(record.tag)
 
@@ -169,12 +169,16 @@ def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
             kill(state, record, Loss.STOPPED)
         elif not record.state.final and record.state not in LIVE:
             withdraw(state, record)
-            final = RunState.FAILED if record.past else RunState.REFUSED
-            end(state, record, final, reason)
+            refuse(state, record, reason)
         else:
             continue
         count += 1
     state.alert("cannot-start", f"{sweep.sweep.id}: its other {count} runs are not started either: {reason}")
+
+
+def refuse(state: State, record: RunRecord, reason: str) -> None:
+    """End a run that will not be started, or not again."""
+    end(state, record, RunState.FAILED if record.past else RunState.REFUSED, reason)
 
 
 def undersized(state: State, record: RunRecord, attempt: Attempt) -> None:

@@ -31,4 +31,4 @@ class Pace:
         if longest > UNIT_S:
             self.window = 0
         else:
-            self.window = MOST_AHEAD if longest * MOST_AHEAD <= UNIT_S else int(UNIT_S / longest)
+            self.window = MOST_AHEAD if longest * MOST_AHEAD <= UNIT_S else round(UNIT_S / longest)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from scalable.engine.state import NEVER
+from scalable.simulate.faults import SILENT, Kind
 from scalable.sizing.placement import PoolRoom
 from scalable.sizing.resources import Size
 
@@ -36,14 +37,17 @@ class Work:
     """Core-seconds still to do."""
     cap: float
     """Cores it can use at most."""
-    silent: bool = False
-    """It reports no progress."""
-    deaf: bool = False
-    """It does not die when told to."""
+    fault: Kind | None = None
+    begun: float = 0.0
     rate: float = 0.0
     since: float = 0.0
     version: int = 0
     """Counts changes of rate; an end foreseen for an older version no longer holds."""
+
+    @property
+    def silent(self) -> bool:
+        """It reports no progress."""
+        return self.fault in SILENT
 
 
 @dataclass(slots=True, eq=False)

@@ -15,14 +15,26 @@ class Kind(Enum):
     OUT_OF_MEMORY = "out of memory"  # dies halfway with a peak over its limit
     STUCK = "stuck"  # never reports nor ends; only the stuck rule gets rid of it
     DEAF = "deaf"  # stuck, and killing it does not help either; only removing its worker does
+    DOZES = "dozes"  # looks stuck, and moves on when it is looked at again before being killed
     SLOW = "slow"  # takes several times as long, but reports progress
     RAISES = "raises"  # fails halfway with an error that would come again
     TRANSIENT = "transient"  # fails halfway with an error that may pass
+    CANNOT_START = "cannot start"  # its code cannot be loaded
+    KILLED = "killed"  # something else on the machine kills its process
+    CRASHES = "crashes"  # its process aborts
     WORKER_DIES = "worker dies"  # takes its worker with it
     PREEMPTED = "preempted"  # its worker gets notice, then goes
 
 
-LOSSES = {Kind.OUT_OF_MEMORY: Loss.OUT_OF_MEMORY, Kind.RAISES: Loss.RAISED, Kind.TRANSIENT: Loss.TRANSIENT}
+LOSSES = {
+    Kind.OUT_OF_MEMORY: Loss.OUT_OF_MEMORY,
+    Kind.RAISES: Loss.RAISED,
+    Kind.TRANSIENT: Loss.TRANSIENT,
+    Kind.CANNOT_START: Loss.CANNOT_START,
+    Kind.KILLED: Loss.KILLED,
+    Kind.CRASHES: Loss.CRASHED,
+}
+SILENT = frozenset({Kind.STUCK, Kind.DEAF, Kind.DOZES})  # they report nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +62,8 @@ class Faults:
     """Probability per attempt."""
     refusals: int = 0
     """How many of the first requests for workers are refused."""
+    latency_s: float = 0.0
+    """What a message to or from a worker takes, so that orders cross with reports."""
 
     def of(self, run: str, attempt: int, chance: random.Random) -> RunFault | None:
         if (run, attempt) in self.runs:

@@ -19,20 +19,17 @@ from scalable.engine.events import (
     Instruction,
     KillRun,
     Loss,
-    Progressed,
     RemoveWorker,
     RunEnded,
-    RunFinished,
-    RunLost,
     SpendChanged,
     StartRun,
     Sweep,
     SweepAdmitted,
     SweepEnded,
     SweepSubmitted,
+    TakeBack,
     Tick,
     WorkerJoined,
-    WorkerLeaving,
     WorkerLost,
     WorkersRefused,
 )
@@ -41,12 +38,12 @@ from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
 from scalable.garbage import uncollected
 from scalable.quantities import Money, exact
-from scalable.simulate.cluster import ModelPool, Node, PoolState, Work, paid_so_far, shares
-from scalable.simulate.durations import Fixed, RunLength
-from scalable.simulate.faults import LOSSES, Faults, Kind, RunFault
+from scalable.simulate.cluster import ModelPool, Node, PoolState, paid_so_far
+from scalable.simulate.durations import RunLength
+from scalable.simulate.execution import Execution
+from scalable.simulate.faults import Faults
 from scalable.simulate.outcome import NodeSpan, Outcome, SweepSpan, running_total
 
-NOTICE_S = 30.0  # between a preemption notice and the end
 MOST_STEPS = 10_000  # with no run at all; each run and attempt allows for 100 more, where 5 are usual
 
 
@@ -93,6 +90,7 @@ class World:
         self.rules = rules
         self.caps = caps
         self.durations = durations
+        """How long the runs of a sweep take."""
         self.chance = random.Random(seed)
         self.faults = faults
         self.journal = journal
@@ -101,7 +99,7 @@ class World:
         self.sequence = 0
         self.pools = {name: PoolState(model) for name, model in pools.items()}
         self.where: dict[str, Node] = {}
-        self.works: dict[str, Work] = {}
+        self.execution = Execution(self)
         self.made: dict[str, int] = {}
         self.refusals = faults.refusals
         self.requests = 0
@@ -147,25 +145,28 @@ class World:
         for instruction in instructions:
             self.apply(instruction)
 
+    def report(self, event: Event) -> None:
+        """What a worker says arrives after the time a message takes."""
+        if self.faults.latency_s:
+            self.at(self.now + self.faults.latency_s, self.deliver, event)
+        else:
+            self.deliver(event)
+
     def apply(self, instruction: Instruction) -> None:
-        if type(instruction) is StartRun:  # these two are nearly all there are
-            self.start(instruction.run, instruction.attempt, instruction.worker)
-            return
-        if type(instruction) is RunEnded:
+        if type(instruction) is RunEnded:  # these two are nearly all there are
             self.end(instruction)
+            return
+        if type(instruction) is StartRun or isinstance(instruction, KillRun | TakeBack):
+            if self.faults.latency_s:
+                self.at(self.now + self.faults.latency_s, self.execution.obey, instruction)
+            else:
+                self.execution.obey(instruction)
             return
         match instruction:
             case AddWorkers(tag, count):
                 self.add_workers(tag, count)
             case RemoveWorker(worker):
                 self.remove_worker(worker, Loss.STOPPED)
-            case KillRun(run, attempt, _, cause):
-                work = self.works.get(run)
-                if work is not None and work.attempt == attempt:
-                    if work.deaf:
-                        return
-                    self.finish_work(work)
-                self.at(self.now, self.deliver, RunLost(run, attempt, cause))
             case SweepAdmitted(sweep):
                 self.outcome.sweeps[sweep].admitted = self.now
             case SweepEnded(sweep, complete):
@@ -230,14 +231,13 @@ class World:
             return
         pool = self.pools[node.pool]
         tag = node.workers[worker]
-        for work in [work for work in node.works.values() if work.worker == worker]:
-            self.finish_work(work)
+        self.execution.abandon(worker, node)
         pool.take(node, worker, self.now)
         self.worker_changes[self.now] = self.worker_changes.get(self.now, 0) - 1
         self.live_workers[tag] -= 1
         if not node.workers and not node.permanent:
             self.at(node.empty_since + pool.model.room.idle_s, self.expire, node, node.empty_since)
-        self.at(self.now, self.deliver, WorkerLost(worker, cause))
+        self.at(self.now, self.report, WorkerLost(worker, cause))
         self.place_waiting(pool)
         self.report_spend()
 
@@ -270,121 +270,6 @@ class World:
                 pool.waiting.append((worker, tag))
         self.place_waiting(pool)
         self.report_spend()
-
-    # Runs
-
-    def start(self, run: str, attempt: int, worker: str) -> None:
-        outcome = self.outcome
-        outcome.attempts += 1
-        outcome.retries += attempt > 1
-        outcome.started = min(outcome.started, self.now)
-        record = self.engine.state.runs[run]
-        span = outcome.sweeps[record.run.sweep]
-        span.started = min(span.started, self.now)
-        node = self.where.get(worker)
-        if node is None:  # it is gone, and the engine is about to hear of it
-            return
-        source = self.durations.get(record.run.sweep) or Fixed(record.run.expected_s or 60.0)
-        seconds = source.draw(self.chance)
-        fault = self.faults.of(run, attempt, self.chance)
-        if fault is not None:
-            seconds = self.inject(fault, run, attempt, worker, seconds)
-        kind = self.rules.kinds[record.tag]
-        cap = self.caps[record.tag] / kind.slots
-        silent = fault is not None and fault.kind in (Kind.STUCK, Kind.DEAF)
-        deaf = fault is not None and fault.kind is Kind.DEAF
-        work = Work(run, attempt, worker, node, seconds * cap, cap, silent, deaf, since=self.now)
-        self.works[run] = node.works[run] = work
-        node.load += cap
-        cpus = self.pools[node.pool].model.cpus
-        if node.load <= cpus:
-            self.set_rate(work, cap)
-        else:
-            self.share_out(node, cpus)
-
-    def inject(self, fault: RunFault, run: str, attempt: int, worker: str, seconds: float) -> float:
-        """Arrange for a fault; returns how long the attempt would now take by itself."""
-        half = self.now + seconds / 2
-        match fault.kind:
-            case Kind.SLOW:
-                return seconds * fault.factor
-            case Kind.STUCK | Kind.DEAF:
-                return seconds  # it never ends by itself
-            case Kind.WORKER_DIES:
-                self.at(half, self.lose_worker, worker, run, attempt, Loss.WORKER_LOST)
-            case Kind.PREEMPTED:
-                self.at(half, self.notice, worker, run, attempt)
-            case _:
-                self.at(half, self.fail, run, attempt, fault)
-        return seconds * 10
-
-    def computing(self, run: str, attempt: int) -> Work | None:
-        work = self.works.get(run)
-        return work if work is not None and work.attempt == attempt else None
-
-    def fail(self, run: str, attempt: int, fault: RunFault) -> None:
-        if work := self.computing(run, attempt):
-            self.finish_work(work)
-            peak = fault.peak if fault.kind is Kind.OUT_OF_MEMORY else None
-            self.deliver(RunLost(run, attempt, LOSSES[fault.kind], peak, f"injected: {fault.kind.value}"))
-
-    def lose_worker(self, worker: str, run: str, attempt: int, cause: Loss) -> None:
-        if self.computing(run, attempt) and worker in self.where:
-            self.remove_worker(worker, cause)
-
-    def notice(self, worker: str, run: str, attempt: int) -> None:
-        if self.computing(run, attempt) and worker in self.where:
-            self.deliver(WorkerLeaving(worker))
-            self.at(self.now + NOTICE_S, self.take_back, worker)
-
-    def take_back(self, worker: str) -> None:
-        if worker in self.where:
-            self.remove_worker(worker, Loss.PREEMPTED)
-
-    def share_out(self, node: Node, cpus: float) -> None:
-        works = list(node.works.values())
-        for work, rate in zip(works, shares(works, cpus), strict=True):
-            if rate != work.rate:
-                self.set_rate(work, rate)
-
-    def set_rate(self, work: Work, rate: float) -> None:
-        """Let a work go on at another speed and foresee its new end."""
-        done = work.rate * (self.now - work.since)
-        self.outcome.busy_core_s += done
-        work.left -= done
-        work.rate, work.since = rate, self.now
-        work.version += 1
-        if work.silent:
-            return
-        seconds = max(0.0, work.left) / rate
-        self.at(self.now + seconds, self.end_work, work, work.version)
-        age = self.now - self.engine.state.runs[work.run].started
-        stuck = self.rules.policies.stuck
-        if stuck.walltime is not None or age + seconds >= stuck.after.seconds:  # a shorter one is never looked for
-            self.at(self.now, self.progress, work, self.now + seconds)
-
-    def progress(self, work: Work, until: float) -> None:
-        if self.works.get(work.run) is work:
-            self.deliver(Progressed(work.run, work.attempt, until))
-
-    def end_work(self, work: Work, version: int) -> None:
-        if work.version != version or self.works.get(work.run) is not work:
-            return
-        self.finish_work(work)
-        self.deliver(RunFinished(work.run, work.attempt))
-
-    def finish_work(self, work: Work) -> None:
-        """Stop computing, for whatever reason; what shared the node goes on faster."""
-        node = work.node
-        node.worked_until = self.now
-        self.outcome.busy_core_s += work.rate * (self.now - work.since)
-        del self.works[work.run]
-        del node.works[work.run]
-        cpus = self.pools[node.pool].model.cpus
-        crowded = node.load > cpus
-        node.load -= work.cap
-        if crowded:
-            self.share_out(node, cpus)
 
     # Money
 
