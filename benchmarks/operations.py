@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from scalable.session.session import ScalableSession
 
 ROUNDS = 3
-RUNS = 24
-RUN_S = 0.25
+RUNS = 20
+RUN_S = 0.15
 LONG_S = 120.0  # nothing here may take longer
 PATIENT: dict[str, Any] = {
     "policies": {"retry": {"times": 5, "delay": "0.1s", "cap": "1s"}}
@@ -87,7 +87,7 @@ def money_used_up() -> float:
 
     with opened(target={"cpu_price": "36 EUR/h"}, **PATIENT) as session:
         state = session.live().engine.state
-        ends = work(session, 5 * RUNS)
+        ends = work(session, 10 * RUNS)
         wait(lambda: done(ends) >= 4 and state.spending.per_hour, "the first runs end and are paid for")
         began = time.monotonic()
         state.spending.budget = state.spending.spent or Money.parse("0 EUR")
