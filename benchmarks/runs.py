@@ -57,7 +57,8 @@ def measure() -> dict[str, Any]:
 def measured_apart(name: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.runs", name, str(RUNS)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # Parsl starts programs of its own from it
-    env = {**os.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    code = os.pathsep.join(filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PATH": path, "PYTHONPATH": code}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TURN_S, check=True, env=env)
     turn: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return turn

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalable import proc
+from scalable.runner.process import RUNNER_MARK
 from scalable.telemetry import Journal, RunFolder
 from tests.session.builders import until
 
@@ -23,7 +24,7 @@ runners = []
 while True:
     runners = [one for one in runners if one.poll() is None]
     while len(runners) < int(sys.argv[1]):
-        env = {{**os.environ, "SCALABLE_RUNNER": os.urandom(8).hex()}}
+        env = {{**os.environ, {RUNNER_MARK!r}: os.urandom(8).hex()}}
         runners.append(subprocess.Popen([sys.executable, "-S", "-c", {RUNNER!r}], env=env, start_new_session=True))
     time.sleep(0.02)
 """
@@ -63,7 +64,7 @@ class Crowd:
 
     def marked(self) -> list[int]:
         below = [pid for worker in self.workers.values() for pid in proc.tree(worker.pid)[1:]]
-        return [pid for pid in below if proc.alive(pid) and b"\0SCALABLE_RUNNER=" in environ(pid)]
+        return [pid for pid in below if proc.alive(pid) and f"\0{RUNNER_MARK}=".encode() in environ(pid)]
 
 
 def environ(pid: int) -> bytes:

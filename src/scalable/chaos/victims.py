@@ -17,12 +17,11 @@ import psutil
 
 from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
+from scalable.runner.process import RUNNER_MARK
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.fields import number, text
 from scalable.telemetry.liveness import is_running
 
-MARK = "SCALABLE_RUNNER"
-"""In the environment of a runner and of everything it starts."""
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
 LOOPBACK = ("127.", "::1")
 GONE = ("worker-lost", "worker-removed")
@@ -138,7 +137,7 @@ def runners_of(worker: Victim) -> list[Victim]:
 
 
 def mark_of(pid: int) -> str:
-    return environment(pid).get(MARK, "")
+    return environment(pid).get(RUNNER_MARK, "")
 
 
 def environment(pid: int) -> dict[str, str]:
