@@ -119,7 +119,9 @@ def test_a_run_that_eats_memory_harms_nothing_and_is_told_with_its_peak(project:
         tasks=tasks_of(project.module(CODE), "eat_once", folder=str(project.folder)),
     )
     with session as client:
-        with pytest.raises(scalable.TaskError, match=r"out of memory and no larger profile exists: [\d.]+ MiB of 600 MB"):
+        with pytest.raises(
+            scalable.TaskError, match=r"out of memory and no larger profile exists: [\d.]+ MiB of 600 MB"
+        ):
             session.run_tasks()
         assert client.submit(work.give_back, 3).result(timeout=LONG_S) == 3
     assert not project.journal("worker-lost")
@@ -208,7 +210,7 @@ def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: P
         client = scalable.ScalableSession.from_yaml().start()
         client.submit(work.daemon_and_hang, {str(note)!r}, guarded=True).result()
     """)
-    assert until(lambda: note.exists() and note.read_text() or script.poll() is not None)
+    assert until(lambda: (note.exists() and note.read_text()) or script.poll() is not None)
     assert script.poll() is None, script.communicate()
     daemon = int(note.read_text())
     os.kill(script.pid, signal.SIGKILL)
@@ -231,3 +233,51 @@ def test_a_session_that_was_asleep_calls_nothing_stuck(project: Project, monkeyp
         assert session.run_tasks() == {"ticks": 60}
         driver.cluster.sync(sleep_an_hour)
     assert not [record for record in project.journal("alert") if record["alert"] == "stuck"]
+
+
+class TestTheLadder:
+    def test_a_run_that_ran_out_of_memory_is_run_again_on_the_larger_component(self, project: Project) -> None:
+        session = project.session(
+            target={"processes": True, "max_workers": 2},
+            components={"small": {"memory": "500MB", "larger": "large"}, "large": {"memory": "2GB"}},
+            tasks={
+                "eat": {
+                    "component": "small",
+                    "run": f"{project.module(CODE)}:eat_once",
+                    "arguments": {"folder": str(project.folder)},
+                }
+            },
+            policies={"retry": {"delay": "0.1s"}},
+        )
+        with session:
+            assert session.run_tasks() == {"eat": "fits"}
+        first, second = project.journal("attempt-started")
+        assert (first["tag"], second["tag"]) == ("small", "large")
+        [alert] = [record for record in project.journal("alert") if record["alert"] == "retry-used"]
+        assert "on large" in alert["text"]
+        assert "ask for" in alert["text"]
+
+    def test_what_a_run_used_last_time_is_known_before_the_next_is_paid_for(self, project: Project) -> None:
+        module = project.module("def eat(size):\n    return len(bytearray(b'x') * size)\n")
+        task = {"component": "small", "run": f"{module}:eat", "arguments": {"size": 400 * 2**20}}
+        sizes = {"small": {"memory": "1500MB"}}
+        with project.session(target={"processes": True}, components=sizes, tasks={"eat": task}) as _:
+            pass
+        session = project.session(target={"processes": True}, components=sizes, tasks={"eat": task})
+        with session:
+            session.run_tasks()
+        smaller = {"small": {"memory": "350MB"}}
+        session = project.session(target={"processes": True}, components=smaller, tasks={"eat": task})
+        with session, pytest.raises(scalable.TaskError, match="memory check: eat is expected to use"):
+            session.run_tasks()
+        assert not project.journal("attempt-started")
+        larger = {"small": {"memory": "350MB", "larger": "large"}, "large": {"memory": "2GB"}}
+        session = project.session(target={"processes": True, "max_workers": 2}, components=larger, tasks={"eat": task})
+        with session:
+            session.run_tasks()
+        [attempt] = project.journal("attempt-started")
+        assert attempt["tag"] == "large"
+
+    def test_a_component_that_is_not_larger_is_no_way_up(self, project: Project) -> None:
+        with pytest.raises(scalable.ManifestError, match="large is not larger than small: 1 GB against 2 GB"):
+            project.session(components={"small": {"memory": "2GB", "larger": "large"}, "large": {"memory": "1GB"}})

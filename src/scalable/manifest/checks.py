@@ -39,6 +39,7 @@ class Finding:
 
 def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     yield from check_targets(manifest, providers)
+    yield from check_components(manifest)
     yield from check_tasks(manifest)
     yield from check_pools(manifest)
     yield from check_profiles(manifest)
@@ -52,6 +53,22 @@ def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_k
     """A name that nothing has: lists the ones there are and proposes the nearest."""
     message, remedy = not_defined(noun, name, known)
     return Finding(path, message, f"undefined-{noun}", remedy, about_key=about_key)
+
+
+def check_components(manifest: Manifest) -> Iterator[Finding]:
+    for name, part in manifest.components.items():
+        path = ("components", name, "larger")
+        if part.larger is None:
+            continue
+        if part.larger not in manifest.components:
+            yield undefined(path, "component", part.larger, manifest.components)
+            continue
+        above = manifest.components[part.larger].memory
+        if part.memory is None or (above is not None and above <= part.memory):
+            message = (
+                f"{part.larger} is not larger than {name}: {above or 'no limit'} against {part.memory or 'no limit'}"
+            )
+            yield Finding(path, message, "not-larger", "name a component with more memory, or give it more")
 
 
 def check_tasks(manifest: Manifest) -> Iterator[Finding]:

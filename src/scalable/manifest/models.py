@@ -48,6 +48,8 @@ class Component(Section):
     env: dict[str, Variant] = {}
     tags: list[Text] = []
     preload_script: Text | None = None
+    larger: Text | None = None
+    """The component on which a task is run again after it ran out of memory on this one."""
 
     @field_validator("memory")
     @classmethod

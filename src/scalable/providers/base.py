@@ -57,6 +57,8 @@ class WorkerTemplate:
     image: str | None = None
     mounts: Mapping[str, str] = field(default_factory=dict)
     preload_script: str | None = None
+    larger: str | None = None
+    """The tag on which a run is tried again after it ran out of memory on this one."""
 
     @classmethod
     def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
@@ -71,6 +73,7 @@ class WorkerTemplate:
             image=component.image,
             mounts=dict(component.mounts),
             preload_script=component.preload_script,
+            larger=component.larger,
         )
 
     @property
@@ -126,10 +129,13 @@ def templates(manifest: Manifest, slots: int) -> dict[str, WorkerTemplate]:
     """The manifest's components; where it has none, the profiles its sweeps run on."""
     if manifest.components or not manifest.sweeps:
         return {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
-    return {
-        tag: WorkerTemplate(tag, ceil(one.limit.cpu.cores), one.limit.memory, one.limit.gpus, slots)
-        for tag, one in manifest.profiles.items()
-    }
+    by_memory = sorted(manifest.profiles, key=lambda tag: (manifest.profiles[tag].limit.memory, tag))
+    found = {}
+    for tag, one in manifest.profiles.items():
+        above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
+        size = (ceil(one.limit.cpu.cores), one.limit.memory, one.limit.gpus, slots)
+        found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

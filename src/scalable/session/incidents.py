@@ -100,7 +100,7 @@ class Incidents:
     def conclude(self, run: str, outcome: str) -> None:
         for number, _ in self.unsettled.pop(run, []):
             try:
-                self.folder.update(number, outcome=outcome)
+                self.tell(self.folder.update(number, outcome=outcome))
             except (ScalableError, OSError) as error:
                 logger.warning("incident %d keeps its old outcome: %s", number, error)
 
@@ -111,9 +111,12 @@ class Incidents:
             logger.warning("an incident cannot be recorded: %s", error)
             return
         self.unsettled.setdefault(known.run, []).append((known.id, time.time()))
+        self.tell(known)
+
+    def tell(self, known: Incident) -> None:
         self.journal.write(
             "incident", id=known.id, incident=known.kind, run=known.run, worker=known.worker, tag=known.tag,
-            text=known.guilty, severity=known.severity,
+            text=known.guilty, severity=known.severity, outcome=known.outcome,
         )  # fmt: skip
 
 

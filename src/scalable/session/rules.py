@@ -53,6 +53,7 @@ def rules(spec: DeploymentSpec, plan: ScalePlan, adaptive: bool | AdaptiveScaler
             slots=template.slots,
             minimum=limits[tag][0],
             maximum=limits[tag][1],
+            larger=template.larger,
         )
         for tag, template in spec.components.items()
     }

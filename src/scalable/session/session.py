@@ -213,7 +213,7 @@ class ScalableSession:
         todo = tasks.chosen(self.manifest.tasks, names)
         driver = self.live()
         with open_store(os.environ.get("SCALABLE_STORE_URL") or self.manifest.store) as store:
-            results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store)
+            results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store, history().peaks)
         return results
 
     def _settle(self, driver: Driver) -> None:

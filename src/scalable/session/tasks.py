@@ -10,8 +10,10 @@ from typing import Any
 
 from scalable.caching import key_of
 from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepKind
+from scalable.engine.rules import WorkerKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
+from scalable.quantities import Memory
 from scalable.runner.calls import Call
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
@@ -45,8 +47,13 @@ def chosen(tasks: Mapping[str, Task], names: Iterable[str] | None) -> dict[str, 
     return {name: task for name, task in tasks.items() if name in found}
 
 
-async def run_tasks(driver: Driver, tasks: Mapping[str, Task], store: Store) -> dict[str, Any]:
-    """Results by task, each a row of the store too; raises ``TaskError`` after everything that could run has run."""
+async def run_tasks(
+    driver: Driver, tasks: Mapping[str, Task], store: Store, peaks: Mapping[str, Memory]
+) -> dict[str, Any]:
+    """Results by task, each a row of the store too; raises ``TaskError`` after everything that could run has run.
+
+    ``peaks`` are what earlier runs used, by ``run:<task>``: what will not fit is not tried.
+    """
     receipts: list[asyncio.Future[Receipt]] = []
     results: dict[str, Any] = {}
     problems: dict[str, str] = {}
@@ -59,7 +66,9 @@ async def run_tasks(driver: Driver, tasks: Mapping[str, Task], store: Store) -> 
                 problems[name] = f"not started: {', '.join(broken)} did not finish"
                 del left[name]
             elif all(need in results for need in task.needs):
-                running[name] = asyncio.ensure_future(start(driver, name, left.pop(name), results))
+                running[name] = asyncio.ensure_future(
+                    start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"))
+                )
         if not running:
             continue
         done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -88,13 +97,23 @@ async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
     return receipt
 
 
-async def start(driver: Driver, name: str, task: Task, results: Mapping[str, Any]) -> tuple[str, RunState, Any]:
+async def start(
+    driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None
+) -> tuple[str, RunState, Any]:
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
     work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items())), arguments)
     before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.state.runs)
-    run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", task.component)
+    tag = fitting(driver.engine.state.rules.kinds, task.component, peak)
+    run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
     futures = await driver.submit(Sweep(run.sweep, SweepKind.FREE, (run,), workers=1), {run.id: work})
     return run.id, *await futures[run.id]
+
+
+def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> str:
+    """The first of a kind and its larger ones that takes this peak; the last if none does."""
+    while peak is not None and tag in kinds and peak > kinds[tag].memory and (above := kinds[tag].larger) is not None:
+        tag = above
+    return tag
 
 
 def row_of(driver: Driver, run: str, name: str, task: Task, state: RunState, value: Any) -> Row:

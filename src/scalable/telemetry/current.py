@@ -12,6 +12,7 @@ from scalable.telemetry.summary import Summary
 
 WINDOW_S = 300.0  # a rate is that of the last five minutes
 ENOUGH = 3  # ended tasks that make a rate
+MOST_RUNS = 20  # of which it is told how far they are
 SHOWN = 5  # findings, the latest ones
 NOT_CONNECTED = "starting"  # why a worker is not here if its backend says nothing
 
@@ -33,6 +34,7 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "silent_s": rounded(max(0.0, until - summary.last)) if summary.last is not None else None,
         "workers": {} if state.over else {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},
         "tasks": tasks,
+        "runs": [] if state.over else runs(summary),
         "rate_per_min": rounded(rate * 60) if rate is not None else None,
         "left_s": rounded(left / rate) if rate and left and not state.over else None,
         "cost": cost(summary.spent),
@@ -53,6 +55,15 @@ def workers(summary: Summary, tag: str) -> dict[str, Any]:
         "pending": len(awaited),
         "reasons": dict(Counter(worker.waits or NOT_CONNECTED for worker in awaited).most_common()),
     }
+
+
+def runs(summary: Summary) -> list[dict[str, Any]]:
+    """Runs that say how far they are."""
+    return [
+        {"run": run, "worker": summary.running[run][0], **told}
+        for run, told in list(summary.progress.items())[:MOST_RUNS]
+        if run in summary.running
+    ]
 
 
 def queue(summary: Summary, state: State) -> dict[str, dict[str, int]]:

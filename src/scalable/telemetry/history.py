@@ -78,6 +78,8 @@ def merge(history: dict[str, Any], summary: Summary) -> None:
             peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
         if count := work.finished + work.failed:
             tasks[name] = count
+    for run, peak in sorted(summary.run_peaks.items()):
+        peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
     history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
     if summary.run_id:
         history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_SESSIONS:]

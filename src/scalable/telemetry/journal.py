@@ -32,7 +32,7 @@ logger = logging.getLogger("scalable")
 
 FLUSH_EVERY_S = 0.2
 SYNC_EVERY_S = 2.0  # a machine that loses power loses at most these seconds
-AT_ONCE = frozenset({"run-started", "worker-lost", "alert", "ended"})  # what someone may be waiting for
+AT_ONCE = frozenset({"run-started", "worker-lost", "incident", "alert", "ended"})  # what someone may be waiting for
 MOST_WAITING = 100_000  # records kept for a disk that does not take them: some 30 MB
 CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
 

@@ -75,6 +75,10 @@ class Summary:
     running: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Worker and tag of attempts that are under way, by run."""
     run_tags: dict[str, str] = field(default_factory=dict)
+    run_peaks: dict[str, int] = field(default_factory=dict)
+    """Highest peaks of runs by their names, however often each was run."""
+    progress: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How far attempts under way have said to be, by run."""
     short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
     """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
 
@@ -185,13 +189,18 @@ class Summary:
     def take_attempt_end(self, record: Mapping[str, Any]) -> None:
         run, outcome = text(record.get("run")), text(record.get("outcome"))
         self.running.pop(run, None)
+        self.progress.pop(run, None)
         tag = tag_of(record) if record.get("tag") else self.run_tags.get(run, UNTAGGED)
         work = self.work[tag]
         took = number(record.get("seconds"))
         if took is not None and took >= 0:
             end = record["t"]
             self.spend(work, end - took, end, text(record.get("worker")), outcome == FINISHED)
-        self.raise_peak(work, memory(record.get("peak")), run)
+        peak = memory(record.get("peak"))
+        self.raise_peak(work, peak, run)
+        name = run.partition("#")[0]
+        if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
+            self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
         if outcome != FINISHED:
             self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
 
@@ -204,6 +213,10 @@ class Summary:
         if state not in (FINISHED, "stopped"):
             self.fail(work, record, run, text(record.get("reason")))
         self.recent.append(record["t"])
+
+    def take_progress(self, record: Mapping[str, Any]) -> None:
+        if (run := text(record.get("run"))) in self.running:
+            self.progress[run] = {name: record.get(name) for name in ("step", "of", "note", "memory")}
 
     def take_retry(self, record: Mapping[str, Any]) -> None:
         self.retries[text(record.get("cause")) or "unknown"] += 1
@@ -298,6 +311,7 @@ TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
     "attempt-started": Summary.take_attempt,
     "attempt-ended": Summary.take_attempt_end,
     "run-ended": Summary.take_run_end,
+    "progress": Summary.take_progress,
     "retry": Summary.take_retry,
     "incident": Summary.take_incident,
     "alert": Summary.take_alert,

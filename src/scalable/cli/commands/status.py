@@ -17,6 +17,7 @@ from rich.text import Text
 
 from scalable.cli.commands.report import length, named, plain
 from scalable.cli.output import console, facts, note, print_json
+from scalable.quantities import Memory
 from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
 from scalable.telemetry.current import current
 from scalable.telemetry.fields import money
@@ -149,6 +150,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     for tag, each in status["tasks"].items():
         counts = (f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name])
         pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
+    pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
     if status["rate_per_min"] is not None:
         left = f", {length(status['left_s'])} left" if status["left_s"] is not None else ""
         pairs.append(("rate", f"{rate(status['rate_per_min'])}{left}"))
@@ -160,6 +162,14 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     elif cost is not None:
         pairs.append(("cost", f"{cost} so far{f', {per_hour} an hour' if per_hour is not None else ''}"))
     return pairs
+
+
+def how_far(run: Mapping[str, Any]) -> str:
+    """``trial 22/30, 312 MiB``."""
+    of = f"/{run['of']:g}" if isinstance(run["of"], int | float) else ""
+    step = f"{run['step']:g}{of}" if isinstance(run["step"], int | float) else ""
+    used = f", {Memory(run['memory'])}" if isinstance(run["memory"], int) and run["memory"] else ""
+    return f"{plain(run['note'] or '')} {step}".strip() + used
 
 
 def rate(per_minute: float) -> str:
