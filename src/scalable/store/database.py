@@ -81,6 +81,11 @@ class Database:
             found = connection.execute(select(*ROW_COLUMNS).where(results.c.run_key == run_key)).first()
         return row(found._asdict()) if found else None
 
+    def marked(self) -> dict[str, int]:
+        with explained(self.place), self.engine.connect() as connection:
+            found = connection.execute(select(results.c.run_key, results.c.attempt).where(results.c.marked))
+            return {row.run_key: row.attempt for row in found}
+
     def runs(self, sweep: str | None) -> list[SweepRun]:
         columns = [runs.c[each.name] for each in fields(SweepRun)]
         statement = select(*columns).order_by(runs.c.started, runs.c.id)

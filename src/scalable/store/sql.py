@@ -59,6 +59,10 @@ class SqlStore:
             raise StoreError(f"nothing was marked: {receipt.reason}")
         return len(found)
 
+    def marked(self) -> dict[str, int]:
+        self._check_open()
+        return self._database.marked()
+
     def put_run(self, run: SweepRun) -> Receipt:
         return self._wait(self._submit([run], SweepRun))
 

@@ -179,6 +179,15 @@ class StoreContract:
         store.put([a_row(attempt=2)])
         assert self.only(store).error == "wrong again"
 
+    def test_whoever_computes_a_marked_row_again_learns_from_which_attempt_to_count(self, store: Store) -> None:
+        assert store.marked() == {}
+        store.put([a_row("good"), a_row("bad", attempt=3), a_failed_row("failed")])
+        store.mark_failed([key("bad")], "wrong prices")
+        assert store.marked() == {key("bad"): 3}
+        store.put([a_row("bad", attempt=store.marked()[key("bad")] + 1)])
+        assert self.only(store, "bad").finished
+        assert store.marked() == {}
+
     def test_marking_twice_keeps_the_first_reason_and_counts_once(self, store: Store) -> None:
         store.put([a_row()])
         assert [store.mark_failed([key("row")], reason) for reason in ("first", "second")] == [1, 0]
