@@ -53,7 +53,7 @@ def test_a_fault_without_a_victim_is_told_and_the_storm_goes_on(crowd: Crowd) ->
     for process in crowd.workers.values():
         process.kill()
         process.wait()
-    made = list(storm(crowd.run, seed=1, faults=1, over=0.1, kinds={"kill-worker": 1}))
+    made = list(storm(crowd.run, seed=1, faults=1, over=0.1, kinds={"kill-worker": 1}, patience_s=0.2))
     assert [one.made for one in made] == [False]
     assert "no worker process here" in made[0].what
 

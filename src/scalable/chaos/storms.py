@@ -20,7 +20,7 @@ from scalable.telemetry.liveness import is_running
 USUAL: Mapping[str, float] = {"kill-runner": 12, "stop-runner": 3, "kill-worker": 2, "block-store": 2, "cut-network": 1}
 """How often each fault comes. Disks and memory are filled only where that is asked for."""
 LASTING_S = (0.2, 2.0)  # how long a fault that lasts is held
-PATIENCE_S = 1.0  # for a victim: after a kill there is none until the next process has started
+PATIENCE_S = 5.0  # for a victim: after a kill there is none until the next process has started
 LOOK_EVERY_S = 0.02
 
 
@@ -64,6 +64,7 @@ def storm(
     over: float = 60.0,
     kinds: Mapping[str, float] = USUAL,
     wish: Wish | None = None,
+    patience_s: float = PATIENCE_S,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Made]:
     """Make the faults, each told as it was made; ends early with the run. What lasts is undone at the latest then."""
@@ -76,12 +77,12 @@ def storm(
                 time.sleep(LOOK_EVERY_S)
             if stop() or not is_running(run):
                 return
-            yield made(scene, one, wish or Wish(), lasting, began)
+            yield made(scene, one, wish or Wish(), lasting, began, patience_s)
 
 
-def made(scene: Scene, one: Planned, wish: Wish, lasting: Undoing, began: float) -> Made:
+def made(scene: Scene, one: Planned, wish: Wish, lasting: Undoing, began: float, patience_s: float) -> Made:
     """Make one fault, or say why there was none."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             fault = scene.prepare(one.name, wish)
