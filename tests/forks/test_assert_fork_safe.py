@@ -48,8 +48,8 @@ def test_a_fork_whose_error_is_swallowed_fails_too() -> None:
 
 
 def test_a_hang_fails_with_the_line_it_hangs_in() -> None:
-    with pytest.raises(AssertionError, match=r"hanging did not end within 0\.5 s") as found:
-        assert_fork_safe(examples.hanging, timeout=0.5)
+    with pytest.raises(AssertionError, match=r"hanging did not end within 2 s") as found:
+        assert_fork_safe(examples.hanging, timeout=2)
 
     last = examples.hanging.__code__.co_firstlineno + 3
     assert f'File "{FILE}", line {last} in hanging' in str(found.value)

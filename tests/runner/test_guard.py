@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,20 @@ def test_subprocesses_work_beside_threads_also_with_a_preexec_function(guarded: 
     """)
 
     assert (said.facts["found"], said.facts["told"]) == (["x\n", "x\n"], [])
+
+
+@pytest.mark.skipif(find_spec("joblib") is None, reason="needs joblib")
+def test_joblib_works_beside_threads_unless_it_is_told_to_fork(guarded: Any) -> None:
+    said = guarded("""
+        from joblib import Parallel, delayed
+        def work(**how):
+            return Parallel(n_jobs=2, **how)(delayed(abs)(n) for n in (-1, -2))
+        found = with_threads(work)
+        say(found=found, message=with_threads(lambda: denied(lambda: work(backend="multiprocessing"))))
+    """)
+
+    assert said.facts["found"] == [1, 2]
+    assert "wants to fork" in said.facts["message"]
 
 
 def test_with_a_warning_it_happens_and_is_said_in_one_line(guarded: Any) -> None:

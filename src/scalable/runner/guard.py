@@ -58,10 +58,6 @@ class Guard:
     busy: set[int]
     """Threads that are being judged: what the report itself does is not reported."""
 
-    def hook(self, event: str, arguments: object) -> None:
-        if event == "os.fork" or event == "os.forkpty":
-            self.judge(sys._getframe(1))
-
     def judge(self, frame: FrameType | None) -> None:
         threads = native_threads()
         if threads == 1 or (known_threads() == 1 and (threads := settled()) == 1):
@@ -121,8 +117,13 @@ def install(policy: str, allow: Sequence[str] = (), on_fork: Callable[[dict[str,
     if _installed is not None:
         raise UsageError(f"the fork guard is in place already, with the policy {_installed.policy}, and cannot change")
     guard = Guard(policy, tuple(allow), on_fork, os.getpid(), set())
+
+    def hook(event: str, arguments: object) -> None:  # a plain function: a method costs each event ten times as much
+        if event == "os.fork" or event == "os.forkpty":
+            guard.judge(sys._getframe(1))
+
     if policy != "allow":
-        sys.addaudithook(guard.hook)
+        sys.addaudithook(hook)
     _installed = guard
 
 

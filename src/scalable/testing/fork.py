@@ -34,7 +34,7 @@ from scalable.runner import guard
 
 TIMEOUT_S = 30.0
 THREADS = 4
-DUMP_S = 2.0  # faulthandler takes milliseconds to write a stack
+DUMP_S = 10.0  # faulthandler takes milliseconds to write a stack, but the machine may be busy
 POLL_S = 0.02
 SHOWN = 2000  # characters of what the function printed, in the message of a failure
 CANNOT_LOAD = 3  # exit status
