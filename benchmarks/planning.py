@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,44 @@ def hundred_thousand() -> dict[str, Any]:
     }
 
 
+def engine_alone() -> dict[str, Any]:
+    """What a run of no length costs to decide on, with and without being given ahead: two workers, 2,000 runs."""
+    return {
+        "microseconds_per_run": decide(2000, None),
+        "microseconds_per_run_given_ahead": decide(2000, 0.0001),
+        "goal_microseconds": 33.0,  # a tenth of a core at 3,000 runs a second
+    }
+
+
+def decide(runs: int, measured_s: float | None) -> float:
+    """Microseconds of CPU from one end to the next start, the best of several goes."""
+    from scalable.engine import Engine, Rules, WorkerKind
+    from scalable.engine.events import Run, RunFinished, StartRun, Sweep, SweepKind, SweepSubmitted, WorkerJoined
+    from scalable.quantities import Cpu, Memory
+    from scalable.sizing.placement import PoolRoom
+    from scalable.sizing.resources import Size
+
+    size = Size(Cpu.of(1), Memory.of_gib(1))
+    rules = Rules({"w": WorkerKind("w", "p", size.memory, maximum=2)}, {"p": PoolRoom("p", size, 2, {"w": size})})
+    sweep = Sweep("s", SweepKind.NORMAL, tuple(Run(f"s/{n}", "s", "w") for n in range(runs)), 2)
+
+    def once() -> float:
+        engine = Engine(rules)
+        engine.handle(SweepSubmitted(sweep), 0.0)
+        told = [one for name in ("a", "b") for one in engine.handle(WorkerJoined(name, "w"), 0.0)]
+        given = deque(one for one in told if isinstance(one, StartRun))
+        ended, begin = 0, time.process_time()
+        while given:
+            one = given.popleft()
+            ended += 1
+            told = engine.handle(RunFinished(one.run, one.attempt, None, measured_s), ended * 1e-4)
+            given += [start for start in told if isinstance(start, StartRun)]
+        assert ended == runs
+        return (time.process_time() - begin) / runs * 1e6
+
+    return min(once() for _ in range(20))
+
+
 def million_rows() -> dict[str, Any]:
     code = """
 import json, resource, time
@@ -123,6 +162,7 @@ def measure() -> dict[str, Any]:
     return {
         "plan of the five factors": five_factors(),
         "plan and simulate 100,000 runs on 1,000 nodes": hundred_thousand(),
+        "decide on short runs": engine_alone(),
         "expand 1,000,000 rows with their keys": million_rows(),
         "start-up": help_and_import(),
     }

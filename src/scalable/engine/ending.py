@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalable.engine import retries, starting, workers
-from scalable.engine.events import KillRun, Loss, RunEnded, RunFinished, RunLost, RunState
+from scalable.engine.events import FINAL, KillRun, Loss, RunEnded, RunFinished, RunLost, RunState
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.state import Attempt, RunRecord, State, SweepRecord
 
@@ -28,6 +28,8 @@ def on_finished(state: State, event: RunFinished, now: float) -> None:
         if event.seconds is not None:
             seen.pace.note(event.seconds)
             state.tags[record.tag].pace.note(event.seconds)
+            if seen.pace.window:
+                state.vacated.append(state.workers[record.worker])
         detach(state, record, now)
         end(state, record, RunState.FINISHED)
 
@@ -104,19 +106,19 @@ def detach(state: State, record: RunRecord, now: float) -> None:
         workers.vacate(state, worker, record.run.id, now)
         if worker.ahead:
             starting.next_in_line(state, worker, now)
-        state.vacated.append(worker)
     workers.release(state, worker)
     state.touched.add(record.tag)
 
 
 def end(state: State, record: RunRecord, final: RunState, reason: str = "") -> None:
-    assert not record.state.final, f"{record.run.id} has ended before"
+    assert record.state not in FINAL, f"{record.run.id} has ended before"
     record.state, record.reason = final, reason
     sweep = state.sweeps[record.run.sweep]
     sweep.left -= 1
     if sweep.left <= len(sweep.climbed):
         state.closing[sweep.sweep.id] = sweep
-    sweep.counts[final.value] = sweep.counts.get(final.value, 0) + 1
+    name = final.value
+    sweep.counts[name] = sweep.counts.get(name, 0) + 1
     state.out.append(RunEnded(record.run.id, final, reason))
 
 

@@ -66,6 +66,8 @@ class WorkerRecord:
     """Runs that have begun, at most one per slot."""
     ahead: dict[str, None] = field(default_factory=dict)
     """Runs that wait on it, in their order; only while every slot is taken."""
+    refill: int = 0
+    """It may be given more when no more than so many wait."""
     group: tuple[str, str] | None = None
     """The sweep and group it served last, whose data it probably still has."""
     last_row: float = float("-inf")

@@ -24,7 +24,7 @@ def start_runs(state: State, now: float) -> None:
     for tags in state.tags.values():
         if tags.queue.size:
             allowed = partial(fleet.startable, state, now) if state.spending.budget is not None else None
-            if fill_slots(state, tags, allowed, now) and tags.pace.known:
+            if fill_slots(state, tags, allowed, now):
                 for worker in state.vacated:
                     if state.tags[worker.tag] is tags:
                         fill_window(state, tags, worker, allowed, now)
@@ -52,13 +52,13 @@ def fill_window(state: State, tags: TagRecord, worker: WorkerRecord, allowed: Al
 
     Never more than its part of half the queue, so that at the end no worker is idle while another has a pile.
     """
-    share = tags.queue.size // (2 * max(1, tags.workers + tags.requested))
-    if share <= len(worker.ahead) or worker.leaving or worker.outside:
+    if len(worker.ahead) > worker.refill or worker.leaving or worker.outside:
         return
-    waiting = len(worker.ahead)
+    share = tags.queue.size // (2 * max(1, tags.workers + tags.requested))
     while (group := tags.queue.choose(worker.group, allowed)) is not None:
         most = min(share, window(state, tags.queue.first(group), tags) * worker.slots)
-        if len(worker.ahead) >= most or waiting > most // 2:  # half a window at a time makes few messages
+        worker.refill = most // 2  # half a window at a time makes few messages
+        if len(worker.ahead) >= most:
             return
         give(state, tags.queue.take(group), worker, now)
 

@@ -56,7 +56,7 @@ class State:
     touched: set[str] = field(default_factory=set)
     """Tags whose workers or queue changed since they were last scaled."""
     vacated: list[WorkerRecord] = field(default_factory=list)
-    """Workers on which a run has ended, so that there may be room for more to wait."""
+    """Workers on which a short run has finished, so that more may wait there."""
     closing: dict[str, SweepRecord] = field(default_factory=dict)
     """Sweeps that may have nothing left to start."""
     admission_due: bool = False
