@@ -76,9 +76,17 @@ def until_quiet(pids: Iterable[int]) -> None:
     while any(map(proc.alive, pids)) and time.monotonic() < changed + QUIET_S:
         if time.monotonic() > begun + GIVEN_S:
             raise TimeoutError("they go on and on")
-        if (now := sum(map(proc.cpu_s, pids))) != seen:
+        if (now := sum(map(proc.cpu_s, pids))) != seen or any(map(wants_cpu, pids)):
             seen, changed = now, time.monotonic()
         time.sleep(0.01)
+
+
+def wants_cpu(pid: int) -> bool:
+    """Whether any thread of it runs, or would if the machine were not busy."""
+    with suppress(OSError):
+        states = [(task / "stat").read_text().rpartition(") ")[2][:1] for task in Path(f"/proc/{pid}/task").iterdir()]
+        return any(state in "RD" for state in states)
+    return False
 
 
 def outcome(pid: int) -> str:
@@ -256,7 +264,7 @@ def pool_calls(function: Callable[..., object], labels: Any, probabilities: Any,
     begun = changed = time.monotonic()
     seen: tuple[int, float] | None = None
     while thread.is_alive() and time.monotonic() < min(changed + 2 * QUIET_S, begun + GIVEN_S):
-        if (now := (calls, sum(map(proc.cpu_s, below())))) != seen:
+        if (now := (calls, sum(map(proc.cpu_s, below())))) != seen or any(map(wants_cpu, below())):
             seen, changed = now, time.monotonic()
         time.sleep(0.05)
     return "hung" if thread.is_alive() else f"{calls} calls ended"
