@@ -10,4 +10,4 @@ class ChaosError(ScalableError):
 
 
 class NoVictimError(ChaosError):
-    """The run has nothing on this machine that the fault could be made with."""
+    """There is nothing on this machine, or no longer, that the fault could be made with; a moment later may differ."""

@@ -8,6 +8,7 @@ To make a worker unreachable without breaking its connection, as a lost cable do
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from scalable.chaos.errors import ChaosError
+from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.chaos.victims import Victim
 from scalable.telemetry import RunFolder
 
@@ -27,18 +28,19 @@ def sever(worker: Victim, run: RunFolder) -> int:
     """Break the worker's connections to the scheduler; how many there were."""
     port = scheduler_port(run)
     broken = 0
-    handle = os.pidfd_open(worker.pid)
     try:
-        if not worker.there:
-            raise ChaosError(f"{worker} is gone already")
-        for number in sockets_to(worker.pid, port):
+        handle = os.pidfd_open(worker.pid)
+    except ProcessLookupError:
+        raise NoVictimError(f"{worker} is gone already") from None
+    try:
+        for number in sockets_to(worker.pid, port) if worker.there else ():
             with borrowed(handle, number, worker) as line, suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
                 broken += 1
     finally:
         os.close(handle)
     if not broken:
-        raise ChaosError(f"{worker} has no connection to the scheduler on port {port}")
+        raise NoVictimError(f"{worker} has no connection to the scheduler on port {port}, or is gone")
     return broken
 
 
@@ -59,10 +61,11 @@ def sockets_to(pid: int, port: int) -> Iterator[int]:
                 fields = row.split()
                 if fields[3] == ESTABLISHED and int(fields[2].rpartition(":")[2], 16) == port:
                     inodes.add(f"socket:[{fields[9]}]")
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            if str(entry.readlink()) in inodes:
-                yield int(entry.name)
+    with suppress(OSError):  # it ends meanwhile
+        for entry in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with suppress(OSError):
+                if str(entry.readlink()) in inodes:
+                    yield int(entry.name)
 
 
 def borrowed(handle: int, number: int, worker: Victim) -> socket.socket:
@@ -70,6 +73,9 @@ def borrowed(handle: int, number: int, worker: Victim) -> socket.socket:
     libc = ctypes.CDLL(None, use_errno=True)
     found = libc.syscall(PIDFD_GETFD, handle, number, 0)
     if found < 0:
-        why = os.strerror(ctypes.get_errno())
+        code = ctypes.get_errno()
+        if code in (errno.EBADF, errno.ESRCH):
+            raise NoVictimError(f"{worker} closed its connection meanwhile, or is gone")
+        why = os.strerror(code)
         raise ChaosError(f"the connection of {worker} cannot be cut: {why}; --how freeze needs no rights for that")
     return socket.socket(fileno=found)

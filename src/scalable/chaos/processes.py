@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scalable import proc
-from scalable.chaos.errors import ChaosError
+from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.chaos.victims import Victim, as_victim
 from scalable.quantities import Memory
 
@@ -48,25 +48,29 @@ def starved(process: int | Victim, leave: Memory = LITTLE) -> Iterator[Victim]:
     What their code makes of that is its own affair, mostly a MemoryError. The machine's memory is not used up.
     """
     victim = as_victim(process)
-    before: dict[int, tuple[int, int]] = {}
-    for pid in proc.tree(victim.pid):
-        with suppress(ProcessLookupError), refusals_told(victim):
-            has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * proc.PAGE
-            before[pid] = resource.prlimit(pid, resource.RLIMIT_AS)
-            resource.prlimit(pid, resource.RLIMIT_AS, (has + leave.bytes, before[pid][1]))
+    before: list[tuple[proc.Process, tuple[int, int]]] = []
     try:
+        for pid in proc.tree(victim.pid):
+            with suppress(ProcessLookupError, FileNotFoundError), refusals_told(victim):
+                if (seen := proc.look(pid)) is not None:
+                    has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * proc.PAGE
+                    limits = resource.prlimit(pid, resource.RLIMIT_AS)
+                    before.append((seen, limits))
+                    resource.prlimit(pid, resource.RLIMIT_AS, (has + leave.bytes, limits[1]))
+        if not victim.there:
+            raise NoVictimError(f"{victim} is gone already")
         yield victim
     finally:
-        for pid, limits in before.items():
-            if pid != victim.pid or victim.there:
-                with suppress(OSError):
-                    resource.prlimit(pid, resource.RLIMIT_AS, limits)
+        for seen, limits in before:
+            with suppress(OSError):
+                if proc.same(seen) is not None:
+                    resource.prlimit(seen.pid, resource.RLIMIT_AS, limits)
 
 
 def send(victim: Victim, name: signal.Signals) -> None:
     with refusals_told(victim):
         if not proc.send(victim.process, name):
-            raise ChaosError(f"{victim} is gone already")
+            raise NoVictimError(f"{victim} is gone already")
 
 
 @contextmanager
@@ -75,5 +79,3 @@ def refusals_told(victim: Victim) -> Iterator[None]:
         yield
     except PermissionError:
         raise ChaosError(f"{victim} belongs to another user; call this as that user") from None
-    except FileNotFoundError:
-        raise ChaosError(f"{victim} is gone already") from None

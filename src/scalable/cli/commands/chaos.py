@@ -69,16 +69,24 @@ def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed
     question = f"make {plural(faults, 'fault')} over {Duration(over)} in {folder.run_id}?"
     if not operating.confirmed(question, options.yes):
         return 1
-    made = list(storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish))
+    made: list[Made] = []
+    try:
+        for one in storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish):
+            made.append(one)
+    finally:  # also of a storm that was interrupted it is good to know what it did
+        tell(options, folder, seed, faults, made)
+    return 0
+
+
+def tell(options: argparse.Namespace, folder: RunFolder, seed: int, faults: int, made: list[Made]) -> None:
     done = sum(one.made for one in made)
     if options.format == "json":
         print_json({"run_id": folder.run_id, "seed": seed, "made": done, "faults": [one.to_dict() for one in made]})
-        return 0
+        return
     screen = console()
     show_table(screen, (">after", "fault", ">for", "what"), [row(one) for one in made])
-    early = f"; the run was over after {len(made)} of {faults}" if len(made) < faults else ""
+    early = f"; it ended after {len(made)} of {faults}" if len(made) < faults else ""
     screen.print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
-    return 0
 
 
 def wait(folder: RunFolder, seconds: float) -> None:
