@@ -21,7 +21,7 @@ class WorkerKind:
     memory: Memory
     """The most a run may be expected to use: its limit, or the share of a node the memory check allows."""
     slots: int = 1
-    """Runs a worker takes at once; the window of work handed out is the free slots, never more."""
+    """Runs a worker executes at once; short ones may wait on it behind those, see ``pace``."""
     minimum: int = 0
     maximum: int | None = None
     alone: bool = False

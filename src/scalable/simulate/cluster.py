@@ -47,7 +47,7 @@ class Work:
     @property
     def silent(self) -> bool:
         """It reports no progress."""
-        return self.fault in SILENT
+        return self.fault is not None and self.fault in SILENT
 
 
 @dataclass(slots=True, eq=False)

@@ -156,13 +156,14 @@ class World:
         if type(instruction) is RunEnded:  # these two are nearly all there are
             self.end(instruction)
             return
-        if type(instruction) is StartRun or isinstance(instruction, KillRun | TakeBack):
-            if self.faults.latency_s:
-                self.at(self.now + self.faults.latency_s, self.execution.obey, instruction)
-            else:
-                self.execution.obey(instruction)
+        if type(instruction) is StartRun and not self.faults.latency_s:
+            self.execution.start(instruction.run, instruction.attempt, instruction.worker)
             return
         match instruction:
+            case StartRun() | KillRun() | TakeBack() if self.faults.latency_s:
+                self.at(self.now + self.faults.latency_s, self.execution.obey, instruction)
+            case KillRun() | TakeBack():
+                self.execution.obey(instruction)
             case AddWorkers(tag, count):
                 self.add_workers(tag, count)
             case RemoveWorker(worker):
