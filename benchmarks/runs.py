@@ -21,10 +21,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from benchmarks.peers import PEERS, WORKERS, Start, nothing, nothings
 from benchmarks.sessions import opened, submit
+from scalable import proc
 
 RUNS = 5000
 ROUNDS = 3
@@ -32,6 +34,8 @@ BATCH = 64  # runs in one task where others batch by hand
 WARM_UP = 256  # runs before the clock starts: processes are there, modules are imported
 TURN_S = 300.0  # a system that takes longer than that for one turn has hung
 OURS = "scalable"
+ONE, BATCHED = "run by run", "batched by hand"
+MARK = "SCALABLE_BENCHMARK"  # in the environment of a turn's processes
 
 
 def measure() -> dict[str, Any]:
@@ -48,17 +52,24 @@ def measure() -> dict[str, Any]:
                 continue
             for what, rate in turn.items():
                 seen.setdefault(name, {}).setdefault(what, []).append(rate)
-    rates = {name: {what: statistics.median(all_) for what, all_ in turns.items()} for name, turns in seen.items()}
-    ours = rates[OURS]["runs a second"]
-    ratios = {f"to {name}, {what}": ours / rate for name in rates if name != OURS for what, rate in rates[name].items()}
-    return {"runs": RUNS, "workers": WORKERS, "rounds": ROUNDS, "batch": BATCH, **rates, **missing, "ratio": ratios}
+    middle = {name: {what: statistics.median(all_) for what, all_ in turns.items()} for name, turns in seen.items()}
+    rates = {"ratio of runs a second": compared(middle, ONE, BATCHED)}
+    # what others do on the machine moves this one less
+    rates["ratio of CPU time a run"] = compared(middle, f"{ONE}, CPU µs", f"{BATCHED}, CPU µs")
+    return {"runs": RUNS, "workers": WORKERS, "rounds": ROUNDS, "batch": BATCH, **middle, **missing, **rates}
+
+
+def compared(middle: dict[str, dict[str, float]], *ways: str) -> dict[str, float]:
+    """Ours to each way of the others."""
+    ours = middle[OURS][ways[0]]
+    return {f"to {name}, {way}": ours / middle[name][way] for name in middle if name != OURS for way in ways}
 
 
 def measured_apart(name: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.runs", name, str(RUNS)]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # Parsl starts programs of its own from it
     code = os.pathsep.join(filter(None, [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH")]))
-    env = {**os.environ, "PATH": path, "PYTHONPATH": code}
+    env = {**os.environ, "PATH": path, "PYTHONPATH": code, MARK: token_hex(8)}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TURN_S, check=True, env=env)
     turn: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return turn
@@ -68,31 +79,38 @@ def one_turn(name: str, runs: int) -> dict[str, Any]:
     """Runs a second, result by result in the database; in batches too where that is not done by the system itself."""
     try:
         with tempfile.TemporaryDirectory() as folder, (ours if name == OURS else PEERS[name])() as start:
-            rates = {"one task a run" if name != OURS else "runs a second": stored(start, runs, Path(folder))}
-            if name != OURS:
-                rates["batched by hand"] = stored(start, runs, Path(folder), BATCH)
-            return rates
+            found = {}
+            for way, batch in ((ONE, 1),) if name == OURS else ((ONE, 1), (BATCHED, BATCH)):
+                found[way], found[f"{way}, CPU µs"] = stored(start, runs, Path(folder), batch)
+            return found
     except ModuleNotFoundError as error:
         if name == OURS:
             raise
         return {"missing": error.name}
 
 
-def stored(start: Start, runs: int, folder: Path, batch: int = 1) -> float:
-    """Carry out, commit each result by itself, give the rate."""
+def stored(start: Start, runs: int, folder: Path, batch: int) -> tuple[float, float]:
+    """Carry out, commit each result by itself; runs a second, and the CPU time of all processes for each."""
     assert sum(1 for _ in together(start, range(WARM_UP), batch)) == WARM_UP
     database = sqlite3.connect(folder / f"{batch}.db")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE results (run INTEGER PRIMARY KEY, value INTEGER)")
-    began = time.perf_counter()
+    used, began = cpu_s(), time.perf_counter()
     for value in together(start, range(runs), batch):
         database.execute("INSERT INTO results VALUES (?, ?)", (value, value))
         database.commit()
-    took = time.perf_counter() - began
+    took, used = time.perf_counter() - began, cpu_s() - used
     assert database.execute("SELECT count(*) FROM results").fetchone() == (runs,)
     database.close()
-    return runs / took
+    return runs / took, used / runs * 1e6
+
+
+def cpu_s() -> float:
+    """Of this process and all that it started, however far they have gone; they carry a mark of its own."""
+    own = time.process_time()
+    others = proc.marked(MARK, os.environ[MARK]) if MARK in os.environ else []
+    return own + sum(proc.cpu_s(pid) for pid in others if pid != os.getpid())
 
 
 def together(start: Start, numbers: Sequence[int], batch: int) -> Iterator[int]:
