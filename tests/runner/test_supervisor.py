@@ -229,7 +229,7 @@ def test_stuck_work_is_looked_at_killed_with_its_tree_and_the_runner_replaced(ha
         desk.give("next", work.give_back, 1)
         pid = await desk.began("stuck")
         await desk.until(lambda: any(sign.step == 1 and not sign.progressed for sign in desk.signs), "silence")
-        desk.supervisor.kill("stuck", ends.STUCK, "no sign of life")
+        desk.supervisor.kill("stuck", ends.STUCK, "no sign of life", silent_for=0.1)
         end = await desk.end_of("stuck")
         assert end.cause == ends.STUCK
         assert end.evidence is not None
@@ -245,8 +245,7 @@ async def test_a_verdict_of_stuck_is_withdrawn_if_a_sign_came_meanwhile(desk: De
     desk.supervisor.sign_every_s = 3600.0  # nothing is passed on by itself
     desk.give("slow", work.tick, 40, 0.02)
     await desk.began("slow")
-    await desk.until(lambda: desk.supervisor.alive(desk.supervisor.works["slow"]), "a stamp")
-    desk.supervisor.kill("slow", ends.STUCK)
+    desk.supervisor.kill("slow", ends.STUCK, silent_for=30.0)
     assert desk.signs[-1].progressed
     assert (await desk.end_of("slow")).cause == ends.FINISHED
 

@@ -77,7 +77,8 @@ def daemon(note: str) -> int:
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            Path(note).write_text(str(os.getpid()))
+            Path(f"{note}.part").write_text(str(os.getpid()))
+            Path(f"{note}.part").rename(note)
             time.sleep(600)
         os._exit(0)
     os.wait()

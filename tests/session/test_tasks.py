@@ -239,7 +239,7 @@ def test_a_value_that_cannot_be_sent_fails_its_task_and_nothing_hangs(project: P
     session = a_session(
         project, {"lock": ("cannot_be_sent", {}), "other": ("value", {})}, target={"processes": processes}
     )
-    with session, pytest.raises(TaskError, match="1 of 2 .*\n.*cannot pickle"):
+    with session, pytest.raises(TaskError, match=r"1 of 2 .*\n.*cannot pickle"):
         session.run_tasks()
 
 

@@ -129,8 +129,6 @@ def install(policy: str, allow: Sequence[str] = (), on_fork: Callable[[dict[str,
 
 def protections() -> dict[str, Any]:
     """What protects this process, as it is now; only what is imported already is asked for its version."""
-    import scalable
-
     modules = {name: sys.modules[name] for name in REPORTED if name in sys.modules}
     return {
         "guard": _installed.policy if _installed else None,
@@ -139,7 +137,7 @@ def protections() -> dict[str, Any]:
         "threads": present(THREAD_VARIABLES),
         "native_threads": native_threads(),
         "python": ".".join(map(str, sys.version_info[:3])),
-        "scalable": scalable.__version__,
+        "scalable": sys.modules["scalable"].__version__,
         "versions": {name: str(getattr(module, "__version__", "?")) for name, module in modules.items()},
     }
 

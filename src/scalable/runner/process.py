@@ -77,6 +77,8 @@ class Runner:
         """Seconds of its last work."""
         self.resident = 0
         self.cpu = 0.0
+        self.runnable = False
+        """One of its processes was running, or would have been if a CPU had been free."""
         self.pid: int | None = None
         self.group: MemoryGroup | None = None
         self.protections: dict[str, Any] = {}
@@ -183,9 +185,11 @@ class Runner:
         """Memory and CPU of all its processes; closely, with what they share counted once."""
         if self.pid is None:
             return
-        pids = proc.tree(self.pid)
-        self.resident = sum(map(proportional if closely and len(pids) > 1 else proc.resident, pids))
-        self.cpu = sum(map(proc.cpu_s, pids))
+        found = [one for one in map(proc.look, proc.tree(self.pid)) if one is not None]
+        measure = proportional if closely and len(found) > 1 else proc.resident
+        self.resident = sum(measure(one.pid) for one in found)
+        self.cpu = sum(one.cpu_s for one in found)
+        self.runnable = any(one.state == "R" for one in found)
 
     async def status(self) -> int:
         """How it ended, once it has; what it had said until then was heard."""

@@ -88,7 +88,7 @@ class Sign:
     key: str
     progressed: bool
     worked: bool
-    """Its processes used CPU since the last look."""
+    """Its processes used CPU since the last look, or wait for some."""
     waits: bool
     left_s: float | None
     """For how long no further sign is due, if a long step was declared."""
@@ -148,25 +148,34 @@ class Supervisor:
         self.end(work, End(key, cause, message=message))
         return True
 
-    def kill(self, key: str, cause: str, message: str = "") -> None:
-        """End work that was given; if it is called stuck, only if it is still silent, and after it was looked at."""
+    def kill(self, key: str, cause: str, message: str = "", silent_for: float | None = None) -> None:
+        """End work that was given; stuck work after it was looked at, and only if it has been silent for so long."""
         work = self.works.get(key)
-        if work is None or work.killed_for or self.take_back(key, cause, message):
+        if work is None or work.killed_for:
             return
-        assert work.runner is not None
-        if cause == ends.STUCK and (work is not work.runner.current or self.alive(work)):
+        runner = work.runner
+        if runner is not None and runner.ending:  # it has died by itself a moment ago, and its end is on its way
+            return
+        begun = runner is not None and work is runner.current
+        if silent_for is not None and (not begun or self.silence(work) < silent_for):
             self.told.seen([self.sign(work, progressed=True)])
             return
+        if self.take_back(key, cause, message):
+            return
+        assert runner is not None
         work.killed_for, work.message = cause, message
-        work.silent_s = time.monotonic() - work.stamped
-        if work is work.runner.current:
-            self.keep(self.put_down(work.runner, evidence=cause == ends.STUCK))
+        if begun:
+            work.silent_s = self.silence(work)
+            self.keep(self.put_down(runner, evidence=cause == ends.STUCK))
 
-    def alive(self, work: Work) -> bool:
-        """Whether it gave a sign that was not passed on yet, or declared a long step."""
+    def silence(self, work: Work) -> float:
+        """For how long it gave no sign, by what can be seen here now; whoever asked may have been told late."""
         assert work.runner is not None
-        stamped = work.runner.stamp.read()
-        return (stamped.at or 0.0) > work.stamped or (stamped.until or 0.0) > time.monotonic()
+        now, stamped = time.monotonic(), work.runner.stamp.read()
+        if (stamped.until or 0.0) > now:
+            return 0.0
+        latest = max(stamped.at or 0.0, work.stamped)
+        return now - latest if latest > work.began else work.idle_s + min(now - work.looked, LONGEST_GAP_S)
 
     @property
     def busy(self) -> bool:
@@ -373,7 +382,10 @@ class Supervisor:
     async def look_on(self) -> None:
         while not self.closed:
             await asyncio.sleep(LOOK_EVERY_S)
-            self.look()
+            try:
+                self.look()
+            except Exception:  # a worker that no longer looks calls everything stuck
+                logger.exception("looking at runs failed")
 
     def look(self) -> None:
         now = time.monotonic()
@@ -386,7 +398,8 @@ class Supervisor:
         if now - self.signed >= self.sign_every_s and self.works:
             self.signed = now
             self.kills_before, self.kills = self.kills, oom_kills()
-            self.told.seen([self.sign(work) for work in self.works.values() if work.runner is not None])
+            there = [work for work in self.works.values() if work.runner is None or not work.runner.ending]
+            self.told.seen([self.sign(work) for work in there])
 
     def room(self) -> int:
         """What all runs together may use: the worker's limit without what the worker itself needs."""
@@ -422,13 +435,12 @@ class Supervisor:
         """What has changed since the last look."""
         now = time.monotonic()
         runner = work.runner
-        assert runner is not None
-        if work is not runner.current:
+        if runner is None or work is not runner.current:
             return Sign(work.key, False, False, True, None, None, None, "", 0.0, 0.0, 0, 0.0, None, 0)
         stamped = runner.stamp.read()
         runner.look()
         cpu_s = runner.cpu - work.cpu_before
-        worked = cpu_s - work.cpu_s >= BUSY_SHARE * (now - work.looked)
+        worked = runner.runnable or cpu_s - work.cpu_s >= BUSY_SHARE * (now - work.looked)
         if (stamped.at or 0.0) > work.stamped:
             progressed, work.stamped = True, stamped.at or now
         silent = not (progressed or (worked and not work.reports))

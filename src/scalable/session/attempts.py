@@ -111,8 +111,14 @@ class Attempts:
     def kill(self, run: str, number: int, cause: Loss) -> None:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{run}-attempt-{number}"):
-            text = "no sign of life" if cause is Loss.STUCK else f"killed on {attempt.worker}"
-            self.conversation.kill(attempt.address, attempt.key, cause.value, text)
+            after = self.engine.state.rules.policies.stuck.after.seconds
+            record, worker = self.engine.state.runs[run], self.engine.state.workers[attempt.worker]
+            silent = self.engine.state.handled - max(record.sign, worker.last_row) >= after
+            text = f"killed on {attempt.worker}"
+            if cause is Loss.STUCK:
+                text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
+            wanted = after if cause is Loss.STUCK and silent else None
+            self.conversation.kill(attempt.address, attempt.key, cause.value, text, wanted)
 
     def abandon(self, lost: WorkerLost) -> None:
         """Nobody waits any longer for attempts on a worker that is gone."""

@@ -139,6 +139,7 @@ class Driver:
         for waiter in self.waiters.values():
             if not waiter.done():
                 waiter.set_result((RunState.STOPPED, "the session was closed"))
+        self.control.close()
         self.attempts.close()
         self.gauge(look(self.cluster, self.recorder, self.attempts.serving()), force=True)
         self.account(force=True)

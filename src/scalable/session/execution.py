@@ -63,8 +63,9 @@ class Conversation:
     def take_back(self, address: str, key: str) -> None:
         self.message(address).setdefault("take_back", []).append(key)
 
-    def kill(self, address: str, key: str, cause: str, text: str) -> None:
-        self.message(address).setdefault("kill", []).append((key, cause, text))
+    def kill(self, address: str, key: str, cause: str, text: str, silent_for: float | None = None) -> None:
+        """``silent_for`` is what a run must have been silent for by what its worker can see, or it lives on."""
+        self.message(address).setdefault("kill", []).append((key, cause, text, silent_for))
 
     async def ask(self, address: str, question: str, within: float = ANSWER_WITHIN_S, **arguments: Any) -> Any:
         """What the supervisor there answers; an error of its is raised here."""

@@ -172,6 +172,7 @@ class ScalableSession:
             "version": __version__,
             "python": platform.python_version(),
             "command": sys.argv,
+            "cwd": os.getcwd(),  # noqa: PTH109 - as text
         }
 
     @property

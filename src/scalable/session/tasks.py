@@ -59,6 +59,7 @@ async def run_tasks(
     problems: dict[str, str] = {}
     running: dict[str, asyncio.Task[tuple[str, RunState, Any]]] = {}
     left = dict(tasks)
+    marked = store.marked()
 
     while left or running:
         for name, task in list(left.items()):
@@ -74,7 +75,7 @@ async def run_tasks(
         done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
         for name in [name for name, one in running.items() if one in done]:
             run, state, value = running.pop(name).result()
-            row = row_of(driver, run, name, tasks[name], state, value)
+            row = row_of(driver, run, name, tasks[name], state, value, marked)
             receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
             if state is RunState.FINISHED:
                 results[name] = value
@@ -116,17 +117,20 @@ def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> s
     return tag
 
 
-def row_of(driver: Driver, run: str, name: str, task: Task, state: RunState, value: Any) -> Row:
-    """A task's row: its key is what it calls and with what."""
+def row_of(
+    driver: Driver, run: str, name: str, task: Task, state: RunState, value: Any, marked: Mapping[str, int]
+) -> Row:
+    """A task's row: its key is what it calls and with what. Its attempts follow one that was marked as failed."""
+    key = key_of((name, task.run, task.arguments, task.needs))
     record = driver.engine.state.runs[run]
     finished = state is RunState.FINISHED
     return Row(
-        run_key=key_of((name, task.run, task.arguments, task.needs)),
+        run_key=key,
         name=name,
         value=as_json(value) if finished else None,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
         error=None if finished else redact_text(str(value)),
-        attempt=max(1, record.attempt),
+        attempt=marked.get(key, 0) + max(1, record.attempt),
         worker=record.worker or None,
     )
 

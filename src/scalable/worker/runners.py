@@ -72,8 +72,8 @@ class Runners(WorkerPlugin):
             self.give(key, content)
         for key in message.get("take_back", ()):
             self.supervisor.take_back(key)
-        for key, cause, text in message.get("kill", ()):
-            self.supervisor.kill(key, cause, text)
+        for key, cause, text, silent_for in message.get("kill", ()):
+            self.supervisor.kill(key, cause, text, silent_for)
         for number, question, arguments in message.get("ask", ()):
             task = asyncio.ensure_future(self.answer(number, question, arguments))
             self.asked.add(task)
@@ -101,7 +101,8 @@ class Runners(WorkerPlugin):
         for sign in signs:
             self.tell("signs", asdict(sign))
             if sign.key in self.waiting and sign.idle_s > self.stuck_after_s and sign.left_s is None:
-                self.supervisor.kill(sign.key, ends.STUCK, f"no sign of life for {sign.idle_s:.0f} s")
+                text = f"no sign of life for {sign.idle_s:.0f} s"
+                self.supervisor.kill(sign.key, ends.STUCK, text, self.stuck_after_s)
 
     def forked(self, key: str, facts: dict[str, Any]) -> None:
         self.tell("forks", (key, facts))
