@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalable.chaos import NoVictimError, Processes, Scene, Wish
-from scalable.chaos.victims import choose
+from scalable.chaos.victims import LOOPBACK, choose, own_addresses
 from tests.chaos.crowd import Crowd
 from tests.session.builders import Project, until
 
@@ -51,6 +51,18 @@ def test_workers_on_other_machines_are_named_and_left_alone(project: Project) ->
         crowd.join("model-0", os.getppid(), host="192.0.2.7")
         with pytest.raises(NoVictimError, match=r"here: they are on 192\.0\.2\.7; call this there"):
             Processes(crowd.run).workers()
+
+
+def test_on_the_machine_of_a_worker_it_is_found_though_the_driver_is_elsewhere(crowd: Crowd) -> None:
+    crowd.run.write_run({**crowd.run.facts(), "host": "login.example"})
+    with pytest.raises(NoVictimError, match=r"is driven from login\.example; call this there"):
+        Processes(crowd.run).driver()
+    with pytest.raises(NoVictimError, match=r"they are on 127\.0\.0\.1"):  # which is login.example's own
+        Processes(crowd.run).workers()
+    reached_by = next(iter(own_addresses() - LOOPBACK))
+    crowd.join("model-0", crowd.workers["model-0"].pid, host=reached_by)
+    assert [one.worker for one in Processes(crowd.run).workers()] == ["model-0"]
+    assert {one.worker for one in Processes(crowd.run).runners()} == {"model-0"}
 
 
 def test_a_run_that_is_over_has_no_victims(crowd: Crowd) -> None:

@@ -23,7 +23,7 @@ from scalable.telemetry.fields import number, text
 from scalable.telemetry.liveness import is_running
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
-LOOPBACK = ("127.", "::1")
+LOOPBACK = {"127.0.0.1", "::1"}  # means the machine the driver is on
 GONE = ("worker-lost", "worker-removed")
 
 
@@ -63,22 +63,29 @@ class Processes:
 
     def driver(self) -> Victim:
         """The process that opened the session, if it is on this machine and alive."""
-        name, facts = self.run.run_id, self.run.facts()
-        if not is_running(self.run):
-            raise NoVictimError(f"{name} is over; faults need a run that is running")
-        host, pid = text(facts.get("host")), number(facts.get("pid"))
-        if host != socket.gethostname() or pid is None:
-            raise NoVictimError(f"{name} is driven from {host or 'an unknown machine'}; call this there")
-        process = proc.look(int(pid))
+        self.check_it_runs()
+        process = self.own_driver()
         if process is None:
-            raise NoVictimError(f"the driver of {name} is gone")
+            host = text(self.run.facts().get("host")) or "an unknown machine"
+            raise NoVictimError(f"{self.run.run_id} is driven from {host}; call this there")
         return Victim(process, "driver", "")
+
+    def check_it_runs(self) -> None:
+        if not is_running(self.run):
+            raise NoVictimError(f"{self.run.run_id} is over; faults need a run that is running")
+
+    def own_driver(self) -> proc.Process | None:
+        """The driver, unless it is elsewhere."""
+        facts = self.run.facts()
+        pid = number(facts.get("pid"))
+        here = text(facts.get("host")) == socket.gethostname()
+        return proc.look(int(pid)) if here and pid is not None else None
 
     def workers(self) -> list[Victim]:
         """Worker processes, by name. Those that share the driver's process are not among them."""
         found, elsewhere = self.joined()
-        own = self.driver().pid
-        apart = [one for one in found if one.pid != own]
+        own = self.own_driver()
+        apart = [one for one in found if own is None or one.pid != own.pid]
         if not apart:
             raise NoVictimError(f"{self.run.run_id} has no worker process here{because(found, elsewhere)}")
         return apart
@@ -94,17 +101,17 @@ class Processes:
 
     def joined(self) -> tuple[list[Victim], list[str]]:
         """Live workers on this machine, and the hosts of others."""
-        self.driver()
+        self.check_it_runs()
         for record in self.records.new():
             name, pid = text(record.get("worker")), number(record.get("pid"))
             if record["kind"] == "worker-joined" and pid is not None:
                 self.latest[name] = (int(pid), text(record.get("host")), float(record["t"]))
             elif record["kind"] in GONE:
                 self.latest.pop(name, None)
-        addresses = own_addresses()
+        addresses = own_addresses() if self.own_driver() is not None else own_addresses() - LOOPBACK
         found, elsewhere = [], set()
         for name, (pid, host, when) in sorted(self.latest.items()):
-            if host not in addresses and not host.startswith(LOOPBACK):
+            if host not in addresses:
                 elsewhere.add(host)
             elif (process := proc.look(pid)) and process.alive and since(process) < when + CLOCKS_S:
                 found.append(Victim(process, "worker", name))
@@ -156,7 +163,10 @@ def since(process: proc.Process) -> float:
 
 
 def own_addresses() -> set[str]:
-    return {address.address.partition("%")[0] for all_ in psutil.net_if_addrs().values() for address in all_}
+    """By which others reach this machine, and by which it reaches itself."""
+    found = [address for all_ in psutil.net_if_addrs().values() for address in all_]
+    network = (socket.AF_INET, socket.AF_INET6)
+    return {one.address.partition("%")[0] for one in found if one.family in network}
 
 
 def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
