@@ -29,7 +29,7 @@ class History:
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Durations of finished searches by factor, and of finished tasks by ``tag:<component>``."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
-    """Highest memory peak seen, by the same names."""
+    """Highest memory peak seen, by the same names; of the last time it was run, by ``run:<name>``."""
     sessions: tuple[Session, ...] = ()
     spent_this_month: Money | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
