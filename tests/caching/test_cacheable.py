@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_type
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 import pytest
 
 from scalable.caching import CachingError, FileType, cacheable

@@ -39,6 +39,8 @@ class Attempt:
     started: float
     """Seconds since the epoch."""
     content: bytes
+    begun: bool = True
+    """Not if it waits on its worker behind others."""
     told: float = 0.0
     """When the journal was last told how far it is."""
     seen: dict[str, Any] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class Attempts:
         self.handle = handle
         self.under_way: dict[str, Attempt] = {}
         """By key."""
+        self.by_tag: Counter[str] = Counter()
         self.on_worker: Counter[str] = Counter()
         """How many each worker has, by its address."""
         self.guarded: dict[str, dict[str, Any]] = {}
@@ -98,10 +101,13 @@ class Attempts:
             self.handle(RunLost(run, number, Loss.RAISED, None, message))
             return
         attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), content)
+        attempt.begun = self.engine.state.runs[run].state is not RunState.GIVEN
         self.under_way[attempt.key] = attempt
+        self.by_tag[attempt.tag] += 1
         self.on_worker[attempt.address] += 1
         self.cluster.scheduler.serving.add(attempt.address)
-        self.journal.write("attempt-started", **attempt.facts)
+        if attempt.begun:
+            self.journal.write("attempt-started", **attempt.facts)
         self.conversation.give(member.address, attempt.key, content)
 
     def take_back(self, run: str, number: int) -> None:
@@ -176,10 +182,14 @@ class Attempts:
         message: str = "", cpu_s: float | None = None,
     ) -> None:  # fmt: skip
         del self.under_way[attempt.key]
+        self.by_tag[attempt.tag] -= 1
         self.on_worker[attempt.address] -= 1
         if not self.on_worker[attempt.address]:
             del self.on_worker[attempt.address]
             self.cluster.scheduler.serving.discard(attempt.address)
+        if not attempt.begun and not seconds and cause:
+            return  # taken back before it began: nothing happened that anyone would want to read of
+        self.begin(attempt, seconds or 0.0)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
             message=message,
@@ -192,6 +202,8 @@ class Attempts:
                 self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": time.time()}
             return
         attempt.seen = told
+        if not told["waits"]:
+            self.begin(attempt, told["seconds"])
         if told["waits"] or told["progressed"]:
             now = self.engine.state.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
@@ -202,6 +214,11 @@ class Attempts:
             attempt.told = time.monotonic()
             how_far = {name: told[name] for name in ("step", "of", "note", "memory")}
             self.journal.write("progress", **attempt.facts, **how_far)
+
+    def begin(self, attempt: Attempt, ago: float) -> None:
+        if not attempt.begun:
+            attempt.begun, attempt.started = True, time.time() - ago
+            self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
         """A fork of a process with threads was refused or warned of (G1)."""

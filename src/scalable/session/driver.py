@@ -346,8 +346,8 @@ class Driver:
         facts = seen.to_dict()
         for tag, counts in facts["tasks"].items():  # with the engine's own runs
             own = self.engine.state.tags[tag]
-            counts["waiting"] += own.queue.size + own.returning
-            counts["running"] += sum(attempt.tag == tag for attempt in self.attempts.under_way.values())
+            counts["waiting"] += own.queue.size + own.ahead + own.returning
+            counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
             self.gauged = (time.monotonic(), facts)
             self.journal.write("gauge", **facts, cost=self.spent.to_dict() if self.spent else None)

@@ -130,7 +130,7 @@ def row_of(
         value=as_json(value) if finished else None,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
         error=None if finished else redact_text(str(value)),
-        attempt=marked.get(key, 0) + max(1, record.attempt),
+        attempt=marked.get(key, 0) + len(record.past) + 1 if finished else max(1, len(record.past)),
         worker=record.worker or None,
     )
 
