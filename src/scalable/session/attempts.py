@@ -272,7 +272,7 @@ class Attempts:
             return
         path = self.folder.work(run)
         try:
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)  # arguments may be private
             path.write_bytes(content)
         except OSError as error:
             logger.warning("%s cannot be kept for debugging: %s", run, error.strerror)

@@ -49,6 +49,7 @@ from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
 from scalable.session.execution import SilentWorkerError, Work
 from scalable.session.looking import Look, look
+from scalable.telemetry.redact import KNOWN
 
 if TYPE_CHECKING:
     from scalable.providers.cluster import Member, TaggedCluster
@@ -279,6 +280,7 @@ class Driver:
             "sign_every_s": min(SIGN_EVERY_S, after / SIGNS_BEFORE_STUCK),
             "stuck_after_s": after,
         }
+        KNOWN.add(template.env)
         self.attempts.conversation.configure(str(member.address), settings)
 
     def activity(self) -> list[dict[str, Any]]:

@@ -1,4 +1,5 @@
-"""Takes secrets out of what is written down (J2): by the name a value has, by the text around it, and by its shape.
+"""Takes secrets out of what is written down (J2): by the name a value has, by the text around it, by its shape, and
+wherever the value of an environment variable with such a name stands.
 
 ``redact`` goes through a whole record, ``redact_text`` through one text. Only texts are hidden: counts and sizes are no
 secrets whatever they are called. ``suspicious`` is a quick look that lets most records pass without a closer one.
@@ -6,11 +7,16 @@ secrets whatever they are called. ``suspicious`` is a quick look that lets most 
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 HIDDEN = "***"
+SHORTEST_SECRET = 8  # characters of a variable's value; a shorter one may be a word that stands anywhere
+LOOK_AGAIN_S = 1.0  # at the environment
 DEEPEST = 50  # levels of nesting that are looked at; what lies deeper is hidden
 
 KEYS = "api|access|private|signing|encryption|account|auth|ssh|license|shared"
@@ -73,6 +79,8 @@ def asks(flag: object, value: object) -> bool:
 def redact_text(text: str) -> str:
     if not suspicious(text):
         return text
+    for value in KNOWN.values():
+        text = text.replace(value, HIDDEN)
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
     return text
@@ -81,7 +89,36 @@ def redact_text(text: str) -> str:
 def suspicious(text: str) -> bool:
     """Whether a closer look is needed; never says no to a text that holds something to hide."""
     lowered = text.lower()
-    return any(sign in lowered for sign in SIGNS)
+    return any(sign in lowered for sign in SIGNS) or any(value in text for value in KNOWN.values())
+
+
+class KnownSecrets:
+    """Values of this process's environment variables, and of others it was told of, that have secret names."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+        self.found: tuple[str, ...] = ()
+        self.looked = float("-inf")
+
+    def values(self) -> tuple[str, ...]:
+        if time.monotonic() - self.looked >= LOOK_AGAIN_S:
+            self.looked = time.monotonic()
+            own = self.of(os.environ)
+            self.found = tuple(sorted(own | self.told, key=len, reverse=True))
+        return self.found
+
+    def add(self, environment: Mapping[str, str]) -> None:
+        """Know those of another environment, too."""
+        self.told |= self.of(environment)
+        self.looked = float("-inf")
+
+    @staticmethod
+    def of(environment: Mapping[str, str]) -> set[str]:
+        return {
+            value
+            for name, value in environment.items()
+            if len(value) >= SHORTEST_SECRET and not value.startswith("/") and looks_secret(name)
+        }
 
 
 @lru_cache(maxsize=4096)
@@ -97,3 +134,6 @@ def hidden(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [hidden(inner) for inner in value]
     return redact(value)
+
+
+KNOWN = KnownSecrets()

@@ -27,6 +27,7 @@ from scalable.runner.evidence import collect
 from scalable.runner.process import WORKER_MARK, Settings
 from scalable.runner.profiling import flame_graph
 from scalable.runner.supervisor import End, Sign, Supervisor, Told
+from scalable.telemetry.redact import KNOWN, redact_text
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -68,6 +69,7 @@ class Runners(WorkerPlugin):
             log = told.pop("log")
             self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
             self.supervisor.settings = self.settings
+            KNOWN.add(self.settings.environment)
         for key, content in message.get("give", ()):
             self.give(key, content)
         for key in message.get("take_back", ()):
@@ -87,7 +89,7 @@ class Runners(WorkerPlugin):
     # What goes back
 
     def ended(self, end: End) -> None:
-        told = {name: getattr(end, name) for name in ENDING}
+        told = {name: getattr(end, name) for name in ENDING} | {"message": redact_text(end.message)}
         told["evidence"] = end.evidence.to_dict() if end.evidence else None
         if (waiter := self.waiting.pop(end.key, None)) is None:
             self.tell("ends", told)
