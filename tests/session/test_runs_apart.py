@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -12,6 +13,10 @@ import pytest
 
 import scalable
 from scalable import RunKilledError, proc
+from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.runner.calls import Call
+from scalable.session.driver import Driver
+from scalable.session.execution import Work
 from scalable.telemetry.incidents import IncidentFolder
 from tests.runner import work
 from tests.session.builders import LONG_S, Project, until
@@ -281,3 +286,22 @@ class TestTheLadder:
     def test_a_component_that_is_not_larger_is_no_way_up(self, project: Project) -> None:
         with pytest.raises(scalable.ManifestError, match="large is not larger than small: 1 GB against 2 GB"):
             project.session(components={"small": {"memory": "2GB", "larger": "large"}, "large": {"memory": "1GB"}})
+
+
+def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> None:
+    """It would fail everywhere, so it is found out once and named."""
+    runs = tuple(Run(f"run-{number}", "sweep", "demeter") for number in range(20))
+    works = {run.id: Work(Call("no_such_module:f", False, ())) for run in runs}
+    session = project.session(target={"max_workers": 2})
+
+    async def go(driver: Driver) -> list[tuple[RunState, Any]]:
+        futures = await driver.submit(Sweep("sweep", SweepKind.FREE, runs, workers=2), works)
+        return await asyncio.gather(*futures.values())
+
+    with session:
+        driver = session.live()
+        ends: list[tuple[RunState, Any]] = driver.cluster.sync(go, driver)
+    assert all("No module named 'no_such_module'" in reason for _, reason in ends)
+    assert len(project.journal("attempt-started")) <= 2
+    assert [state for state, _ in ends].count(RunState.REFUSED) >= 18
+    assert len([record for record in project.journal("alert") if record["alert"] == "cannot-start"]) == 1

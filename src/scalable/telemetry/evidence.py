@@ -30,7 +30,8 @@ def all_lines(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"stacks of {count(before)}"
         yield f"  {text(one.get('thread')) or '?'}{'  (using a CPU)' if one.get('active') is True else ''}"
         yield from (f"    {text(frame)}" for frame in listed(one.get("frames")))
-    yield from block("faulthandler", text(found.get("faulthandler")).splitlines())
+    if "py-spy" not in text(found.get("stacks_by")):  # else it says the same once more
+        yield from block("faulthandler", text(found.get("faulthandler")).splitlines())
     yield from block("last lines of the log", [text(line) for line in listed(found.get("log"))])
     if detail := text(found.get("detail")):
         yield from block("detail", detail.splitlines())

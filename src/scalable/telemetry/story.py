@@ -101,6 +101,8 @@ def retried(record: Mapping[str, Any]) -> str:
 def incident(record: Mapping[str, Any]) -> str:
     kind, guilty = text(record.get("incident")) or "unknown", text(record.get("text"))
     which = f"incident {record['id']}" if isinstance(record.get("id"), int) else "incident"
+    if outcome := text(record.get("outcome")):  # told again when the run had ended
+        return f"{which}: {outcome}"
     return f"{which}: {kind}{f', {guilty}' if guilty and guilty != kind else ''}"
 
 
