@@ -201,6 +201,12 @@ async def test_work_that_eats_memory_is_killed_at_its_limit_and_nothing_else_is(
     assert await desk.value(work.give_back, 1) == 1
 
 
+@on_a_desk(memory=250 * MIB, apart=True)
+async def test_work_whose_child_ate_the_memory_does_not_wait_for_it_for_ever(desk: Desk) -> None:
+    end = await desk.run(work.child_eats)
+    assert end.cause == ends.OUT_OF_MEMORY
+
+
 @on_a_desk(slots=2, memory=400 * MIB, apart=True)
 async def test_of_several_works_over_the_limit_together_the_largest_goes(desk: Desk, tmp_path: Path) -> None:
     desk.give("small", work.wait_for, str(tmp_path / "end"))
@@ -246,7 +252,7 @@ async def test_a_verdict_of_stuck_is_withdrawn_if_a_sign_came_meanwhile(desk: De
     desk.give("slow", work.tick, 40, 0.02)
     await desk.began("slow")
     desk.supervisor.kill("slow", ends.STUCK, silent_for=30.0)
-    assert desk.signs[-1].progressed
+    assert desk.signs[-1].worked
     assert (await desk.end_of("slow")).cause == ends.FINISHED
 
 

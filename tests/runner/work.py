@@ -37,6 +37,16 @@ def eat(mebibytes: int) -> int:
     return len(held)
 
 
+def child_eats() -> None:
+    """A process that it started takes the memory, and it waits for that one's answer."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        eat(2000)
+        os._exit(0)
+    os.read(reading, 1)
+    os.close(writing)
+
+
 def segfault() -> None:
     ctypes.string_at(0)
 

@@ -158,7 +158,7 @@ class Supervisor:
             return
         begun = runner is not None and work is runner.current
         if silent_for is not None and (not begun or self.silence(work) < silent_for):
-            self.told.seen([self.sign(work, progressed=True)])
+            self.told.seen([self.sign(work, alive=True)])
             return
         if self.take_back(key, cause, message):
             return
@@ -295,6 +295,8 @@ class Supervisor:
         runner.ending = True
         last = oom_kills()
         in_group = runner.group.out_of_memory() if runner.group else 0
+        if in_group and runner.group and runner.current is not None:  # between two looks
+            runner.current.peak = max(runner.current.peak, runner.group.limit())
         status = await runner.status()
         how = runner.how_it_ended(status)
         killed = await runner.end()
@@ -393,6 +395,11 @@ class Supervisor:
             if runner.current is not None and not runner.ending:
                 runner.look()
                 runner.current.peak = max(runner.current.peak, runner.resident)
+                if (
+                    runner.group is not None and runner.group.out_of_memory()
+                ):  # it lives, but a process it needs does not
+                    room = readable(runner.group.limit())
+                    self.too_much(runner, f"a process it had started used all of the {room} that it may use")
         if self.settings.memory is not None:
             self.hold_the_limit(self.room())
         if now - self.signed >= self.sign_every_s and self.works:
@@ -416,13 +423,15 @@ class Supervisor:
         if used <= room:
             return
         worst = max(busy, key=lambda runner: runner.resident)
-        work = worst.current
-        assert work is not None
-        work.killed_for = ends.OUT_OF_MEMORY
-        work.peak = max(work.peak, worst.resident)
         together = f" ({len(busy)} runs of this worker together {readable(used)})" if len(busy) > 1 else ""
-        work.message = f"it used {readable(worst.resident)} of {readable(room)}{together}"
-        self.keep(self.put_down(worst, evidence=False))
+        self.too_much(worst, f"it used {readable(worst.resident)} of {readable(room)}{together}")
+
+    def too_much(self, runner: Runner, message: str) -> None:
+        work = runner.current
+        assert work is not None
+        work.killed_for, work.message = ends.OUT_OF_MEMORY, message
+        work.peak = max(work.peak, runner.resident, runner.group.limit() if runner.group else 0)
+        self.keep(self.put_down(runner, evidence=False))
 
     def outgrown(self, runner: Runner) -> bool:
         """Whether a runner with nothing to do keeps so much memory that the next work would suffer."""
@@ -431,8 +440,8 @@ class Supervisor:
         runner.look()
         return runner.resident > self.room() / self.slots / 2
 
-    def sign(self, work: Work, *, progressed: bool = False) -> Sign:
-        """What has changed since the last look."""
+    def sign(self, work: Work, *, alive: bool = False) -> Sign:
+        """What has changed since the last look; ``alive`` if it is known not to be stuck."""
         now = time.monotonic()
         runner = work.runner
         if runner is None or work is not runner.current:
@@ -440,7 +449,8 @@ class Supervisor:
         stamped = runner.stamp.read()
         runner.look()
         cpu_s = runner.cpu - work.cpu_before
-        worked = runner.runnable or cpu_s - work.cpu_s >= BUSY_SHARE * (now - work.looked)
+        worked = alive or runner.runnable or cpu_s - work.cpu_s >= BUSY_SHARE * (now - work.looked)
+        progressed = alive and work.reports
         if (stamped.at or 0.0) > work.stamped:
             progressed, work.stamped = True, stamped.at or now
         silent = not (progressed or (worked and not work.reports))

@@ -204,11 +204,11 @@ class Attempts:
         attempt.seen = told
         if not told["waits"]:
             self.begin(attempt, told["seconds"])
-        if told["waits"] or told["progressed"]:
+        if told["progressed"]:
             now = self.engine.state.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
             self.handle(Progressed(attempt.run, attempt.number, until))
-        elif told["worked"]:
+        elif told["worked"] or told["waits"]:
             self.handle(CpuSeen(attempt.run, attempt.number))
         if told["step"] is not None and time.monotonic() - attempt.told >= PROGRESS_EVERY_S:
             attempt.told = time.monotonic()
