@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
+PEERS := $(VENV)/.peers
 SWEEP := examples/ftf/scalable.yaml
 WORKFLOW := examples/energy
 
@@ -35,7 +36,7 @@ check: $(DEV)  ## lint, types, import rules
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(DEV)  ## benchmarks; writes benchmarks/results/*.json
+bench: $(PEERS)  ## benchmarks beside Dask, Ray, Parsl and others; writes benchmarks/results/*.json
 	@$(BIN)/python -m benchmarks
 
 docs: $(DEV)  ## regenerate the reference pages and pictures
@@ -54,6 +55,11 @@ $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -c constraints.txt -e .
+	@touch $@
+
+$(PEERS): $(DEV)
+	@echo "setting up those we are measured beside (once)"
+	@$(PIP) -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
 $(DEV): $(READY)

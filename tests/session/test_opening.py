@@ -145,3 +145,9 @@ def test_runs_go_where_the_environment_says(project: Project, monkeypatch: pytes
         pass
     assert len(list(Path("somewhere else").glob("run-*-proof-*"))) == 1
     assert project.runs() == []
+
+
+def test_a_plan_that_is_none_is_refused_in_words(project: Project) -> None:
+    with pytest.raises(UsageError, match=r"start\(5\): give it a plan"):
+        project.session().start(5)  # type: ignore[arg-type]
+    assert project.runs() == []

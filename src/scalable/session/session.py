@@ -44,6 +44,7 @@ from scalable.telemetry.liveness import state_of
 from scalable.telemetry.reading import read
 from scalable.telemetry.report import report_of
 from scalable.telemetry.summary import Summary
+from scalable.wording import shown
 
 logger = logging.getLogger("scalable")
 
@@ -114,6 +115,8 @@ class ScalableSession:
         ``adaptive`` scales while it runs: by the target's bounds (the default if it has some), by the plan's counts as
         a maximum (``True``), by a scaler of your own, or not at all (``False``).
         """
+        if not isinstance(plan, AnyPlan | None):
+            raise UsageError(f"start({shown(plan)}): give it a plan, as session.plan() makes it, or nothing")
         with self._lock:
             if self.client is not None:
                 if plan is not None:
