@@ -212,6 +212,9 @@ class Runner:
         found = next(filter(None, map(FRAME.search, lines)), None)
         return f" in {found[3]} ({'/'.join(Path(found[1]).parts[-2:])}:{found[2]})" if found else ""
 
+    def was_killed(self) -> bool:
+        return self.process is not None and self.process.poll() == -signal.SIGKILL
+
     def last_words(self) -> str:
         if self.settings.log is None:
             return "its error is in the worker's log"

@@ -31,6 +31,7 @@ MOST_SENT = 16  # pieces in one runner at a time, if they are short
 BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
 OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
 LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the run but of this machine, which was asleep
+KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed says little about the start itself
 FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work is no longer tried
 
 
@@ -121,7 +122,7 @@ class Supervisor:
         """All that was given and has not ended, in the order it came."""
         self.waiting: deque[Work] = deque()
         self.runners: list[Runner] = []
-        self.failed_starts = 0
+        self.failed_starts = 0.0
         self.sign_every_s = 1.0
         self.signed = 0.0
         self.kills = self.kills_before = oom_kills()
@@ -254,8 +255,8 @@ class Supervisor:
             self.feed()
             return
         words = runner.last_words()
+        self.failed_starts += KILLED_START if runner.was_killed() else 1
         await runner.end()
-        self.failed_starts += 1
         if self.failed_starts >= FAILED_STARTS:
             self.failed_starts = 0
             for work in list(self.waiting):
