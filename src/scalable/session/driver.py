@@ -243,6 +243,7 @@ class Driver:
             case "worker-joined":
                 self.paid[facts["worker"]] = time.time()
                 self.configure(self.cluster.members[facts["worker"]])
+                self.account(force=True)
                 self.handle(WorkerJoined(facts["worker"], facts["tag"]))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))

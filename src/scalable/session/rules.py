@@ -28,7 +28,9 @@ class OpenRoom(PoolRoom):
         return None
 
 
-def rules(spec: DeploymentSpec, plan: ScalePlan, adaptive: bool | AdaptiveScaler | None) -> Rules:
+def rules(
+    spec: DeploymentSpec, plan: ScalePlan, adaptive: bool | AdaptiveScaler | None, budget: Money | None = None
+) -> Rules:
     """As many workers as planned; where scaling is asked for, between the target's bounds instead."""
     bounds = spec.target.adaptive
     tags = list(spec.components)
@@ -59,4 +61,4 @@ def rules(spec: DeploymentSpec, plan: ScalePlan, adaptive: bool | AdaptiveScaler
     }
     nothing = Size(Cpu(0), Memory(0))
     room = OpenRoom(POOL, nothing, 1, dict.fromkeys(tags, nothing))
-    return Rules(kinds, {POOL: room}, spec.policies, most_workers=most)
+    return Rules(kinds, {POOL: room}, spec.policies, budget, most_workers=most)

@@ -24,6 +24,7 @@ from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.planning import Campaign, Choice, Plan, Site, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
+from scalable.planning.plan import budget_left
 from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
 from scalable.providers.client import ScalableClient
 from scalable.providers.cluster import TaggedCluster
@@ -149,7 +150,7 @@ class ScalableSession:
         prices = hourly_prices(provider, spec, plan.scale_plan)
         self.driver = Driver(
             cluster,
-            Engine(rules(spec, plan.scale_plan, adaptive)),
+            Engine(rules(spec, plan.scale_plan, adaptive, self.money_left(prices))),
             journal,
             recorder,
             run,
@@ -161,6 +162,15 @@ class ScalableSession:
         self._settle(self.driver)
         self.client = self.cluster.client_factory()
         return self.client
+
+    def money_left(self, prices: Mapping[str, Money]) -> Money | None:
+        """What may be spent from now on, where workers cost something and the manifest has a budget in that money."""
+        left = budget_left(Site(self.manifest, self.target, this_machine()), history()) if prices else None
+        if left is None or any(price.currency != left.currency for price in prices.values()):
+            return None
+        if left.amount <= 0:
+            raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")  # type: ignore[union-attr]
+        return left
 
     def facts(self, spec: DeploymentSpec) -> dict[str, Any]:
         return {
