@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -131,3 +132,12 @@ def fail_oddly() -> None:
 
 def fail_to_connect() -> None:
     raise ConnectionRefusedError("nobody listens there")
+
+
+def end_a_child() -> int | None:
+    """How a process of a pool ends that is told to."""
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join(30)
+    return child.exitcode

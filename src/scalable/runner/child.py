@@ -50,7 +50,7 @@ def main() -> int:
     guard.install(settings["fork"], settings["allow"], on_fork=forked)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a hang is in the log
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started the session
+    leave_signals_to_the_worker()
     with suppress(ConnectionError):  # nobody is left to hear it
         line.send(Kind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
@@ -60,6 +60,28 @@ def main() -> int:
                 os._exit(0)
             line.send(Kind.ENDED, answer)
     return 0
+
+
+def leave_signals_to_the_worker() -> None:
+    """Ctrl-C and notice go to whole jobs; the worker decides what becomes of its runs. What these start dies as usual.
+
+    Around a fork both wait: one that came to the fork before it was usual again would be lost.
+    """
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    masks: list[set[signal.Signals]] = []
+
+    def in_child() -> None:
+        for name, handler in usual.items():
+            signal.signal(name, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+
+    os.register_at_fork(
+        before=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, usual)),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop()),
+        after_in_child=in_child,
+    )
+    for name in usual:
+        signal.signal(name, lambda number, frame: None)
 
 
 def attempt(work: bytes) -> bytes:
