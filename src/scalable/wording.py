@@ -42,3 +42,10 @@ def not_defined(noun: str, name: str, known: Iterable[str]) -> tuple[str, str]:
     listed = f"; known: {', '.join(names)}" if names else ""
     remedy = f"write {near[0]}" if near else f"choose one of {', '.join(names)}" if names else f"define a {noun} first"
     return f"{noun} {name!r} is not defined{listed}", remedy
+
+
+def undefined(noun: str, name: str, known: Iterable[str]) -> str:
+    """The same in one sentence that names those there are once, of very many those worth listing."""
+    offered = worth_listing(name, known)
+    said, remedy = not_defined(noun, name, offered)
+    return said if remedy.startswith("choose") else f"{said}; {remedy}" if offered else f"no {noun} is called {name!r}"

@@ -122,7 +122,7 @@ def test_incidents_of_all_runs_and_of_one_by_its_name(call: Call, told: RunFolde
         (("show", "7"), "incident 7 is not recorded in run-"),
         (("show", "7"), "those there are: 1, 2"),
         (("show",), "which one? write e.g.  scalable incidents show 1  (known: 1, 2)"),
-        (("show", "one"), "incident 'one' is no number"),
+        (("show", "one"), "'one' is no number of an incident; write e.g."),
         (("show", "1", "--all"), "write --run-id ID instead of --all"),
         (("--all", "--run-id", "x"), "--all and --run-id cannot both be given"),
         (("--run-id", "x"), "run 'x' is not recorded"),

@@ -78,7 +78,7 @@ def test_the_workers_of_a_session_that_is_over_are_none(call: Call) -> None:
     folder = a_run(RUNS, *a_story())
     shown = call("workers")
     assert (shown.status, shown.err) == (0, "")
-    assert shown.out.startswith(f"{folder.run_id} is over (ok): it has no workers")
+    assert shown.out.startswith(f"{folder.run_id} is over, ok: it has no workers")
     assert call("workers", "--format", "json").json == {"run_id": folder.run_id, "state": "ok", "workers": []}
 
 
@@ -120,8 +120,21 @@ def test_a_run_of_a_session_that_is_over_is_explained_from_its_journal(call: Cal
 def test_the_only_run_that_did_not_finish_need_not_be_named(call: Call) -> None:
     a_run(RUNS, *a_story())
     out = " ".join(call("explain").out.split())
-    assert out.startswith("second running")
-    assert "not finished: the session ended (ok) while it ran on w2" in out
+    assert out.startswith("second not finished · the session ended while it ran on w2: ok")
+
+
+def test_a_run_that_failed_says_why_first_and_says_it_once(call: Call) -> None:
+    a_run(RUNS, *a_story())
+    lines = call("explain", "first").out.splitlines()
+    assert lines[1] == "  · failed: ValueError: -3 is negative"
+    assert [line.split()[1:] for line in lines if line.endswith(" failed")] == [["failed"], ["failed"]]
+
+
+def test_a_misspelt_run_is_answered_with_the_names_once(call: Call) -> None:
+    a_run(RUNS, *a_story())
+    shown = call("explain", "nonsense")
+    assert (shown.status, shown.err) == (2, "run 'nonsense' is not defined; known: first, second\n")
+    assert call("explain", "frist").err == "run 'frist' is not defined; known: first, second; write first\n"
 
 
 def test_several_unfinished_runs_are_listed(call: Call) -> None:
@@ -294,6 +307,7 @@ def test_a_run_that_was_not_kept_says_why(call: Call) -> None:
     a_run(RUNS, *a_story(), *done)
     assert "good finished, and only runs that did not are kept" in call("debug", "good").err
     assert "first was not kept" in call("debug", "first").err
+    assert "its session ended before it was given up; scalable run --task second" in call("debug", "second").err
     shown = call("debug", "nobody")
     assert shown.status == 2 and "known: first, good, second" in shown.err
 
@@ -301,7 +315,7 @@ def test_a_run_that_was_not_kept_says_why(call: Call) -> None:
 def test_a_run_that_still_runs_is_not_kept_yet(call: Call) -> None:
     a_live_run(RUNS, *a_story())
     shown = call("debug", "second")
-    assert shown.status == 1 and "is kept when it has failed" in shown.err
+    assert shown.status == 1 and "what it does is kept once it has failed" in shown.err
 
 
 def test_names_that_are_no_file_names_are_kept_apart(tmp_path: Path) -> None:

@@ -75,6 +75,19 @@ def told(call: Call) -> RunFolder:
 # report
 
 
+def test_a_report_tells_why_tasks_failed_once(call: Call) -> None:
+    reason = "TaskError: 1 of 2 tasks did not finish:\n  fat: out of memory; ask for 512 MiB"
+    ended = record("ended", 90, status="failed", reason=reason)
+    failed = record("run-ended", 10, run="fat", state="failed", reason="out of memory; ask for 512 MiB")
+    alerts = [record("alert", 11, alert="failed", run="fat", text=f"fat: {failed['reason']}")]
+    alerts.append(record("alert", 12, alert="retry-used", run="uni", text="uni is run again"))
+    a_run(RUNS, failed, *alerts, ended, end=False)
+    out = call("report").out
+    assert out.count("ask for 512 MiB") == 1
+    assert "failed: TaskError: 1 of 2 tasks did not finish\n" in out
+    assert "uni is run again" in out
+
+
 def test_a_report_begins_with_the_lines_people_rely_on(call: Call, told: RunFolder) -> None:
     shown = call("report")
     assert shown.status == 0
@@ -318,6 +331,40 @@ def test_status_says_when_nothing_runs(call: Call) -> None:
     assert call("status").out.startswith(f"nothing is running; the last run was {last.run_id}: ok")
     assert call("status", "--format", "json").json["last"] == last.run_id
     assert call("status", "--run-id", last.run_id).out.startswith(f"{last.run_id}  ok, 1 min 40 s")
+
+
+def test_status_says_who_paused_and_that_there_was_trouble(call: Call) -> None:
+    pause, resume = (record("operator", at, ask=ask, by="ann@n1") for at, ask in ((3, "pause"), (4, "resume")))
+    about = record("incident", 5, id=1, incident="stuck", run="uni", text="in jobs.py:20")
+    folder = a_live_run(RUNS, pause, about, record("retry", 6, run="uni", cause="stuck"))
+    out = " ".join(call("status").out.split())
+    assert "! paused by ann@n1; scalable resume goes on" in out
+    assert "trouble 1 incident, 1 retry; scalable incidents shows them" in out
+    write(folder, [resume])
+    found = call("status", "--format", "json").json["run"]
+    assert (found["paused"], found["incidents"], found["retries"]) == ("", 1, 1)
+
+
+def test_status_of_a_run_that_is_over_names_its_incidents(call: Call) -> None:
+    a_run(RUNS, record("incident", 5, id=1, incident="stuck", run="uni", text="in jobs.py:20"))
+    out = call("status").out
+    assert ": ok, 1 incident" in out and "scalable incidents  what went wrong" in out
+
+
+@pytest.mark.parametrize("command", ["logs -f", "status --watch"])
+def test_who_follows_ends_when_its_reader_is_gone(call: Call, tmp_path: Path, command: str) -> None:
+    folder = a_live_run(RUNS)
+    folder.logs.mkdir(exist_ok=True)
+    folder.log("demeter-0").write_text("first line\n")
+    process = subprocess.Popen([sys.executable, "-m", "scalable", *command.split()], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.stdout.close()  # as head does; nothing more is ever written
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_status_names_other_runs_that_run_too(call: Call) -> None:

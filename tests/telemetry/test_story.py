@@ -54,21 +54,47 @@ def test_other_runs_are_known_by_name_and_state_only() -> None:
 
 def test_a_run_that_a_killed_session_left_says_where_it_was() -> None:
     story = Story.of([attempt("uni", worker="w7")], "uni")
-    assert story.close(State.GONE) == (
-        "not finished: the session ended (interrupted (the process is gone)) while it ran on w7"
-    )
+    assert story.close(State.GONE) == "the session ended while it ran on w7: interrupted (the process is gone)"
+    assert (story.state_in(State.GONE), story.state_in(State.RUNNING)) == ("not finished", "running")
     assert story.close(State.RUNNING) == "running on w7"
 
 
 def test_a_run_that_waited_for_another_try_says_so() -> None:
     story = Story.of([attempt("uni"), attempt_ended("uni", "worker lost")], "uni")
-    assert story.close(State.INTERRUPTED).endswith("before it was started again")
+    assert story.close(State.INTERRUPTED) == "the session ended before it was started again: interrupted"
 
 
 def test_a_failed_run_ends_with_its_reason() -> None:
     story = Story.of([attempt("uni"), run_ended("uni", "failed", reason="ValueError: no data for 2031")], "uni")
     assert story.happened[-1].text == "failed: ValueError: no data for 2031"
-    assert story.close(State.FAILED) == "failed"
+    assert story.close(State.FAILED) == "failed: ValueError: no data for 2031"
+
+
+def test_what_was_just_said_is_not_said_again_by_an_alert_or_an_outcome() -> None:
+    reason = "crashed after 2 attempts"
+    story = Story.of(
+        [
+            attempt("uni"),
+            record("incident", 10, id=4, incident="crashed", run="uni", text="SIGSEGV in fit.py:7"),
+            run_ended("uni", "failed", reason=reason),
+            record("incident", 31, id=4, incident="crashed", run="uni", outcome=f"failed: {reason}"),
+            record("alert", 32, alert="failed", run="uni", text=f"uni: {reason}"),
+        ],
+        "uni",
+    )
+    assert [one.text for one in story.happened][1:] == [
+        "incident 4: crashed, SIGSEGV in fit.py:7",
+        f"failed: {reason}",
+    ]
+    assert story.incident == 4
+
+
+def test_incidents_of_a_guarded_task_are_told_with_its_key() -> None:
+    about = record("incident", 3, id=1, incident="stuck", run="uni-9bc785f0", worker="w1", text="in jobs.py:20")
+    story = Story.of([about, task("uni", ok=False)], "uni")
+    assert [one.kind for one in story.happened] == ["incident", "task"]
+    assert (story.state, story.incident) == ("failed", 1)
+    assert not Story.of([about], "un").known
 
 
 @pytest.mark.parametrize(
@@ -90,7 +116,8 @@ def test_what_operators_did_is_told_of_the_runs_it_concerned(fields: dict[str, o
 def test_a_plain_task_is_told_by_its_key() -> None:
     story = Story.of([task("inc-1"), task("inc-2", ok=False)], "inc-2")
     assert [one.text for one in story.happened] == ["failed on w1: ValueError: inc-2 is bad"]
-    assert story.known and story.states == {}
+    assert story.known and story.states == {"inc-2": "failed"}
+    assert "handed to Dask directly" in story.close(State.OK)
 
 
 def test_a_name_that_is_nowhere_is_not_known() -> None:

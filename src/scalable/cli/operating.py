@@ -47,7 +47,7 @@ def state(folder: RunFolder) -> State:
 
 
 def over(folder: RunFolder, what: str) -> str:
-    return f"{folder.run_id} is over ({state(folder).value}): {what}"
+    return f"{folder.run_id} is over, {state(folder).value}: {what}"
 
 
 def confirmed(question: str, yes: bool) -> bool:

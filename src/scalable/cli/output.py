@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,16 @@ class Screen(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def nobody_reads() -> bool:
+    """Whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError):  # a stream of this process's own, in a test or a notebook
+        return False
 
 
 def console(*, stderr: bool = False) -> Console:

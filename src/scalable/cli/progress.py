@@ -17,6 +17,7 @@ from rich.text import Text
 
 from scalable.cli.commands.status import looked_at, rate
 from scalable.cli.output import errors
+from scalable.cli.trouble import Trouble
 from scalable.quantities import Duration
 from scalable.telemetry import RunFolder
 from scalable.telemetry.fields import money
@@ -34,7 +35,7 @@ def shown(run: RunFolder) -> Iterator[None]:
     over = threading.Event()
     screen = errors()
     if not screen.is_terminal or screen.is_dumb_terminal:
-        thread = showing(in_pipe, looked_at(run), over, screen)
+        thread = showing(in_pipe, looked_at(run), Trouble(run), over, screen)
         try:
             yield
         finally:
@@ -43,7 +44,7 @@ def shown(run: RunFolder) -> Iterator[None]:
         return
     line = StatusLine(screen)
     with line.below(sys.stdout, sys.stderr):
-        thread = showing(on_terminal, looked_at(run), over, line)
+        thread = showing(on_terminal, looked_at(run), Trouble(run), over, line)
         try:
             yield
         finally:
@@ -58,16 +59,18 @@ def showing(target: Any, *args: Any) -> threading.Thread:
     return thread
 
 
-def on_terminal(looks: Iterator[dict[str, Any]], over: threading.Event, line: StatusLine) -> None:
+def on_terminal(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, line: StatusLine) -> None:
     while not over.wait(EVERY_S):
-        line.show(next(looks))
+        line.show(next(looks), trouble.new())
 
 
-def in_pipe(looks: Iterator[dict[str, Any]], over: threading.Event, screen: Console) -> None:
-    """A line when workers or findings change, and from time to time."""
+def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, screen: Console) -> None:
+    """A line when workers or findings change, when there is trouble, and from time to time."""
     before: Any = None
     quiet = 0.0
     while not over.wait(EVERY_S):
+        for told in trouble.new():
+            screen.print(Text(f"! {told}"), soft_wrap=True)
         status = next(looks)
         here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
         state = [here, [each["text"] for each in status["findings"]]]
@@ -89,6 +92,8 @@ class StatusLine:
         self.unfinished = False
         """Whether a script printed a part of a line; it is not drawn over."""
         self.told: set[str] = set()
+        self.held: list[str] = []
+        """Trouble that waits for a script to finish its line."""
 
     @contextmanager
     def below(self, *streams: TextIO) -> Iterator[None]:
@@ -104,11 +109,15 @@ class StatusLine:
             if sys.stderr is ours[1]:
                 sys.stderr = before[1]
 
-    def show(self, status: Mapping[str, Any]) -> None:
+    def show(self, status: Mapping[str, Any], trouble: Iterable[str] = ()) -> None:
         with self.lock:
+            self.held += trouble
             if self.unfinished:
                 return
             self.erase()
+            for told in self.held:
+                self.screen.print(Text(f"! {told}", style="yellow"), soft_wrap=True)
+            self.held.clear()
             for each in status["findings"]:
                 if each["text"] not in self.told:
                     self.told.add(each["text"])
@@ -159,6 +168,9 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     left = counts["running"] + counts["waiting"]  # none while it is not known yet what else there is to do
     parts.append(f"{counts['done']:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
     parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]
+    if retries := status.get("retries", 0):
+        parts.append("1 retry" if retries == 1 else f"{retries} retries")
+    parts += ["paused"] if status.get("paused") else []
     cost = money(status["cost"])
     parts += [str(cost)] if cost is not None else []
     clock = f"  {Duration(status['elapsed_s'] or 0)}"

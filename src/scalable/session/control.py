@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from scalable.session.roster import roster
 from scalable.telemetry.fields import number
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.mailbox import Mailbox, Question
-from scalable.wording import MOST_LISTED, not_defined, plural, worth_listing
+from scalable.wording import MOST_LISTED, not_defined, plural, undefined
 
 if TYPE_CHECKING:
     from scalable.session.driver import Driver
@@ -141,7 +142,8 @@ class Control:
         self.record(question, name, runs)
         await self.ended([name], reason)
         await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
-        again = f"{plural(len(runs), 'run')} run again elsewhere, at no retry's cost; " if runs else ""
+        are = "is" if len(runs) == 1 else "are"
+        again = f"{plural(len(runs), 'run')} {are} run again elsewhere, at no retry's cost; " if runs else ""
         follows = f"{again}another worker is asked for if work needs one"
         return {"killed": f"worker {name}", "runs": runs, "follows": follows}
 
@@ -210,7 +212,8 @@ class Control:
     def names(self) -> list[str]:
         state = self.driver.engine.state
         living = [name for name, record in state.runs.items() if not record.state.final]
-        sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended]
+        several = Counter(record.run.sweep for record in state.runs.values())  # a task's only run has its own name
+        sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended and several[name] > 1]
         return [*self.driver.cluster.members, *living, *sweeps]
 
     def record(self, question: Question, target: str, runs: Iterable[str] = ()) -> None:
@@ -238,8 +241,7 @@ class Control:
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:
-    offered = worth_listing(name, known)
-    return UsageError("; ".join(not_defined(noun, name, offered)) if offered else f"no {noun} is called {name!r}")
+    return UsageError(undefined(noun, name, known))
 
 
 def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:

@@ -77,7 +77,8 @@ def more_memory(incident: Incident) -> str:
     wanted = int(max(used, limit) * ROOM)
     step = GIB if wanted > 2 * GIB else STEP
     size = Memory(-(-wanted // step) * step)
-    return f"ask for memory: {size.exact} (it used {Memory(max(used, limit))}), or give each run less to do at once"
+    why = f"it used {Memory(used)}" if used >= limit else f"{Memory(limit)} is the limit now"
+    return f"ask for memory: {size.exact} ({why}), or give each run less to do at once"
 
 
 def memory(incident: Incident) -> int:

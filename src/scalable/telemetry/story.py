@@ -6,12 +6,13 @@ live session, is not asked here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.quantities import Duration, Memory
-from scalable.telemetry.fields import memory, number, tag_of, text
+from scalable.telemetry.fields import count, memory, number, tag_of, text
 from scalable.telemetry.liveness import State
 
 RUNNING, WAITING = "running", "waiting"  # where a run is that has not ended, as far as the journal tells
@@ -19,6 +20,8 @@ FINAL = frozenset({"finished", "failed", "refused", "stopped"})
 FINISHED = "finished"
 MOST_EVENTS = 1000  # of one run; a run that was tried more often has the same to tell again
 ABOUT_ALL = frozenset({"pause", "resume"})  # what operators do that concerns every run
+UNFINISHED = "not finished"  # of a session that is over
+DIRECTLY = "was handed to Dask directly; the session kept no more of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Happened:
     t: float
     kind: str
     text: str
+    incident: int = 0
+    """The number of the incident it tells of."""
 
 
 @dataclass(slots=True)
@@ -36,6 +41,8 @@ class Story:
     """Where each run of the journal is: running, waiting, or how it ended."""
     where: str = ""
     """The worker it is on."""
+    direct: bool = False
+    """Whether it is a task that was handed to Dask."""
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]], run: str = "") -> Story:
@@ -51,10 +58,17 @@ class Story:
         if name and (state := STATES.get(kind)):
             self.states[name] = state(record)
         mine = name == self.run or (kind == "operator" and operated(record, self.run))
-        mine = mine or (kind == "task" and record.get("key") == self.run)
+        mine = mine or (kind == "incident" and GUARDED.sub("", name) == self.run)
+        if self.run and kind == "task" and record.get("key") == self.run:
+            mine = self.direct = True
+            self.states[self.run] = text(record.get("status")) or "ended"
         if self.run and mine and (tell := TELLERS.get(kind)) and len(self.happened) < MOST_EVENTS:
-            self.happened.append(Happened(record["t"], kind, tell(record)))
             self.where = text(record.get("worker")) if kind == "attempt-started" else self.where
+            said = tell(record).removeprefix(f"{self.run}: ")
+            which = count(record.get("id")) if kind == "incident" else 0
+            news = said.removeprefix(f"incident {which}: ")
+            if kind not in REPEATING or not any(one.text.endswith(news) for one in self.happened[-LATELY:]):
+                self.happened.append(Happened(record["t"], kind, said, which))
 
     @property
     def state(self) -> str:
@@ -64,19 +78,28 @@ class Story:
     def known(self) -> bool:
         return self.run in self.states or any(one.kind != "operator" for one in self.happened)
 
+    @property
+    def incident(self) -> int:
+        """The latest one, to be looked at."""
+        return next((one.incident for one in reversed(self.happened) if one.incident), 0)
+
     def unfinished(self) -> list[str]:
         return [run for run, state in self.states.items() if state not in FINAL]
 
     def close(self, session: State) -> str:
         """How it stands, in a sentence, once the session is over or if it cannot be asked."""
-        if not self.state:
-            return "was handed to Dask directly; the session kept no more of it" if self.known else "never heard of"
+        if self.direct or not self.state:
+            return DIRECTLY if self.known else "never heard of"
         if self.state in FINAL:
-            return self.state
+            return next((one.text for one in reversed(self.happened) if one.kind == "run-ended"), self.state)
         if not session.over:
             return f"{self.state} on {self.where}" if self.state == RUNNING and self.where else self.state
         ran = f"while it ran on {self.where}" if self.state == RUNNING else "before it was started again"
-        return f"not finished: the session ended ({session.value}) {ran}"
+        return f"the session ended {ran}: {session.value}"
+
+    def state_in(self, session: State) -> str:
+        """What to call it: nothing runs or waits in a session that is over."""
+        return UNFINISHED if session.over and self.state not in FINAL and self.state else self.state
 
 
 def started(record: Mapping[str, Any]) -> str:
@@ -92,6 +115,11 @@ def ended(record: Mapping[str, Any]) -> str:
     said = f", {message}" if message and message != outcome else ""
     word = "finished" if outcome == FINISHED else f"was lost{after}: {outcome}"
     return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{said}"
+
+
+REPEATING = frozenset({"alert", "incident"})  # kinds that say again what was just said, with their own name before
+LATELY = 4  # among how many records that is looked for
+GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded task's key gets to be the name of its runner's work
 
 
 def retried(record: Mapping[str, Any]) -> str:

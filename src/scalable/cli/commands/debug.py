@@ -24,8 +24,8 @@ from scalable.quantities import Duration
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.encoding import plain
 from scalable.telemetry.fields import text
-from scalable.telemetry.story import Story
-from scalable.wording import not_defined, worth_listing
+from scalable.telemetry.story import FINAL, Story
+from scalable.wording import undefined
 
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
@@ -62,15 +62,22 @@ def saved(folder: RunFolder, name: str) -> Path:
     story = Story.of(read(folder.journal), name)
     if not story.known:
         kept = [run for run in story.states if folder.work(run).exists()]
-        raise UsageError("; ".join(not_defined("run", name, worth_listing(name, kept or story.states))))
+        raise UsageError(undefined("run", name, kept or story.states))
+    if story.direct:
+        raise ScalableError(f"{name} was handed to Dask directly, which keeps nothing: call its function in a script")
     if story.state == "finished":
         raise ScalableError(
             f"{name} finished, and only runs that did not are kept; scalable run --task {name}  repeats"
         )
     if operating.state(folder).over:
+        if story.happened and story.state not in FINAL:
+            why = f"its session ended before it was given up; scalable run --task {name}  runs it again"
+            raise ScalableError(f"{name} was not kept: {why}")
         why = "it was never started, or what it was given is too large to be kept"
         raise ScalableError(f"{name} was not kept: {why}; call its function yourself with what the manifest says")
-    raise ScalableError(f"{name} is {story.state} and is kept when it has failed; scalable explain {name}  says more")
+    raise ScalableError(
+        f"{name} is {story.state}: what it does is kept once it has failed; scalable explain {name}  says more"
+    )
 
 
 def prepare(folder: RunFolder) -> None:

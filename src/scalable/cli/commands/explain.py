@@ -17,11 +17,11 @@ from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.quantities import Memory
 from scalable.telemetry import RunFolder, read
-from scalable.telemetry.liveness import is_running
+from scalable.telemetry.liveness import State, is_running
 from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError
 from scalable.telemetry.redact import redact
 from scalable.telemetry.story import Story
-from scalable.wording import MOST_LISTED, not_defined, plural, worth_listing
+from scalable.wording import MOST_LISTED, plural, undefined
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,10 +35,12 @@ def run(options: argparse.Namespace) -> int:
     for line in found["lines"]:
         screen.print(note("·", plain(line)))
     if found["happened"]:
-        rows = [(clock(one["t"]), plain(one["text"])) for one in found["happened"]]
+        said = dict.fromkeys(found["lines"], found["state"])  # what was said above is not said again
+        rows = [(clock(one["t"]), plain(said.get(one["text"], one["text"]))) for one in found["happened"]]
         show_table(screen, ("", ""), rows, indent=2)
-    if any(one["kind"] == "incident" for one in found["happened"]):
-        screen.print("  scalable incidents show ID  has the evidence", style="dim")
+    if found["incident"]:
+        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        screen.print(f"  scalable incidents show {found['incident']}{of}  has the evidence", style="dim")
     return 0
 
 
@@ -50,16 +52,18 @@ def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
         story = Story.of(read(folder.journal), name or "")
         if name is None or not story.known:
             raise
-        return told(story, [story.close(operating.state(folder))])  # a plain Dask task, which the engine does not know
+        return told(story, operating.state(folder))  # a plain Dask task, which the engine does not know
     except NoAnswerError as error:
         story = Story.of(read(folder.journal), name or "")
         if not story.known:
             raise
-        return told(story, [f"the session does not answer, so this is what its journal says: {error}"])
+        said = f"the session does not answer, so this is what its journal says: {error}"
+        return {**told(story, operating.state(folder)), "lines": [said]}
     lines = [*answer["lines"], *map(doing, answer["doing"])]
     story = Story.of(read(folder.journal), answer["run"])
     happened = [one for one in story.happened if one.kind in ("incident", "alert", "operator")]
-    return {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
+    found = {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
+    return {**found, "incident": story.incident}
 
 
 def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
@@ -74,12 +78,13 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
         [name] = names
     story = Story.of(read(folder.journal), name)
     if not story.known:
-        raise UsageError("; ".join(not_defined("run", name, worth_listing(name, story.states))))
-    return told(story, [story.close(operating.state(folder))])
+        raise UsageError(undefined("run", name, story.states))
+    return told(story, operating.state(folder))
 
 
-def told(story: Story, lines: list[str]) -> dict[str, Any]:
-    return {"run": story.run, "state": story.state, "lines": lines, "happened": as_dicts(story.happened)}
+def told(story: Story, session: State) -> dict[str, Any]:
+    found = {"run": story.run, "state": story.state_in(session), "lines": [story.close(session)]}
+    return {**found, "happened": as_dicts(story.happened), "incident": story.incident}
 
 
 def as_dicts(happened: list[Any]) -> list[dict[str, Any]]:

@@ -107,8 +107,8 @@ def show_one(options: argparse.Namespace) -> int:
 def number(written: str | None, known: IncidentFolder) -> int:
     if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
         there = ", ".join(map(str, known.numbers()[:20])) or "there are none"
-        said = "which one" if written is None else f"incident {written!r} is no number"
-        raise UsageError(f"{said}? write e.g.  scalable incidents show 1  (known: {there})")
+        said = "which one?" if written is None else f"{written!r} is no number of an incident;"
+        raise UsageError(f"{said} write e.g.  scalable incidents show 1  (known: {there})")
     return int(written)
 
 

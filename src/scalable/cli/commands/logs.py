@@ -8,7 +8,7 @@ import time
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.output import console, errors
+from scalable.cli.output import console, errors, nobody_reads
 from scalable.errors import UsageError
 from scalable.telemetry import RunFolder, redact_text
 from scalable.telemetry.liveness import is_running, running
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         going_on = is_running(folder)
         for name, line in merged(reader.new(last=not going_on)):
             print_line(screen, name, line, several)
-        if not going_on:
+        if not going_on or nobody_reads():
             break
         time.sleep(EVERY_S)
     return 0

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     stopped, running = len(answer["stopped"]), len(answer["running"])
     told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
     told += [f"{plural(running, 'run')} may end"] if running else []
-    told += [f"{answer['waiting']} more wait"] if answer["waiting"] else []
+    told += [f"{answer['waiting']} more {'waits' if answer['waiting'] == 1 else 'wait'}"] if answer["waiting"] else []
     told += ["workers go"] if options.now else []
     screen = console()
     rest = f" {', '.join(told)};" if told else ""

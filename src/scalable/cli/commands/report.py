@@ -93,7 +93,7 @@ def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     run = found["run"]
     place = " on ".join(filter(None, (named(run.get("target")), named(run.get("host")))))
     pairs = [
-        ("state", f"{run['state']}: {plain(run['reason'])}" if run["reason"] else run["state"]),
+        ("state", f"{run['state']}: {reason(found)}" if run["reason"] else run["state"]),
         ("started", moment(run["started"])),
         ("took", length(run["duration_s"])),
         ("project", named(run.get("project"))),
@@ -102,6 +102,12 @@ def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("cost", paid(found["cost"])),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def reason(found: Mapping[str, Any]) -> str:
+    """Why the run ended as it did; what is listed below under its own title is not told here, too."""
+    first = found["run"]["reason"].strip().partition("\n")[0]
+    return plain(first if found["failures"] else found["run"]["reason"]).rstrip(":")
 
 
 def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
@@ -199,7 +205,8 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     for each in found["findings"]:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         screen.print(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
-    for each in shortened(screen, found["alerts"]):
+    failed = {f"{one['task']}: {one['error']}" for one in found["failures"]}  # told above
+    for each in shortened(screen, [one for one in found["alerts"] if one.get("text") not in failed]):
         screen.print(note("·", f"{clock(each['t'])}  {plain(each)}"))
     run = found["run"]
     if run["damaged_lines"] or run["torn"]:

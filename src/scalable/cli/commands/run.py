@@ -162,6 +162,8 @@ def conclude(folder: RunFolder) -> None:
     took = Duration(summary.last - summary.began) if summary.began is not None and summary.last is not None else "–"
     style = "green" if summary.status == "ok" else "bold red"
     text = f"{folder.run_id}: {summary.status} in {took}, {plural(ended, 'task')} done{failed}"
+    if summary.recorded:
+        text += f", {plural(len(summary.recorded), 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
 
 

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.commands.report import length, named, plain
-from scalable.cli.output import console, facts, note, print_json
+from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.quantities import Memory
 from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
 from scalable.telemetry.current import current
@@ -68,19 +68,26 @@ def nothing(options: argparse.Namespace) -> int:
         screen.print(f"nothing is running; no run is recorded in {runs_dir()}", soft_wrap=True)
         return 0
     status = next(looked_at(last))
-    screen.print(f"nothing is running; the last run was {last.run_id}: {status['state']}", soft_wrap=True)
-    screen.print("  scalable report  shows what it did", style="dim")
+    had = f", {plural(status['incidents'], 'incident')}" if status["incidents"] else ""
+    screen.print(f"nothing is running; the last run was {last.run_id}: {status['state']}{had}", soft_wrap=True)
+    which = ", scalable incidents  what went wrong" if had else ""
+    screen.print(f"  scalable report  shows what it did{which}", style="dim")
     return 0
 
 
 def looked_at(folder: RunFolder) -> Iterator[dict[str, Any]]:
     """What is going on, again at each step; reads only what was written since the last one."""
     summary, records = Summary(), read(folder.journal)
+    paused = ""
     while True:
         for record in records.new():
             summary.add(record)
+            if record["kind"] == "operator" and record.get("ask") in ("pause", "resume"):
+                paused = f"paused by {record.get('by') or 'an operator'}" if record["ask"] == "pause" else ""
         state = state_of(summary, folder.facts())
-        yield redact({**current(summary, state, time.time()), "run_id": folder.run_id})
+        told = {"paused": "" if state.over else paused, "incidents": len(summary.recorded)}
+        told["retries"] = summary.retries.total()
+        yield redact({**current(summary, state, time.time()), "run_id": folder.run_id, **told})
 
 
 def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
@@ -88,7 +95,7 @@ def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
     with shower(options.format) as show:
         for status in looks:
             show(status)
-            if over(status):
+            if over(status) or nobody_reads():
                 break
             time.sleep(EVERY_S)
     return 0
@@ -130,6 +137,8 @@ def shown(status: Mapping[str, Any]) -> RenderableType:
     if status["elapsed_s"] is not None:
         title.append(f", {length(status['elapsed_s'])}{f'  ({where})' if where else ''}")
     parts: list[RenderableType] = [title, Padding(facts(status_facts(status)), (0, 0, 0, 2))]
+    if status["paused"]:
+        parts.append(note("!", f"{plain(status['paused'])}; scalable resume  goes on", "bold yellow"))
     for each in status["findings"]:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         parts.append(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
@@ -151,6 +160,10 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         counts = (f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name])
         pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
     pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
+    if status["incidents"] or status["retries"]:
+        retries = "1 retry" if status["retries"] == 1 else f"{status['retries']} retries"
+        shows = "; scalable incidents  shows them" if status["incidents"] else ""
+        pairs.append(("trouble", f"{plural(status['incidents'], 'incident')}, {retries}{shows}"))
     if status["rate_per_min"] is not None:
         left = f", {length(status['left_s'])} left" if status["left_s"] is not None else ""
         pairs.append(("rate", f"{rate(status['rate_per_min'])}{left}"))
