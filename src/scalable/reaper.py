@@ -18,6 +18,7 @@ from contextlib import suppress
 
 LOOK_EVERY_S = 1.0  # at the parent
 ANSWER_WITHIN_S = 30.0
+DONE_WITHIN_S = 5.0  # it ends in milliseconds
 AGAIN_S = 5.0  # after a command that failed, and before the second round
 GIVE_UP_AFTER_S = 3600.0  # jobs that start meanwhile find no scheduler and end by themselves
 
@@ -55,8 +56,13 @@ class Reaper:
         """Nothing is left to clean up."""
         if self.process is not None:
             self.say("done")
-            self.leave().wait()
-            LEFT_BEHIND.pop()
+            process = self.leave()
+            try:
+                process.wait(DONE_WITHIN_S)
+            except subprocess.TimeoutExpired:  # someone has stopped it; it has nothing to do
+                process.kill()
+                process.wait()
+            LEFT_BEHIND.remove(process)
 
     def leave(self) -> subprocess.Popen[bytes]:
         """Let it clean up now and outlive this process."""

@@ -15,8 +15,9 @@ from typing import Any
 from scalable import proc
 from scalable.runner import ends
 from scalable.runner.process import Settings
-from scalable.runner.supervisor import End, Sign, Supervisor, Told
+from scalable.runner.supervisor import Supervisor
 from scalable.runner.wire import pack
+from scalable.runner.work import End, Sign, Told
 
 LONG_S = 60.0
 
@@ -62,7 +63,12 @@ class Desk:
 
     async def began(self, key: str) -> int:
         """The process a piece of work runs in."""
-        await self.until(lambda: (one := self.supervisor.works.get(key)) is not None and one.began, key)
+
+        def there() -> bool:
+            one = self.supervisor.works.get(key)
+            return one is not None and one.runner is not None and one.runs and one.runner.has_begun
+
+        await self.until(there, key)
         pid = self.supervisor.works[key].runner.pid  # type: ignore[union-attr]
         assert pid is not None
         return pid
@@ -84,6 +90,7 @@ async def desk(slots: int = 1, **settings: Any) -> AsyncIterator[Desk]:
 
 def on_a_desk(**settings: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
     """Run an asynchronous test with a desk as its first argument; its fixtures follow by name."""
+
     def wrap(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         @functools.wraps(test)
         def call(**fixtures: Any) -> None:

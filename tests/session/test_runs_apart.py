@@ -18,7 +18,7 @@ from scalable.runner.calls import Call
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.telemetry.incidents import IncidentFolder
-from tests.runner import work
+from tests.runner import mischief, work
 from tests.session.builders import LONG_S, Project, until
 from tests.session.test_lost_work import tasks_of
 
@@ -305,3 +305,71 @@ def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> Non
     assert len(project.journal("attempt-started")) <= 2
     assert [state for state, _ in ends].count(RunState.REFUSED) >= 18
     assert len([record for record in project.journal("alert") if record["alert"] == "cannot-start"]) == 1
+
+
+class TestGuardedTasksThatGoWrong:
+    @BOTH
+    def test_one_whose_future_is_cancelled_is_killed(self, project: Project, processes: bool, tmp_path: Path) -> None:
+        with project.session(target={"processes": processes}) as client:
+            future = client.submit(mischief.note_and_wait, str(tmp_path), "never", guarded=True)
+            assert until(lambda: (tmp_path / "never.calls").exists())
+            waiting = client.submit(mischief.note_and_wait, str(tmp_path), "behind", guarded=True)
+            future.cancel()
+            (tmp_path / "behind").touch()
+            assert waiting.result(timeout=LONG_S) == "behind"  # there is one slot
+        assert (tmp_path / "behind.calls").read_text() == "x"
+
+    def test_one_that_was_let_go_and_is_wanted_again_has_its_result(self, project: Project, tmp_path: Path) -> None:
+        with project.session() as client:
+            future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
+            assert until(lambda: (tmp_path / "again.calls").exists())
+            future.release()
+            (tmp_path / "again").touch()
+            future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
+            assert future.result(timeout=LONG_S) == "again"
+
+    @BOTH
+    def test_leaving_and_interrupting_end_neither_worker_nor_session(self, project: Project, processes: bool) -> None:
+        with project.session(target={"processes": processes}) as client:
+            for error in (SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+                with pytest.raises(RunKilledError, match=f"raised: {type(error).__name__}"):
+                    client.submit(mischief.raise_this, error, guarded=True, pure=False).result(timeout=LONG_S)
+            assert client.submit(work.give_back, 1, guarded=True).result(timeout=LONG_S) == 1
+        assert len(project.journal("worker-joined")) == 1
+
+    def test_errors_that_cannot_travel_are_told_in_words(self, project: Project) -> None:
+        with project.session() as client:
+            with pytest.raises(RunKilledError, match=r"raised: tests.runner.mischief.LocalError: 1 and 2"):
+                client.submit(mischief.fail_locally, guarded=True).result(timeout=LONG_S)
+            with pytest.raises(RunKilledError, match="ExceptionGroup: several"):
+                client.submit(mischief.fail_in_a_group, guarded=True).result(timeout=LONG_S)
+            with pytest.raises(FileNotFoundError):
+                client.submit(mischief.fail_with_file_name, guarded=True).result(timeout=LONG_S)
+
+    def test_large_arguments_and_results_travel(self, project: Project) -> None:
+        size = 100 * 2**20
+        with project.session(target={"processes": True}) as client:
+            value = client.submit(mischief.bytes_of, size, guarded=True)
+            assert client.submit(mischief.length, value, guarded=True).result(timeout=LONG_S) == size
+
+    def test_a_session_may_be_started_inside_of_one(self, project: Project, tmp_path: Path) -> None:
+        with project.session(target={"processes": True}) as client:
+            assert client.submit(mischief.nested_session, str(tmp_path), guarded=True).result(timeout=LONG_S) == 3
+
+    def test_they_and_tasks_of_the_manifest_share_a_worker(self, project: Project) -> None:
+        session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=20))
+        with session as client:
+            futures = [client.submit(work.give_back, number, guarded=True) for number in range(20)]
+            assert session.run_tasks() == {"ticks": 20}
+            assert client.gather(futures) == list(range(20))
+
+
+@BOTH
+def test_what_no_message_can_hold_harms_no_worker(project: Project, processes: bool) -> None:
+    """A name that is no text, a number that is too large."""
+    module = project.module("from tests.runner.mischief import fail_with_file_name, report_far")
+    tasks = tasks_of(module, "report_far", step=10**30) | tasks_of(module, "fail_with_file_name")
+    session = project.session(target={"processes": processes}, tasks=tasks, policies={"stuck": {"after": "2s"}})
+    with session, pytest.raises(scalable.TaskError, match=r"1 of 2 tasks .*\n.*FileNotFoundError"):
+        session.run_tasks()
+    assert not project.journal("worker-lost")

@@ -19,11 +19,11 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from scalable.runner import ends, guard
 from scalable.runner.stamp import Stamp, use
-from scalable.runner.wire import LARGEST, Kind, Line, pack
+from scalable.runner.wire import LARGEST, LINE_CLOSED, Kind, Line, pack
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER = 1, 36, 0x59616D61  # see prctl(2)
 ANYONE = ctypes.c_ulong(-1)  # of the same user may look into it: py-spy is no ancestor of it
@@ -32,8 +32,17 @@ MEASURED_S = 0.01  # a run's peak is measured from this length on; a shorter one
 RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
 
 
+BY_HAND = """python -m scalable.runner is started by a worker, for the runs that it is given.
+To run something, write  scalable run  or, in Python, client.submit(function, ..., guarded=True).
+"""
+
+
 def main() -> int:
-    settings = json.loads(sys.argv[1])
+    try:
+        settings = dict(json.loads(sys.argv[1]))
+    except (IndexError, TypeError, ValueError):
+        sys.stderr.write(BY_HAND)
+        return 2
     line = Line(socket.socket(fileno=settings["line"]))
     end_with(settings["parent"])
     page = Stamp.attach(settings["stamp"])
@@ -45,20 +54,22 @@ def main() -> int:
 
     def forked(facts: dict[str, Any]) -> None:
         if os.getpid() == own:
-            line.send(Kind.FORKED, json.dumps(facts).encode())
+            line.send(Kind.FORKED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
 
     guard.install(settings["fork"], settings["allow"], on_fork=forked)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a hang is in the log
+    home, outputs = Path.cwd(), kept_outputs()
     leave_signals_to_the_worker()
-    with suppress(ConnectionError):  # nobody is left to hear it
+    try:
         line.send(Kind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
             page.clear()
-            answer = attempt(message[1])
-            if os.getpid() != own:  # the user's code forked and the fork came back to here: it has nothing to say
-                os._exit(0)
+            answer = attempt(message[1], own)
+            tidy(home, outputs)
             line.send(Kind.ENDED, answer)
+    except ConnectionError:  # nobody is left to hear it
+        return 0
+    except OSError:
+        return LINE_CLOSED
     return 0
 
 
@@ -68,7 +79,7 @@ def leave_signals_to_the_worker() -> None:
     Around a fork both wait: one that came to the fork before it was usual again would be lost.
     """
     usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    masks: list[set[signal.Signals]] = []
+    masks: list[Any] = []
 
     def in_child() -> None:
         for name, handler in usual.items():
@@ -84,17 +95,17 @@ def leave_signals_to_the_worker() -> None:
         signal.signal(name, lambda number, frame: None)
 
 
-def attempt(work: bytes) -> bytes:
+def attempt(work: bytes, own: int) -> bytes:
     """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak)."""
     began, cpu = time.monotonic(), used_cpu()
-    cause, value, message = carry_out(work)
+    cause, value, message = carry_out(work, own)
     seconds = time.monotonic() - began
     peak = measure_peak() if seconds >= MEASURED_S else None
     end_detached()
     return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak), protocol=5)
 
 
-def carry_out(work: bytes) -> tuple[str, bytes, str]:
+def carry_out(work: bytes, own: int) -> tuple[str, bytes, str]:
     try:
         function, arguments = load(work)
     except BaseException as error:  # noqa: BLE001 - importing the user's modules may raise anything
@@ -102,7 +113,11 @@ def carry_out(work: bytes) -> tuple[str, bytes, str]:
     try:
         value = function(*arguments[0], **arguments[1])
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an end
+        if os.getpid() != own:
+            leave_fork(error)
         return ends.cause_of(error), failed(error), ends.said(error)
+    if os.getpid() != own:
+        leave_fork(None)
     return travelling(value)
 
 
@@ -119,7 +134,7 @@ def travelling(value: Any) -> tuple[str, bytes, str]:
     try:
         packed = pack(value)
     except BaseException as error:  # noqa: BLE001 - pickling calls the value's own code
-        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {error}"
+        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {ends.said(error).partition(': ')[2]}"
     if len(packed) >= LARGEST:
         told = f"ValueError: {what} has {len(packed)} bytes; write it to a file and return the path"
         return ends.RAISED, b"", told
@@ -133,9 +148,47 @@ def failed(error: BaseException) -> bytes:
     with suppress(Exception):  # the user's code may have closed it
         sys.stderr.write(text)
     try:
-        return pack((error, text))
-    except BaseException:  # noqa: BLE001 - an error that cannot be pickled is told in words
+        packed = pack((error, text))
+        pickle.loads(packed)  # some can be sent, but not put together again
+    except BaseException:  # noqa: BLE001 - an error that cannot travel is told in words
         return b""
+    return packed if len(packed) < LARGEST else b""
+
+
+def leave_fork(error: BaseException | None) -> NoReturn:
+    """A fork of the user's code came back to here: it ends as a program does, and answers nothing."""
+    status = 0
+    if isinstance(error, SystemExit):
+        status = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        failed(error)
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def kept_outputs() -> list[tuple[str, int, int]]:
+    """Name, number and a copy of each stream that is open; what is said before a hang is to be in the log."""
+    found = []
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if (stream := getattr(sys, name)) is not None:
+            stream.reconfigure(line_buffering=True)
+            found.append((name, number, os.dup(number)))
+    return found
+
+
+def tidy(home: Path, outputs: list[tuple[str, int, int]]) -> None:
+    """The next work starts where this one did, and can print."""
+    with suppress(OSError):
+        os.chdir(home)
+    for name, number, kept in outputs:
+        stream = getattr(sys, name, None)
+        if stream is None or getattr(stream, "closed", False):
+            with suppress(OSError):
+                os.dup2(kept, number)
+                setattr(sys, name, open(number, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115
 
 
 def used_cpu() -> float:

@@ -30,4 +30,5 @@ def cause_of(error: BaseException) -> str:
 def said(error: BaseException) -> str:
     """The error as Python would print it, cut to a length that can be read."""
     text = "".join(traceback.format_exception_only(error)).strip()
+    text = text.encode(errors="backslashreplace").decode()  # file names may hold what no message can
     return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}…"

@@ -13,10 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -28,13 +27,17 @@ from scalable.runner.limits import MemoryGroup
 from scalable.runner.memory import proportional
 from scalable.runner.path import python_path
 from scalable.runner.stamp import Stamp
-from scalable.runner.wire import Frames, Kind, frame
+from scalable.runner.wire import LARGEST_ANSWER, LINE_CLOSED, Frames, Kind, frame
 
 START_WITHIN_S = 60.0  # a slow disk and a large environment; a runner is ready in a tenth of a second as a rule
 EXIT_WITHIN_S = 1.0  # what atexit handlers of libraries get when a runner is no longer needed
+GONE_WITHIN_S = 1.0  # a process that has hung up is about to end, as a rule
 DIE_WITHIN_S = 10.0  # the kernel has to free what it used
+LONGEST_FAULT = 1 << 16  # bytes of what faulthandler wrote that are searched for the place of a crash
 LAST_WORDS = 2000  # bytes of the log that are told when it did not start
 FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
+CLOSED = "its code has closed the connection to its worker (os.closerange?), so that nothing can be heard of it"
+NONSENSE = "something other than an answer came over the connection to its worker: its code wrote nonsense to it"
 RUNNER_MARK = "SCALABLE_RUNNER"
 WORKER_MARK = "SCALABLE_WORKER_MARK"
 
@@ -70,32 +73,49 @@ class Runner:
         self.settings = settings
         self.sent: deque[Any] = deque()
         """Work that was sent and not answered; the first is what it is doing."""
+        self.answered = 0
         self.ready = False
         self.ending = False
         """It is being ended, or has ended; nobody else need look after it."""
+        self.gone = False
+        """Its process has ended, or hung up."""
+        self.trouble = ""
+        """Why it did not start, or is not heard any more."""
         self.pace = float("inf")
         """Seconds of its last work."""
         self.resident = 0
         self.cpu = 0.0
         self.runnable = False
         """One of its processes was running, or would have been if a CPU had been free."""
+        self.stopped = False
         self.pid: int | None = None
         self.group: MemoryGroup | None = None
         self.protections: dict[str, Any] = {}
         self.mark = secrets.token_hex(8)
-        self.stamp = Stamp.create()
+        self.stamp: Stamp
+        self.faults = -1
+        self.resources = ExitStack()
+        """What is closed when it has ended."""
         self.process: subprocess.Popen[bytes] | None = None
         self.transport: asyncio.Transport | None = None
         self.line: socket.socket | None = None
         self.exit: int | None = None
-        """Becomes readable when the process ends."""
+        """Becomes readable when the process ends; nothing on kernels before 5.3."""
         self.ended: asyncio.Task[int] | None = None
-        handle, name = tempfile.mkstemp(prefix="scalable-faults-")
-        self.fault_file, self.faults = Path(name), handle
 
     @property
     def current(self) -> Any:
         return self.sent[0] if self.sent else None
+
+    @property
+    def has_begun(self) -> bool:
+        """With its current work; else that is lost to nobody when it ends."""
+        return self.stamp.begun > self.answered
+
+    @property
+    def fault_file(self) -> Path:
+        """In memory: neither a full disk nor code that cleans up temporary files concerns it."""
+        return Path(f"/proc/{os.getpid()}/fd/{self.faults}")
 
     async def start(
         self,
@@ -104,39 +124,64 @@ class Runner:
         on_fork: Callable[[Runner, dict[str, Any]], None],
     ) -> Started:
         loop = asyncio.get_running_loop()
-        answered = loop.create_future()
-        ours, theirs = socket.socketpair()
+        ready = loop.create_future()
 
-        def heard(kind: Kind, content: bytes) -> None:
+        def heard(kind: Kind, fact: Any) -> None:
             match kind:
-                case Kind.ENDED:
-                    on_end(self, pickle.loads(content))
+                case Kind.ENDED if self.sent:
+                    on_end(self, fact)
                 case Kind.FORKED:
-                    on_fork(self, json.loads(content))
-                case Kind.READY:
-                    self.protections, self.ready = json.loads(content), True
-                    answered.set_result(Started.WELL)
+                    on_fork(self, fact)
+                case Kind.READY if not self.ready:
+                    self.protections, self.ready = fact, True
+                    if not ready.done():
+                        ready.set_result(Started.WELL)
+                case _:
+                    gone(NONSENSE)
 
-        def gone() -> None:
-            if self.exit is not None:
-                loop.remove_reader(self.exit)
-                os.close(self.exit)
-                self.exit = None
-            if answered.done():
+        def gone(trouble: str = "") -> None:
+            self.gone, self.trouble = True, self.trouble or trouble
+            self.watch_no_more()
+            if not ready.done():
+                ready.set_result(Started.BADLY)
+            elif self.ready:
                 on_hang_up(self)
-            else:
-                answered.set_result(Started.BADLY)
 
-        with theirs:
-            self.spawn(theirs)
-        assert self.pid is not None
-        self.line, self.exit = ours, os.pidfd_open(self.pid)
-        loop.add_reader(self.exit, gone)  # what it forked may hold its line open after its end
         try:
-            self.transport, _ = await loop.create_connection(lambda: Conversation(heard), sock=ours)
-            return await asyncio.wait_for(asyncio.shield(answered), START_WITHIN_S)
-        except (OSError, TimeoutError):
-            return Started.BADLY
+            ours, theirs = socket.socketpair()
+            self.line = self.resources.enter_context(ours)
+            with theirs:
+                self.prepare()
+                self.spawn(theirs)
+            self.watch(gone)
+            self.transport, _ = await loop.create_connection(lambda: Conversation(heard, gone), sock=ours)
+            return await asyncio.wait_for(asyncio.shield(ready), START_WITHIN_S)
+        except TimeoutError:
+            self.trouble = f"it was not ready within {START_WITHIN_S:g} s"
+        except OSError as error:  # no more processes or open files, no memory
+            self.trouble = str(error)
+        return Started.BADLY
+
+    def prepare(self) -> None:
+        self.stamp = Stamp.create()
+        self.resources.callback(self.stamp.close)
+        self.faults = os.memfd_create("scalable-faults")
+        self.resources.callback(os.close, self.faults)
+
+    def watch(self, gone: Callable[[], None]) -> None:
+        """What it forked may hold its line open after its end; on old kernels its supervisor has to look."""
+        assert self.pid is not None
+        try:
+            self.exit = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):
+            return
+        asyncio.get_running_loop().add_reader(self.exit, gone)
+
+    def watch_no_more(self) -> None:
+        if self.exit is not None:
+            asyncio.get_running_loop().remove_reader(self.exit)
+            os.close(self.exit)
+            self.exit = None
 
     def spawn(self, line: socket.socket) -> None:
         settings = self.settings
@@ -189,18 +234,24 @@ class Runner:
         measure = proportional if closely and len(found) > 1 else proc.resident
         self.resident = sum(measure(one.pid) for one in found)
         self.cpu = sum(one.cpu_s for one in found)
+        self.stopped = any(one.pid == self.pid and one.state in "Tt" for one in found)
         self.runnable = any(one.state == "R" for one in found)
 
-    async def status(self) -> int:
-        """How it ended, once it has; what it had said until then was heard."""
+    async def status(self) -> int | None:
+        """How it ended, once all that it had said was heard; nothing if it lives on."""
         assert self.process is not None
         for _ in range(1000):
             if self.transport is None or self.transport.is_closing() or not readable(self.line):
                 break
             await asyncio.sleep(0.001)
-        return self.process.wait()
+        if self.trouble != NONSENSE:
+            await self.exited(GONE_WITHIN_S)
+        return self.process.poll()
 
-    def how_it_ended(self, status: int) -> str:
+    def how_it_ended(self, status: int | None) -> str:
+        if self.trouble or status in (None, LINE_CLOSED):
+            return self.trouble or CLOSED
+        assert status is not None
         if status < 0:
             with suppress(ValueError):
                 return f"crashed with {signal.Signals(-status).name}{self.fault()}"
@@ -208,7 +259,7 @@ class Runner:
 
     def fault(self) -> str:
         """Where Python was when it crashed, by its own last words."""
-        lines = self.fault_file.read_text(errors="replace").splitlines()
+        lines = os.pread(self.faults, LONGEST_FAULT, 0).decode(errors="replace").splitlines()
         found = next(filter(None, map(FRAME.search, lines)), None)
         return f" in {found[3]} ({'/'.join(Path(found[1]).parts[-2:])}:{found[2]})" if found else ""
 
@@ -216,6 +267,8 @@ class Runner:
         return self.process is not None and self.process.poll() == -signal.SIGKILL
 
     def last_words(self) -> str:
+        if self.trouble:
+            return self.trouble
         if self.settings.log is None:
             return "its error is in the worker's log"
         with suppress(OSError):
@@ -232,24 +285,31 @@ class Runner:
 
     async def _end(self) -> int:
         idle = self.ready and not self.sent
-        if self.transport is not None:
-            self.transport.abort()
-        if self.exit is not None:
-            asyncio.get_running_loop().remove_reader(self.exit)
-            os.close(self.exit)
-            self.exit = None
+        self.hang_up()
+        self.watch_no_more()
         killed = 0
-        if self.process is not None and self.pid is not None:
+        if self.process is not None:
             if idle:
                 await self.exited(EXIT_WITHIN_S)
-            killed = await asyncio.to_thread(proc.end_tree, self.pid, (RUNNER_MARK, self.mark))
+            try:
+                killed = await asyncio.to_thread(self.end_tree)
+            except RuntimeError:  # no more threads, which may be its own doing
+                killed = self.end_tree()
             await self.exited(DIE_WITHIN_S)
         if self.group is not None:
-            self.group.close()
-        self.stamp.close()
-        os.close(self.faults)
-        self.fault_file.unlink(missing_ok=True)
+            with suppress(RuntimeError):
+                await asyncio.to_thread(self.group.close)
+        self.resources.close()
         return killed
+
+    def hang_up(self) -> None:
+        """Hear nothing more of it, from this moment on."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def end_tree(self) -> int:
+        assert self.pid is not None
+        return proc.end_tree(self.pid, (RUNNER_MARK, self.mark))
 
     async def exited(self, within: float) -> None:
         assert self.process is not None
@@ -259,14 +319,35 @@ class Runner:
 
 
 class Conversation(asyncio.Protocol):
-    def __init__(self, heard: Callable[[Kind, bytes], None]) -> None:
+    def __init__(self, heard: Callable[[Kind, Any], None], gone: Callable[[str], None]) -> None:
         self.heard = heard
-        self.frames = Frames()
+        self.gone = gone
+        self.frames = Frames(LARGEST_ANSWER)
 
     def data_received(self, data: bytes) -> None:
-        for kind, content in self.frames.feed(data):
-            self.heard(kind, content)
+        try:
+            messages = [(kind, READ[kind](content)) for kind, content in self.frames.feed(data)]
+        except Exception:  # noqa: BLE001 - whatever it is, it is none of ours
+            self.gone(NONSENSE)
+            return
+        for kind, fact in messages:
+            self.heard(kind, fact)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.gone("")
+
+
+def answer(content: bytes) -> tuple[Any, ...]:
+    cause, value, message, seconds, cpu_s, peak = pickle.loads(content)
+    return cause, value, message, seconds, cpu_s, peak
+
+
+READ: Mapping[Kind, Callable[[bytes], Any]] = {Kind.READY: json.loads, Kind.FORKED: json.loads, Kind.ENDED: answer}
 
 
 def readable(line: socket.socket | None) -> bool:
-    return line is not None and line.fileno() >= 0 and bool(select.select([line], [], [], 0)[0])
+    if line is None or line.fileno() < 0:
+        return False
+    poll = select.poll()  # select itself knows no more than 1024 files
+    poll.register(line, select.POLLIN)
+    return any(found & select.POLLIN for _, found in poll.poll(0))

@@ -25,7 +25,7 @@ from zlib import crc32
 Record = tuple[int, float, float | None, float | None, str]
 
 SIZE = 4096  # one page
-SEQUENCE, COUNT, UNTIL, FORKS = range(4)  # words of 8 bytes at the start of the page; each is stored at once
+SEQUENCE, COUNT, UNTIL, FORKS, BEGUN = range(5)  # words of 8 bytes at the start of the page; each is stored at once
 WORDS = 64
 SLOT = 1024
 RECORD = struct.Struct("=QQdddBH")  # sequence, count, at, step, of, which numbers are whole, length of the note
@@ -36,6 +36,7 @@ LONGEST_NOTE = 480  # bytes; a line on a wide terminal, in any script
 LONGEST_STEP_S = 7 * 86_400.0  # a longer declaration would protect a hung run for good
 READS = 50  # a record takes less than a microsecond to write, so the second reading finds one whole
 NOTHING: Record = (0, 0.0, None, None, "")
+LARGEST_WHOLE = 2.0**63  # what a message to the driver can hold
 PLAIN = frozenset({int, float, type(None)})
 
 
@@ -152,10 +153,17 @@ class Stamp:
         return self._last
 
     def clear(self) -> None:
-        """Forget all, before a new run. The child does it, since it knows what was declared."""
+        """Forget all but how many runs began, before a new run. The child does it, since it knows what was declared."""
+        begun = self._words[BEGUN] + 1
         self._declared.clear()
         self._page[:SIZE] = bytes(SIZE)
+        self._words[BEGUN] = begun
         self._last = Progress()
+
+    @property
+    def begun(self) -> int:
+        """How many runs the child has begun."""
+        return self._words[BEGUN]
 
     def close(self) -> None:
         if _attached is self:
@@ -235,7 +243,7 @@ def text(value: Any) -> str:
 
 
 def as_given(value: float, whole: int) -> float | None:
-    return (int(value) if whole else value) if isfinite(value) else None
+    return (int(value) if whole and abs(value) < LARGEST_WHOLE else value) if isfinite(value) else None
 
 
 def printable(note: str) -> str:

@@ -12,9 +12,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from scalable import proc
@@ -22,95 +20,19 @@ from scalable.runner import ends
 from scalable.runner.evidence import Evidence, collect
 from scalable.runner.memory import oom_kills, readable
 from scalable.runner.process import Runner, Settings, Started
+from scalable.runner.work import End, Told, Work
 
 logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.1  # fast enough to act on memory before the machine suffers
 SHORT_S = 0.02  # work shorter than this is sent ahead, so that the runner need not wait for the next piece
 MOST_SENT = 16  # pieces in one runner at a time, if they are short
-BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
 OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
-LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the run but of this machine, which was asleep
 KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed says little about the start itself
 FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work is no longer tried
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How a piece of work ended; ``cause`` is empty if it finished."""
-
-    key: str
-    cause: str = ends.FINISHED
-    value: bytes = b""
-    message: str = ""
-    seconds: float = 0.0
-    cpu_s: float = 0.0
-    peak: int | None = None
-    evidence: Evidence | None = None
-    silent_s: float = 0.0
-    """For how long it had said nothing when it was found stuck."""
-    done: tuple[str, ...] = ()
-    """What was done about it, in sentences."""
-
-
-@dataclass(slots=True, eq=False)
-class Work:
-    """A piece of work that was given and has not ended."""
-
-    key: str
-    content: bytes
-    runner: Runner | None = None
-    began: float = 0.0
-    """When it began, by this machine's monotonic clock; 0 while it waits."""
-    idle_s: float = 0.0
-    """Since the last sign of life."""
-    stamped: float = 0.0
-    """When it last reported progress, as far as that was passed on."""
-    cpu_before: float = 0.0
-    """CPU seconds of its runner when it began."""
-    cpu_s: float = 0.0
-    looked: float = 0.0
-    peak: int = 0
-    killed_for: str = ""
-    message: str = ""
-    silent_s: float = 0.0
-    """For how long it had said nothing when it was found stuck."""
-
-    @property
-    def reports(self) -> bool:
-        """It has reported progress by itself."""
-        return self.stamped > self.began
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """What can be seen of a piece of work from outside."""
-
-    key: str
-    progressed: bool
-    worked: bool
-    """Its processes used CPU since the last look, or wait for some."""
-    waits: bool
-    left_s: float | None
-    """For how long no further sign is due, if a long step was declared."""
-    step: float | None
-    of: float | None
-    note: str
-    seconds: float
-    idle_s: float
-    memory: int
-    cpu_s: float
-    pid: int | None
-    fork_warnings: int
-
-
-@dataclass(slots=True)
-class Told:
-    """Whom the supervisor tells what happens."""
-
-    ended: Callable[[End], None]
-    seen: Callable[[list[Sign]], None] = lambda signs: None
-    forked: Callable[[str, dict[str, Any]], None] = lambda key, facts: None
+START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
+LONGEST_PAUSE_S = 30.0
+MOST_RETURNS = 3  # runners that ended before they began with a piece of work; then it is taken for the reason
 
 
 class Supervisor:
@@ -122,6 +44,8 @@ class Supervisor:
         """All that was given and has not ended, in the order it came."""
         self.waiting: deque[Work] = deque()
         self.runners: list[Runner] = []
+        self.dropped: set[Runner] = set()
+        """Those that have nothing more to do, until they have ended."""
         self.failed_starts = 0.0
         self.sign_every_s = 1.0
         self.signed = 0.0
@@ -133,7 +57,18 @@ class Supervisor:
 
     # What the worker asks for
 
+    def use(self, settings: Settings) -> None:
+        """For runners from now on; a runner with others does no further work."""
+        if settings != self.settings:
+            self.settings = settings
+            for runner in [one for one in self.runners if one.ready and not one.ending and one.current is None]:
+                self.drop(runner)
+            self.feed()
+
     def give(self, key: str, content: bytes) -> None:
+        if self.closed:
+            self.told.ended(End(key, ends.STOPPED, message="its worker is closing"))
+            return
         work = self.works[key] = Work(key, content)
         self.waiting.append(work)
         if self.looking is None:
@@ -154,29 +89,19 @@ class Supervisor:
         work = self.works.get(key)
         if work is None or work.killed_for:
             return
-        runner = work.runner
-        if runner is not None and runner.ending:  # it has died by itself a moment ago, and its end is on its way
-            return
-        begun = runner is not None and work is runner.current
-        if silent_for is not None and (not begun or self.silence(work) < silent_for):
-            self.told.seen([self.sign(work, alive=True)])
-            return
+        ending = work.runner is not None and work.runner.ending
+        if silent_for is not None:
+            if ending:  # it died a moment ago, and its end is on its way
+                return
+            if not work.runs or work.silence() < silent_for:
+                self.told.seen([work.sign(alive=True)])
+                return
         if self.take_back(key, cause, message):
             return
-        assert runner is not None
         work.killed_for, work.message = cause, message
-        if begun:
-            work.silent_s = self.silence(work)
-            self.keep(self.put_down(runner, evidence=cause == ends.STUCK))
-
-    def silence(self, work: Work) -> float:
-        """For how long it gave no sign, by what can be seen here now; whoever asked may have been told late."""
-        assert work.runner is not None
-        now, stamped = time.monotonic(), work.runner.stamp.read()
-        if (stamped.until or 0.0) > now:
-            return 0.0
-        latest = max(stamped.at or 0.0, work.stamped)
-        return now - latest if latest > work.began else work.idle_s + min(now - work.looked, LONGEST_GAP_S)
+        if work.runs and not ending:
+            work.silent_s = work.silence()
+            self.put_down(work, evidence=cause == ends.STUCK)
 
     @property
     def busy(self) -> bool:
@@ -197,12 +122,15 @@ class Supervisor:
     async def close(self) -> None:
         """End all runners; whoever closes the worker knows what becomes of the work."""
         self.closed = True
-        for task in self.tasks:
-            task.cancel()
         self.works.clear()
         self.waiting.clear()
-        await asyncio.gather(*(runner.end() for runner in self.runners))
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(runner.end() for runner in (*self.runners, *self.dropped)))
         self.runners.clear()
+        self.dropped.clear()
 
     def runner_of(self, key: str | None) -> Runner | None:
         """The runner that has a piece of work; without a key the one that is busiest."""
@@ -218,28 +146,23 @@ class Supervisor:
         while self.waiting and not self.closed and (runner := self.free()) is not None:
             work = self.waiting.popleft()
             work.runner = runner
-            if runner.current is None:
-                self.begin(work)
             runner.send(work, work.content)
+            if work.runs:
+                work.begin()
         ready = sum(runner.ready for runner in self.runners)
         coming = len(self.runners) - ready
         for _ in range(min(len(self.waiting) - coming, self.slots - len(self.runners))):
             self.keep(self.start(self.another()))
 
     def free(self) -> Runner | None:
-        for runner in self.runners:
-            if runner.ready and not runner.ending and runner.current is None:
+        able = [one for one in self.runners if one.ready and not one.ending and one.settings is self.settings]
+        for runner in able:
+            if runner.current is None:
                 return runner
-        for runner in self.runners:
-            short = runner.ready and not runner.ending and runner.pace < SHORT_S
-            if short and runner.current is not None and len(runner.sent) < MOST_SENT:
+        for runner in able:
+            if runner.pace < SHORT_S and len(runner.sent) < MOST_SENT and not self.outgrown(runner):
                 return runner
         return None
-
-    def begin(self, work: Work) -> None:
-        assert work.runner is not None
-        work.began = work.looked = work.stamped = time.monotonic()
-        work.cpu_before = work.runner.cpu
 
     def another(self) -> Runner:
         runner = Runner(self.settings)
@@ -250,17 +173,23 @@ class Supervisor:
         started = await runner.start(self.heard, self.hung_up, self.told_of_fork)
         if started is Started.WELL:
             self.failed_starts = 0
-            if self.settings.memory is not None:
+            if runner.settings.memory is not None:
                 runner.limit(self.room())
+            if runner.gone:
+                self.hung_up(runner)
+            elif runner.settings is not self.settings:
+                self.drop(runner)
             self.feed()
             return
         words = runner.last_words()
         self.failed_starts += KILLED_START if runner.was_killed() else 1
         await runner.end()
-        if self.failed_starts >= FAILED_STARTS:
+        if self.failed_starts >= FAILED_STARTS and not any(one.ready for one in self.runners if one is not runner):
             self.failed_starts = 0
             for work in list(self.waiting):
                 self.take_back(work.key, ends.CANNOT_START, f"no runner process starts: {words}")
+        else:
+            await asyncio.sleep(min(START_AGAIN_S * self.failed_starts, LONGEST_PAUSE_S))
         self.remove(runner)
 
     # Ends come out
@@ -269,14 +198,23 @@ class Supervisor:
         """A runner answered for the work it was in."""
         cause, value, message, seconds, cpu_s, peak = told
         work: Work = runner.sent.popleft()
+        runner.answered += 1
         runner.pace = seconds
+        if runner.current is not None:
+            runner.current.begin()
         highest = max(work.peak, peak or 0) or None
         self.end(work, End(work.key, cause, value, message, seconds, cpu_s, highest))
-        if runner.current is not None:
-            self.begin(runner.current)
+        if not runner.ending:
+            self.go_on(runner)
+
+    def go_on(self, runner: Runner) -> None:
+        """What a runner does that has come to the end of a piece of work."""
+        if runner.gone:
+            self.hung_up(runner)
+        elif runner.current is not None:
             if runner.current.killed_for:  # it was told to die while it waited in the runner
-                self.keep(self.put_down(runner, evidence=False))
-        elif self.outgrown(runner):
+                self.put_down(runner.current)
+        elif runner.settings is not self.settings or self.outgrown(runner, closely=True):
             self.drop(runner)
         self.feed()
 
@@ -288,26 +226,30 @@ class Supervisor:
         self.told.forked(runner.current.key if runner.current else "", facts)
 
     def hung_up(self, runner: Runner) -> None:
-        """A runner is gone, by itself or killed by someone else."""
+        """A runner is gone, by itself or killed by someone else; or it cannot be heard any more."""
         if not runner.ending and not self.closed:
+            runner.ending = True
             self.keep(self.bury(runner))
 
     async def bury(self, runner: Runner) -> None:
-        runner.ending = True
         last = oom_kills()
         in_group = runner.group.out_of_memory() if runner.group else 0
-        if in_group and runner.group and runner.current is not None:  # between two looks
-            runner.current.peak = max(runner.current.peak, runner.group.limit())
         status = await runner.status()
-        how = runner.how_it_ended(status)
+        runner.hang_up()
+        work: Work | None = runner.current
+        if in_group and runner.group and work is not None:  # between two looks
+            work.peak = max(work.peak, runner.group.limit())
+        begun, how = runner.has_begun, runner.how_it_ended(status)
         killed = await runner.end()
-        work = runner.current
-        if work is not None:
+        if work is not None and (begun or work.returned >= MOST_RETURNS):
             cause, message = self.verdict(how, work, status, in_group, last > self.kills_before)
             self.lost(runner, work, cause, message, None, killed)
+        elif work is not None:
+            work.returned += 1
+        self.return_rest(runner)
         self.remove(runner)
 
-    def verdict(self, how: str, work: Work, status: int, in_group: int, on_machine: bool) -> tuple[str, str]:
+    def verdict(self, how: str, work: Work, status: int | None, in_group: int, on_machine: bool) -> tuple[str, str]:
         of = f" of {readable(self.room())}" if self.settings.memory else ""
         used = f"; it used {readable(work.peak)}{of}" if work.peak else ""
         if in_group:
@@ -321,14 +263,8 @@ class Supervisor:
     def lost(
         self, runner: Runner, work: Work, cause: str, message: str, evidence: Evidence | None, killed: int
     ) -> None:
-        """The runner is gone: its work is lost, what waited in it goes to the next one."""
-        now = time.monotonic()
+        """The runner is gone, and its work with it."""
         runner.sent.popleft()
-        for other in reversed(runner.sent):
-            other.runner, other.began = None, 0.0
-            self.waiting.appendleft(other)
-        left = list(runner.sent)
-        runner.sent.clear()
         done = [f"its process tree was ended ({killed} killed, none left)"]
         if evidence is not None:
             done.insert(0, f"stacks of {len(evidence.processes)} processes saved")
@@ -336,7 +272,7 @@ class Supervisor:
             work.key,
             cause,
             message=message,
-            seconds=now - work.began,
+            seconds=time.monotonic() - work.began,
             cpu_s=work.cpu_s,
             peak=work.peak or None,
             evidence=evidence,
@@ -344,16 +280,27 @@ class Supervisor:
             done=tuple(done),
         )
         self.end(work, end)
-        for other in left:
-            if other.killed_for:
-                self.take_back(other.key, other.killed_for, other.message)
 
-    async def put_down(self, runner: Runner, *, evidence: bool) -> None:
+    def return_rest(self, runner: Runner) -> None:
+        """What waited in a runner that is gone goes to the next one."""
+        left = list(runner.sent)
+        runner.sent.clear()
+        for work in reversed(left):
+            work.wait_again()
+            self.waiting.appendleft(work)
+        for work in left:
+            if work.killed_for:
+                self.take_back(work.key, work.killed_for, work.message)
+
+    def put_down(self, work: Work, *, evidence: bool = False) -> None:
+        """End work that runs, and its runner; from this moment on nothing else is done about that runner."""
+        assert work.runner is not None
+        if not work.runner.ending:
+            work.runner.ending = True
+            self.keep(self.end_with_its_runner(work, work.runner, evidence))
+
+    async def end_with_its_runner(self, work: Work, runner: Runner, evidence: bool) -> None:
         """Look at it first if that is wanted, then kill it with everything it started."""
-        if runner.ending:
-            return
-        runner.ending = True
-        work = runner.current
         found = None
         if evidence and runner.pid is not None:
             stamped = runner.stamp.read()
@@ -364,9 +311,14 @@ class Supervisor:
                     log=self.settings.log,
                     fork_warnings=stamped.fork_warnings,
                 )
+        if not work.runs:  # it came to its end by itself meanwhile, and the next one has begun
+            runner.ending = False
+            self.go_on(runner)
+            return
+        runner.hang_up()
         killed = await runner.end()
-        if work is not None and work is runner.current:
-            self.lost(runner, work, work.killed_for, work.message, found, killed)
+        self.lost(runner, work, work.killed_for, work.message, found, killed)
+        self.return_rest(runner)
         self.remove(runner)
 
     def remove(self, runner: Runner) -> None:
@@ -378,7 +330,12 @@ class Supervisor:
         """A runner that has nothing to do ends; the next work gets a fresh one."""
         runner.ending = True
         self.runners.remove(runner)
-        self.keep(runner.end())
+        self.dropped.add(runner)
+        self.keep(self.let_go(runner))
+
+    async def let_go(self, runner: Runner) -> None:
+        await runner.end()
+        self.dropped.discard(runner)
 
     # Looking on
 
@@ -394,20 +351,24 @@ class Supervisor:
         now = time.monotonic()
         for runner in self.runners:
             if runner.current is not None and not runner.ending:
-                runner.look()
-                runner.current.peak = max(runner.current.peak, runner.resident)
-                if (
-                    runner.group is not None and runner.group.out_of_memory()
-                ):  # it lives, but a process it needs does not
-                    room = readable(runner.group.limit())
-                    self.too_much(runner, f"a process it had started used all of the {room} that it may use")
+                self.look_at(runner)
         if self.settings.memory is not None:
             self.hold_the_limit(self.room())
         if now - self.signed >= self.sign_every_s and self.works:
             self.signed = now
             self.kills_before, self.kills = self.kills, oom_kills()
             there = [work for work in self.works.values() if work.runner is None or not work.runner.ending]
-            self.told.seen([self.sign(work) for work in there])
+            self.told.seen([work.sign() for work in there])
+
+    def look_at(self, runner: Runner) -> None:
+        runner.look()
+        runner.current.peak = max(runner.current.peak, runner.resident)
+        ended = runner.exit is None and runner.process is not None and runner.process.poll() is not None
+        if ended or (runner.stopped and not runner.has_begun):  # someone stopped it while it had nothing to do
+            self.hung_up(runner)
+        elif runner.group is not None and runner.group.out_of_memory():  # it lives, but a process it needs does not
+            room = readable(runner.group.limit())
+            self.too_much(runner, f"a process it had started used all of the {room} that it may use")
 
     def room(self) -> int:
         """What all runs together may use: the worker's limit without what the worker itself needs."""
@@ -428,52 +389,18 @@ class Supervisor:
         self.too_much(worst, f"it used {readable(worst.resident)} of {readable(room)}{together}")
 
     def too_much(self, runner: Runner, message: str) -> None:
-        work = runner.current
-        assert work is not None
+        work: Work = runner.current
         work.killed_for, work.message = ends.OUT_OF_MEMORY, message
         work.peak = max(work.peak, runner.resident, runner.group.limit() if runner.group else 0)
-        self.keep(self.put_down(runner, evidence=False))
+        self.put_down(work)
 
-    def outgrown(self, runner: Runner) -> bool:
-        """Whether a runner with nothing to do keeps so much memory that the next work would suffer."""
-        if self.settings.memory is None or runner.pace < SHORT_S:
+    def outgrown(self, runner: Runner, *, closely: bool = False) -> bool:
+        """Whether a runner keeps so much memory that the next work would suffer; as last seen if its work is short."""
+        if self.settings.memory is None:
             return False
-        runner.look()
+        if closely and runner.pace >= SHORT_S:
+            runner.look()
         return runner.resident > self.room() / self.slots / 2
-
-    def sign(self, work: Work, *, alive: bool = False) -> Sign:
-        """What has changed since the last look; ``alive`` if it is known not to be stuck."""
-        now = time.monotonic()
-        runner = work.runner
-        if runner is None or work is not runner.current:
-            return Sign(work.key, False, False, True, None, None, None, "", 0.0, 0.0, 0, 0.0, None, 0)
-        stamped = runner.stamp.read()
-        runner.look()
-        cpu_s = runner.cpu - work.cpu_before
-        worked = alive or runner.runnable or cpu_s - work.cpu_s >= BUSY_SHARE * (now - work.looked)
-        progressed = alive and work.reports
-        if (stamped.at or 0.0) > work.stamped:
-            progressed, work.stamped = True, stamped.at or now
-        silent = not (progressed or (worked and not work.reports))
-        work.idle_s = work.idle_s + min(now - work.looked, LONGEST_GAP_S) if silent else 0.0
-        work.cpu_s, work.looked = cpu_s, now
-        left = stamped.until - now if stamped.until is not None and stamped.until > now else None
-        return Sign(
-            key=work.key,
-            progressed=progressed,
-            worked=worked,
-            waits=False,
-            left_s=left,
-            step=stamped.step,
-            of=stamped.of,
-            note=stamped.note,
-            seconds=now - work.began,
-            idle_s=work.idle_s,
-            memory=runner.resident,
-            cpu_s=cpu_s,
-            pid=runner.pid,
-            fork_warnings=stamped.fork_warnings,
-        )
 
     def keep(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.ensure_future(work)
@@ -487,4 +414,4 @@ class Supervisor:
             logger.error("supervising runs failed", exc_info=error)
 
 
-__all__ = ["End", "Settings", "Sign", "Supervisor", "Told"]
+__all__ = ["Supervisor"]

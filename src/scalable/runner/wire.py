@@ -15,7 +15,9 @@ from typing import Any
 import cloudpickle
 
 HEAD = struct.Struct("!QB")
-LARGEST = 2**31  # bytes of one message; more belongs in a file
+LARGEST = 2**31  # bytes of a result; more belongs in a file
+LARGEST_ANSWER = LARGEST + 2**24  # with the message and the figures beside it
+LINE_CLOSED = 97  # a child's status when the user's code has closed its line
 BLOCK = 1 << 18
 
 
@@ -45,14 +47,17 @@ def frame(kind: Kind, content: bytes) -> bytes:
 class Frames:
     """Puts messages together from pieces as they arrive."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int | None = None) -> None:
         self.rest = bytearray()
+        self.largest = largest
 
     def feed(self, piece: bytes) -> Iterator[tuple[Kind, bytes]]:
         self.rest += piece
         at = 0
         while len(self.rest) - at >= HEAD.size:
             size, kind = HEAD.unpack_from(self.rest, at)
+            if self.largest is not None and size > self.largest:
+                raise ValueError(f"a message of {size} bytes")
             if len(self.rest) - at < HEAD.size + size:
                 break
             at += HEAD.size

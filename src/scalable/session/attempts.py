@@ -198,8 +198,10 @@ class Attempts:
     def sign(self, member: Member | None, told: dict[str, Any]) -> None:
         attempt = self.under_way.get(told["key"])
         if attempt is None:
+            now = time.time()
+            self.guarded = {key: seen for key, seen in self.guarded.items() if now - seen["at"] < STALE_S}
             if member is not None:
-                self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": time.time()}
+                self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": now}
             return
         attempt.seen = told
         if not told["waits"]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
@@ -17,8 +16,8 @@ from distributed import get_worker
 
 from scalable.errors import ScalableError
 from scalable.runner import ends
-from scalable.runner.supervisor import End
 from scalable.runner.wire import pack
+from scalable.runner.work import End
 from scalable.worker.runners import NAME
 
 
@@ -44,8 +43,8 @@ class Guarded:
         worker = get_worker()
         runners: Any = worker.plugins[NAME]
         content = pack((Packed(self.content), args, kw))
-        key = f"{self.name}-{uuid.uuid4().hex[:8]}"
-        call = asyncio.run_coroutine_threadsafe(runners.run(key, content), worker.loop.asyncio_loop)  # type: ignore[attr-defined]
+        run = runners.run(worker.get_current_task(), self.name, content)
+        call = asyncio.run_coroutine_threadsafe(run, worker.loop.asyncio_loop)  # type: ignore[attr-defined]
         try:
             return self.value(call.result())
         except CancelledError:
@@ -54,11 +53,19 @@ class Guarded:
     def value(self, end: End) -> Any:
         if end.cause == ends.FINISHED:
             return pickle.loads(end.value)
-        if end.value:
-            error, trace = pickle.loads(end.value)
+        error, trace = self.error(end)
+        if isinstance(error, Exception):  # others, as that of sys.exit, would end the worker
             error.add_note(f"in its runner process:\n{trace}")
             raise error
         raise RunKilledError(self.name, end.cause, end.message)
+
+    def error(self, end: End) -> tuple[Any, str]:
+        """What it raised, if that can be put together here: the worker may lack what the runner has imported."""
+        try:
+            found: tuple[Any, str] = pickle.loads(end.value)
+        except Exception:  # noqa: BLE001 - it calls the error's own code
+            return None, ""
+        return found
 
 
 class Packed:

@@ -26,7 +26,8 @@ from scalable.runner import ends
 from scalable.runner.evidence import collect
 from scalable.runner.process import WORKER_MARK, Settings
 from scalable.runner.profiling import flame_graph
-from scalable.runner.supervisor import End, Sign, Supervisor, Told
+from scalable.runner.supervisor import Supervisor
+from scalable.runner.work import End, Sign, Told
 from scalable.telemetry.redact import KNOWN, redact_text
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ OP = "scalable-runner"
 """Under which driver and workers talk about runs."""
 NAME = "scalable-runners"
 STUCK_AFTER_S = 300.0  # H1, where no driver says otherwise
+CANCELLED = "nobody waits for its task any longer"
 
 
 class Runners(WorkerPlugin):
@@ -51,12 +53,16 @@ class Runners(WorkerPlugin):
         self.stuck_after_s = STUCK_AFTER_S
         self.waiting: dict[str, asyncio.Future[End]] = {}
         """Work that a task of this worker waits for."""
+        self.tasks: dict[str, str] = {}
+        """The work of each such task, by the task's key."""
         self.report: dict[str, list[Any]] = {}
         self.asked: set[asyncio.Task[None]] = set()
         worker.stream_handlers[OP] = self.heard
 
     async def teardown(self, worker: Worker) -> None:
         worker.stream_handlers.pop(OP, None)
+        for task in self.asked:
+            task.cancel()
         await self.supervisor.close()
         self.reaper.done()
         for waiter in self.waiting.values():
@@ -68,7 +74,7 @@ class Runners(WorkerPlugin):
             self.supervisor.sign_every_s, self.stuck_after_s = told.pop("sign_every_s"), told.pop("stuck_after_s")
             log = told.pop("log")
             self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
-            self.supervisor.settings = self.settings
+            self.supervisor.use(self.settings)
             KNOWN.add(self.settings.environment)
         for key, content in message.get("give", ()):
             self.give(key, content)
@@ -83,7 +89,8 @@ class Runners(WorkerPlugin):
 
     def give(self, key: str, content: bytes) -> None:
         """If this worker is killed, runners die with it; what they have started is ended by another process."""
-        self.reaper.on_death([sys.executable, "-I", "-S", proc.__file__, WORKER_MARK, self.settings.mark])
+        with suppress(OSError):  # no more processes: then no runner starts either, and that is told
+            self.reaper.on_death([sys.executable, "-I", "-S", proc.__file__, WORKER_MARK, self.settings.mark])
         self.supervisor.give(key, content)
 
     # What goes back
@@ -147,7 +154,7 @@ class Runners(WorkerPlugin):
         """What protects runs here. A runner is started to ask it, if there is none."""
         supervisor = self.supervisor
         if not supervisor.runners:
-            await supervisor.start(supervisor.another())
+            await supervisor.keep(supervisor.start(supervisor.another()))
         runner = supervisor.runner_of(None)
         settings = supervisor.settings
         return {
@@ -161,11 +168,29 @@ class Runners(WorkerPlugin):
 
     # Work of plain tasks
 
-    async def run(self, key: str, content: bytes) -> End:
-        waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
-        self.waiting[key] = waiter
-        self.give(key, content)
-        return await waiter
+    async def run(self, task: str, name: str, content: bytes) -> End:
+        """Until it has ended. It is run again if its task was cancelled and then wanted again after all."""
+        while True:
+            key = f"{name}-{token_hex(4)}"
+            waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+            self.waiting[key] = waiter
+            self.tasks[task] = key
+            self.give(key, content)
+            try:
+                end = await waiter
+            finally:
+                del self.tasks[task]
+            if end.message != CANCELLED or not self.wanted(task):
+                return end
+
+    def wanted(self, task: str) -> bool:
+        found = self.worker.state.tasks.get(task)
+        return found is not None and found.state == "executing"
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
+        """Dask lets go of a task that runs, when its future was cancelled: what it does here ends."""
+        if start == "executing" and finish == "released" and key in self.tasks:
+            self.supervisor.kill(self.tasks[key], ends.STOPPED, CANCELLED)
 
 
 ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "done")  # what is told of an end

@@ -1,0 +1,152 @@
+"""A piece of work of a supervisor: what is known of it while it waits and runs, its signs of life, how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from scalable.runner import ends
+from scalable.runner.evidence import Evidence
+from scalable.runner.process import Runner
+
+BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
+LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the run but of this machine, which was asleep
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a piece of work ended; ``cause`` is empty if it finished."""
+
+    key: str
+    cause: str = ends.FINISHED
+    value: bytes = b""
+    message: str = ""
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    peak: int | None = None
+    evidence: Evidence | None = None
+    silent_s: float = 0.0
+    """For how long it had said nothing when it was found stuck."""
+    done: tuple[str, ...] = ()
+    """What was done about it, in sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What can be seen of a piece of work from outside."""
+
+    key: str
+    progressed: bool
+    worked: bool
+    """Its processes used CPU since the last look, or wait for some."""
+    waits: bool
+    left_s: float | None
+    """For how long no further sign is due, if a long step was declared."""
+    step: float | None
+    of: float | None
+    note: str
+    seconds: float
+    idle_s: float
+    memory: int
+    cpu_s: float
+    pid: int | None
+    fork_warnings: int
+
+
+@dataclass(slots=True)
+class Told:
+    """Whom the supervisor tells what happens."""
+
+    ended: Callable[[End], None]
+    seen: Callable[[list[Sign]], None] = lambda signs: None
+    forked: Callable[[str, dict[str, Any]], None] = lambda key, facts: None
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A piece of work that was given and has not ended."""
+
+    key: str
+    content: bytes
+    runner: Runner | None = None
+    began: float = 0.0
+    """When it began, by this machine's monotonic clock; 0 while it waits."""
+    idle_s: float = 0.0
+    """Since the last sign of life."""
+    stamped: float = 0.0
+    """When it last reported progress, as far as that was passed on."""
+    cpu_before: float = 0.0
+    """CPU seconds of its runner when it began."""
+    cpu_s: float = 0.0
+    looked: float = 0.0
+    peak: int = 0
+    killed_for: str = ""
+    message: str = ""
+    silent_s: float = 0.0
+    """For how long it had said nothing when it was found stuck."""
+    returned: int = 0
+    """How many runners ended before they began with it."""
+
+    @property
+    def reports(self) -> bool:
+        """It has reported progress by itself."""
+        return self.stamped > self.began
+
+    @property
+    def runs(self) -> bool:
+        """It is what its runner does, as far as is known here."""
+        return self.runner is not None and self.runner.current is self
+
+    def begin(self) -> None:
+        assert self.runner is not None
+        self.began = self.looked = self.stamped = time.monotonic()
+        self.cpu_before = self.runner.cpu
+
+    def wait_again(self) -> None:
+        """Its runner ended and had not come to it."""
+        self.runner, self.began = None, 0.0
+
+    def silence(self) -> float:
+        """For how long it gave no sign, by what can be seen here now; whoever asked may have been told late."""
+        assert self.runner is not None
+        now, stamped = time.monotonic(), self.runner.stamp.read()
+        if (stamped.until or 0.0) > now:
+            return 0.0
+        latest = max(stamped.at or 0.0, self.stamped)
+        return now - latest if latest > self.began else self.idle_s + min(now - self.looked, LONGEST_GAP_S)
+
+    def sign(self, *, alive: bool = False) -> Sign:
+        """What has changed since the last look; ``alive`` if it is known not to be stuck."""
+        now = time.monotonic()
+        runner = self.runner
+        if runner is None or not self.runs:
+            return Sign(self.key, False, False, True, None, None, None, "", 0.0, 0.0, 0, 0.0, None, 0)
+        stamped = runner.stamp.read()
+        runner.look()
+        cpu_s = runner.cpu - self.cpu_before
+        worked = alive or runner.runnable or cpu_s - self.cpu_s >= BUSY_SHARE * (now - self.looked)
+        progressed = alive and self.reports
+        if (stamped.at or 0.0) > self.stamped:
+            progressed, self.stamped = True, stamped.at or now
+        silent = not (progressed or (worked and not self.reports))
+        self.idle_s = self.idle_s + min(now - self.looked, LONGEST_GAP_S) if silent else 0.0
+        self.cpu_s, self.looked = cpu_s, now
+        left = stamped.until - now if stamped.until is not None and stamped.until > now else None
+        return Sign(
+            key=self.key,
+            progressed=progressed,
+            worked=worked,
+            waits=False,
+            left_s=left,
+            step=stamped.step,
+            of=stamped.of,
+            note=stamped.note,
+            seconds=now - self.began,
+            idle_s=self.idle_s,
+            memory=runner.resident,
+            cpu_s=cpu_s,
+            pid=runner.pid,
+            fork_warnings=stamped.fork_warnings,
+        )
