@@ -600,3 +600,12 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, comman
     ended = shell(f"scalable {command} | {reader}", tmp_path)
     assert ended.stderr == ""
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize(("words", "meant"), [("explian uni", "explain"), ("incidents shwo 1", "show")])
+def test_a_misspelt_word_is_answered_with_the_one_that_was_meant(tmp_path: Path, words: str, meant: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scalable", *words.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith(f"; write {meant}\n")

@@ -256,30 +256,11 @@ def test_a_person_at_a_terminal_is_asked_before_something_is_killed(live: Sessio
     assert live.two()[run]["pid"] == facts["pid"]
 
 
-def test_what_is_killed_is_dead_at_once_and_only_a_workers_runs_are_run_again(tmp_path: Path) -> None:
+def test_what_operators_do_about_a_session_is_done_at_once_and_nothing_else_is(tmp_path: Path) -> None:
     with a_session(tmp_path) as session:
-        found = session.two()
-        run, facts = sorted(found.items())[0]
-        answer = session.told("kill", facts["worker"], "--yes")
-        assert (answer["killed"], answer["runs"]) == (f"worker {facts['worker']}", [run])
-        assert not proc.alive(facts["pid"])
-        again = until(lambda: (now := session.doing().get(run)) and now["pid"] != facts["pid"] and now)
-        assert again["attempt"] == 2
-        assert session.journal("retry") == []
-
-        victim, bystander = sorted(found)
-        before = session.two()
-        began = time.monotonic()
-        answer = session.told("kill", victim)
-        assert time.monotonic() - began < PATIENCE_S
-        assert (answer["killed"], answer["runs"]) == (f"run {victim}", [victim])
-        assert not proc.alive(before[victim]["pid"])
-        assert proc.alive(before[bystander]["pid"])
-        assert victim not in session.two()  # the third one takes its place
-        assert f"{victim} is failed already" in session.scalable("kill", victim, status=2)
-        explained = session.told("explain", victim)
-        assert "killed by operator" in " ".join(explained["lines"]), explained
-        assert [one["kind"] for one in explained["happened"]].count("operator") == 2
+        victim = a_paused_session_starts_nothing_when_a_run_is_killed(session)
+        runs_of_a_killed_worker_are_run_again_at_no_cost(session)
+        a_pause_now_stops_what_runs_at_no_cost(session)
 
         living = session.two()
         assert sorted(session.told("kill", "all")["runs"]) == sorted(living)
@@ -293,29 +274,55 @@ def test_what_is_killed_is_dead_at_once_and_only_a_workers_runs_are_run_again(tm
         assert session.shell("debug", victim).strip() == f"'{NAMES[victim]}'"
 
 
-def test_a_paused_session_starts_nothing_and_a_pause_now_stops_what_runs_at_no_cost(tmp_path: Path) -> None:
-    with a_session(tmp_path) as session:
-        found = session.two()
-        answer = session.told("pause", "--now")
-        assert sorted(answer["stopped"]) == sorted(found)
-        assert not any(proc.alive(one["pid"]) for one in found.values())
-        until(lambda: not ask(session.run, "workers")["workers"])
-        assert "has no workers now" in session.scalable("workers")
-        assert "goes on" in session.scalable("resume")
-        found = session.two()
-        assert session.journal("retry") == []
+def a_paused_session_starts_nothing_when_a_run_is_killed(session: Session) -> str:
+    """Leaves the third one running in the place of the one that is returned."""
+    found = session.two()
+    answer = session.told("pause")
+    assert (sorted(answer["running"]), answer["stopped"], answer["waiting"]) == (sorted(found), [], 1)
+    victim, bystander = sorted(found)
+    began = time.monotonic()
+    answer = session.told("kill", victim)
+    assert time.monotonic() - began < PATIENCE_S
+    assert (answer["killed"], answer["runs"]) == (f"run {victim}", [victim])
+    assert not proc.alive(found[victim]["pid"])
+    assert proc.alive(found[bystander]["pid"])
+    assert f"{victim} is failed already" in session.scalable("kill", victim, status=2)
+    explained = session.told("explain", victim)
+    assert "killed by operator" in " ".join(explained["lines"]), explained
+    assert [one["text"].split(",")[0] for one in explained["happened"]] == ["pause", f"kill {victim}"]
 
-        answer = session.told("pause")
-        assert (sorted(answer["running"]), answer["stopped"], answer["waiting"]) == (sorted(found), [], 1)
-        waiting = (set(NAMES) - set(found)).pop()
-        session.let_go(*found)
-        until(lambda: len(session.journal("run-ended")) == 2)
-        assert "paused by" in session.told("workers")["paused"]
-        assert "paused by" in session.told("explain", waiting)["lines"][0]
-        assert waiting not in session.doing()
-        session.scalable("resume")
-        until(lambda: waiting in session.doing())
-        assert "was not paused" in session.scalable("resume")
+    waiting = (set(NAMES) - set(found)).pop()
+    assert "paused by" in session.told("workers")["paused"]
+    assert "paused by" in session.told("status")["run"]["paused"]
+    assert "paused by" in session.told("explain", waiting)["lines"][0]
+    assert set(session.doing()) == {bystander}
+    assert "goes on" in session.scalable("resume")
+    assert set(session.two()) == {bystander, waiting}
+    assert "was not paused" in session.scalable("resume")
+    return victim
+
+
+def runs_of_a_killed_worker_are_run_again_at_no_cost(session: Session) -> None:
+    run, facts = sorted(session.two().items())[0]
+    answer = session.told("kill", facts["worker"], "--yes")
+    assert (answer["killed"], answer["runs"]) == (f"worker {facts['worker']}", [run])
+    assert answer["follows"].startswith("1 run is run again elsewhere")
+    assert not proc.alive(facts["pid"])
+    again = until(lambda: (now := session.doing().get(run)) and now["pid"] != facts["pid"] and now)
+    assert again["attempt"] == 2
+    assert session.journal("retry") == []
+
+
+def a_pause_now_stops_what_runs_at_no_cost(session: Session) -> None:
+    found = session.two()
+    answer = session.told("pause", "--now")
+    assert sorted(answer["stopped"]) == sorted(found)
+    assert not any(proc.alive(one["pid"]) for one in found.values())
+    until(lambda: not ask(session.run, "workers")["workers"])
+    assert "has no workers now" in session.scalable("workers")
+    session.scalable("resume")
+    assert set(session.two()) == set(found)
+    assert session.journal("retry") == []
 
 
 def test_tasks_handed_to_dask_are_seen_and_what_cannot_be_done_about_them_is_said(tmp_path: Path) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
+from scalable.cli.commands.status import looked_at
+from scalable.cli.progress import StatusLine, in_pipe, on_terminal
 from scalable.cli.trouble import Trouble, what
 from scalable.telemetry.incidents import Incident, IncidentFolder
 from tests.telemetry.builders import a_run, record, write
@@ -33,6 +39,19 @@ def test_a_run_that_was_stuck_is_told_when_it_is_found_and_when_it_is_run_again(
     assert trouble.new() == []
     write(folder, [record("retry", 80, run="other", cause="worker lost")])
     assert trouble.new() == ["2 retries: other is run again after: worker lost"]
+
+
+def test_trouble_of_the_last_moment_is_shown_in_a_pipe_and_on_a_terminal(tmp_path: Path) -> None:
+    folder = a_run(tmp_path, end=False)
+    write(folder, [record("retry", 66, run="uni", cause="worker lost")])
+    over = threading.Event()
+    over.set()
+    for show in (on_terminal, in_pipe):
+        page = io.StringIO()
+        screen = Console(file=page, width=100, force_terminal=show is on_terminal)
+        where: Any = StatusLine(screen) if show is on_terminal else screen
+        show(looked_at(folder), Trouble(folder), over, where)
+        assert "! 1 retry: uni is run again after: worker lost" in page.getvalue()
 
 
 def test_a_record_that_cannot_be_read_is_told_from_the_journal(tmp_path: Path) -> None:

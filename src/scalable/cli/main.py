@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from scalable import __version__
 
@@ -18,6 +20,8 @@ EXAMPLES = """examples:
   scalable plan --sweep calibration      see what it needs, takes and costs
   scalable forecast margins              what is left when everything runs at once
   scalable validate                      every error at once, with line and remedy
+  scalable status; scalable workers      what runs, and who works on what
+  scalable explain RUN                   why it waits, failed or was tried again
 """
 VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
 FAULTS = (
@@ -27,8 +31,20 @@ FAULTS = (
 SHELLS = ("bash", "zsh", "tcsh")
 
 
+class Parser(argparse.ArgumentParser):
+    """One that says what was probably meant by a word it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            from difflib import get_close_matches
+
+            near = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), n=1)
+            message += f"; write {near[0]}" if near else ""
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="scalable",
         description="Describe a sweep once, see its size, time, cost and risk before paying, then run it anywhere.",
         epilog=EXAMPLES,

@@ -62,6 +62,7 @@ def showing(target: Any, *args: Any) -> threading.Thread:
 def on_terminal(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, line: StatusLine) -> None:
     while not over.wait(EVERY_S):
         line.show(next(looks), trouble.new())
+    line.show(next(looks), trouble.new())  # what came last is not lost with the line
 
 
 def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, screen: Console) -> None:
@@ -69,8 +70,7 @@ def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.E
     before: Any = None
     quiet = 0.0
     while not over.wait(EVERY_S):
-        for told in trouble.new():
-            screen.print(Text(f"! {told}"), soft_wrap=True)
+        tell(trouble, screen)
         status = next(looks)
         here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
         state = [here, [each["text"] for each in status["findings"]]]
@@ -80,6 +80,12 @@ def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.E
             for each in status["findings"][:1]:
                 screen.print(Text(f"  ! {each['text']}"), soft_wrap=True)
             before, quiet = state, 0.0
+    tell(trouble, screen)
+
+
+def tell(trouble: Trouble, screen: Console) -> None:
+    for line in trouble.new():
+        screen.print(Text(f"! {line}"), soft_wrap=True)
 
 
 class StatusLine:
