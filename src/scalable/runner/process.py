@@ -263,8 +263,13 @@ class Runner:
         found = next(filter(None, map(FRAME.search, lines)), None)
         return f" in {found[3]} ({'/'.join(Path(found[1]).parts[-2:])}:{found[2]})" if found else ""
 
-    def was_killed(self) -> bool:
-        return self.process is not None and self.process.poll() == -signal.SIGKILL
+    async def was_killed(self) -> bool:
+        """By others, before we end it."""
+        if self.process is None:
+            return False
+        if self.gone:
+            await self.exited(GONE_WITHIN_S)
+        return self.process.poll() == -signal.SIGKILL
 
     def last_words(self) -> str:
         if self.trouble:

@@ -182,7 +182,7 @@ class Supervisor:
             self.feed()
             return
         words = runner.last_words()
-        self.failed_starts += KILLED_START if runner.was_killed() else 1
+        self.failed_starts += KILLED_START if await runner.was_killed() else 1
         await runner.end()
         if self.failed_starts >= FAILED_STARTS and not any(one.ready for one in self.runners if one is not runner):
             self.failed_starts = 0
