@@ -289,6 +289,9 @@ def test_a_commitment_covers_the_start_the_work_and_the_idle_tail() -> None:
     assert pool.commitment("standard", 4, busy_s=3600 - 780) == Money.parse("0.20 EUR")
     assert pool.commitment("standard", 5, busy_s=3600 - 780) == Money.parse("0.40 EUR")
     assert pool.commitment("heavy", 5, busy_s=3600 - 780) == Money.parse("0.40 EUR")
+    scattered = pool.commitment("standard", 4, busy_s=3600 - 780, idle_nodes=True)
+    assert scattered == Money.parse("0.80 EUR"), "each may wake a node of its own"
+    assert pool.commitment("standard", 20, busy_s=3600 - 780, idle_nodes=True) == Money.parse("1.20 EUR")
     idle_only = pool.commitment("standard", 1)
     assert idle_only is not None and float(idle_only.amount) == pytest.approx(0.20 * 780 / 3600)
 

@@ -135,7 +135,8 @@ def grow(state: State, tag: str, count: int, least: int, reason: str, now: float
     count = affordable(state, tag, count, now)
     if not count:
         return []
-    state.spending.promise(state.rules.pools[kind.pool].commitment(tag, count))
+    room = state.rules.pools[kind.pool]
+    state.spending.promise(room.commitment(tag, count, idle_nodes=state.may_have_idle_nodes(kind.pool, now)))
     state.fleet += 1
     tags.requested += count
     tags.requested_at = min(tags.requested_at, now)
@@ -150,10 +151,11 @@ def affordable(state: State, tag: str, count: int, now: float) -> int:
     if state.spending.budget is None or pool.price is None:
         return count
     expected = shortest_expected(state, tag) + KILL_WITHIN_S
+    idle = state.may_have_idle_nodes(pool.name, now)
     low, high = 0, count
     while low < high:
         middle = (low + high + 1) // 2
-        if state.spending.affords(now, pool.commitment(tag, middle, expected), seconds=expected):
+        if state.spending.affords(now, pool.commitment(tag, middle, expected, idle_nodes=idle), seconds=expected):
             low = middle
         else:
             high = middle - 1

@@ -179,7 +179,8 @@ class TagRecord:
 
 @dataclass(slots=True, eq=False)
 class PoolRecord:
-    """When a pool last grew and last shrank, whatever the tag."""
+    """When a pool last grew and last shrank, and when a worker in it last went, whatever the tag."""
 
     last_up: float = float("-inf")
     last_down: float = float("-inf")
+    last_gone: float = float("-inf")

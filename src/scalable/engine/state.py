@@ -120,6 +120,10 @@ class State:
             found = seen[record.tag] = Experience()
         return found
 
+    def may_have_idle_nodes(self, pool: str, now: float) -> bool:
+        """Whether nodes may still be kept for workers that have gone."""
+        return now <= self.pools[pool].last_gone + self.rules.pools[pool].idle_s
+
     def counts(self, pool: str) -> dict[str, int]:
         """Workers per tag that a pool holds or was asked for."""
         kinds = self.rules.kinds

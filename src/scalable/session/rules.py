@@ -24,7 +24,7 @@ class OpenRoom(PoolRoom):
     def most(self, tag: str, counts: Mapping[str, int]) -> int:
         return UNLIMITED
 
-    def commitment(self, tag: str, count: int, busy_s: float = 0.0) -> Money | None:
+    def commitment(self, tag: str, count: int, busy_s: float = 0.0, *, idle_nodes: bool = False) -> Money | None:
         return None
 
 

@@ -115,9 +115,14 @@ class PoolRoom:
                 high = middle - 1
         return low
 
-    def commitment(self, tag: str, count: int, busy_s: float = 0.0) -> Money | None:
-        """The most that asking for more workers can cost even if they are given back after ``busy_s``."""
+    def commitment(self, tag: str, count: int, busy_s: float = 0.0, *, idle_nodes: bool = False) -> Money | None:
+        """The most that asking for more workers can cost even if they are given back after ``busy_s``.
+
+        Where nodes may be idle each worker may land on another one, and all of these are kept for longer then.
+        """
         if self.price is None:
             return None
-        nodes = max(self.nodes({tag: count}), min(count, self.spread_over.get(tag, 1)))
+        nodes = max(
+            self.nodes({tag: count}), min(count, self.max_nodes if idle_nodes else self.spread_over.get(tag, 1))
+        )
         return self.price * nodes * ((self.provision_s + busy_s + self.idle_s) / 3600)
