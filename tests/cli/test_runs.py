@@ -86,6 +86,8 @@ def test_a_report_tells_why_tasks_failed_once(call: Call) -> None:
     assert out.count("ask for 512 MiB") == 1
     assert "failed: TaskError: 1 of 2 tasks did not finish\n" in out
     assert "uni is run again" in out
+    a_run(RUNS, failed, alerts[0], ended, end=False)
+    assert "Findings" not in call("report").out
 
 
 def test_a_report_begins_with_the_lines_people_rely_on(call: Call, told: RunFolder) -> None:

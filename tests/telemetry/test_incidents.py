@@ -270,3 +270,18 @@ def test_files_are_json_that_other_tools_can_read(folder: IncidentFolder) -> Non
     found = json.loads(folder.file(1).read_text(encoding="utf-8"))
     assert {"id", "kind", "run", "worker", "started", "found_after_s", "evidence", "outcome"} <= set(found)
     assert next(iter(found)) == "id"
+
+
+def test_what_is_our_own_is_left_out_of_evidence_for_people() -> None:
+    ours = [
+        "2026-11-15 16:03:39 - distributed.worker - INFO - Starting",
+        "scalable worker: connected to tcp://n1:1 as w",
+    ]
+    command = '/usr/bin/python -m scalable.runner {"line": 17, "fork": "deny"}'
+    process = {"pid": 7, "parent": 1, "state": "waiting", "command": command}
+    lines = evidence_lines({"log": [*ours, "waiting for a partner"], "processes": [process]})
+    assert lines == [
+        "processes", "  7 (of 1)  waiting  /usr/bin/python -m scalable.runner",
+        "last lines of the log", "  waiting for a partner",
+    ]  # fmt: skip
+    assert evidence_lines({"log": ours}) == []

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from scalable.cli.commands.incidents import limit
 from scalable.errors import ScalableError
-from scalable.quantities import Duration
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.escalation import more_memory
 from scalable.telemetry.fields import count, text
@@ -59,7 +59,7 @@ def what(incident: Incident) -> str:
     within = f" in {found[1]}" if found else ""
     if incident.kind == "stuck":
         silent = (incident.threshold_s or 0) + (incident.found_after_s or 0)
-        return f"{incident.run} was stuck{f' {Duration(round(silent))}' if silent else ''}{within}, killed"
+        return f"{incident.run} was stuck{f' {limit(round(silent))}' if silent else ''}{within}, killed"
     if incident.kind == "out of memory":
         return f"{incident.run} ran out of memory, killed; {more_memory(incident)}"
     if incident.kind == "fork refused":

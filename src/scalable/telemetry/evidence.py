@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from scalable.quantities import Memory
 from scalable.telemetry.fields import count, mapping, number, text
 
 MOST_LINES = 2000  # of a page; nobody reads on
+OUR_OWN = re.compile(r" - distributed\.[\w.]+ - INFO - |^scalable worker: ")  # what a worker says of itself
+SETTINGS = re.compile(r"(?<=-m scalable\.runner) \{.*")  # how a runner is told what to do
 
 
 def evidence_lines(found: Mapping[str, Any]) -> list[str]:
@@ -32,7 +35,8 @@ def all_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"    {text(frame)}" for frame in listed(one.get("frames")))
     if "py-spy" not in text(found.get("stacks_by")):  # else it says the same once more
         yield from block("faulthandler", text(found.get("faulthandler")).splitlines())
-    yield from block("last lines of the log", [text(line) for line in listed(found.get("log"))])
+    said = [text(line) for line in listed(found.get("log"))]
+    yield from block("last lines of the log", [line for line in said if not OUR_OWN.search(line)])
     if detail := text(found.get("detail")):
         yield from block("detail", detail.splitlines())
 
@@ -46,7 +50,7 @@ def process_line(one: Mapping[str, Any]) -> str:
         f"{cpu:.1f} s of CPU" if (cpu := number(one.get("cpu_s"))) is not None else "",
     ]
     who = f"{count(one.get('pid'))} (of {count(one.get('parent'))})"
-    return f"{who}  {', '.join(filter(None, facts))}  {text(one.get('command'))}"
+    return f"{who}  {', '.join(filter(None, facts))}  {SETTINGS.sub('', text(one.get('command')))}"
 
 
 def block(title: str, lines: list[str]) -> Iterator[str]:

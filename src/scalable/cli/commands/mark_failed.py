@@ -14,7 +14,7 @@ from scalable.cli.output import console, print_json
 from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.store import Filter, Row, Store, open_store
-from scalable.wording import not_defined, plural
+from scalable.wording import plural, undefined
 
 KEY = re.compile(r"[0-9a-f]{8,128}")  # so many digits of a key that they mean one row as a rule
 AGAIN = re.compile(r"#\d+$")  # what a session adds to a task's name that it runs again
@@ -62,6 +62,7 @@ def meant(store: Store, name: str) -> list[Row]:
         known |= {text for text in (row.sweep, row.name) if text}
         if len(known) >= KNOWN:
             break
-    problem, remedy = not_defined("sweep, run or key", name, known)
-    hint = "what still runs has no row yet: scalable kill  ends it" if known else "the store has no rows yet"
-    raise UsageError(f"{problem.replace('is not defined', 'has no row in the store')}; {remedy if known else hint}")
+    noun = "sweep, run or key"
+    if not known:
+        raise UsageError(f"{noun} {name!r} has no row in the store; the store has no rows yet")
+    raise UsageError(undefined(noun, name, known).replace("is not defined", "has no row in the store"))

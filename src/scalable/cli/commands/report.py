@@ -200,13 +200,14 @@ def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:
 
 def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     """Findings with what to do about them, then alerts, then what is missing in the journal itself."""
-    if found["findings"] or found["alerts"]:
+    failed = {f"{one['task']}: {one['error']}" for one in found["failures"]}  # told above
+    alerts = [one for one in found["alerts"] if one.get("text") not in failed]
+    if found["findings"] or alerts:
         section(screen, "Findings")
     for each in found["findings"]:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         screen.print(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
-    failed = {f"{one['task']}: {one['error']}" for one in found["failures"]}  # told above
-    for each in shortened(screen, [one for one in found["alerts"] if one.get("text") not in failed]):
+    for each in shortened(screen, alerts):
         screen.print(note("·", f"{clock(each['t'])}  {plain(each)}"))
     run = found["run"]
     if run["damaged_lines"] or run["torn"]:
