@@ -63,6 +63,16 @@ def say_much(mebibytes: int) -> int:
     return mebibytes
 
 
+HELD: list[bytearray] = []
+
+
+def leak(mebibytes: int) -> int:
+    """Keep more with every call, as code with a cache that forgets nothing."""
+    HELD.append(bytearray(b"x" * (mebibytes << 20)))
+    time.sleep(0.005)
+    return len(HELD)
+
+
 def length(value: bytes) -> int:
     return len(value)
 

@@ -167,7 +167,7 @@ async def test_closing_is_safe_at_any_moment_and_twice(desk: Desk, tmp_path: Pat
     await desk.supervisor.close()
     assert not desk.ends
     desk.give("late", work.give_back, 1)
-    assert (await desk.end_of("late")).cause == ends.STOPPED
+    assert (await desk.end_of("late")).cause == ends.PREEMPTED
 
 
 @pytest.mark.parametrize("evidence", [True, False], ids=["evidence", "kill"])
@@ -194,6 +194,21 @@ async def test_closing_while_an_outgrown_runner_is_let_go_leaves_nothing(desk: D
     await desk.supervisor.close()
     assert not proc.alive(pid)
     assert len(asyncio.all_tasks()) <= 2
+
+
+@on_a_desk(memory=250 * MIB, apart=True)
+async def test_short_works_that_leak_are_moved_to_a_fresh_runner_in_time_and_none_is_killed(desk: Desk) -> None:
+    for number in range(300):
+        desk.give(str(number), mischief.leak, 1)
+    await desk.until(lambda: len(desk.ends) == 300, "all")
+    assert {end.cause for end in desk.ends.values()} == {ends.FINISHED}
+    assert desk.order == [str(number) for number in range(300)]
+
+
+@on_a_desk()
+async def test_what_is_given_after_notice_is_given_back(desk: Desk) -> None:
+    await desk.supervisor.leave(0.0)
+    assert (await desk.run(work.give_back, 1)).cause == ends.PREEMPTED
 
 
 @on_a_desk()
@@ -267,6 +282,6 @@ async def test_files_and_processes_do_not_add_up_over_many_runners(desk: Desk) -
         return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
     before = await crash(3)
-    assert await crash(20) <= before
+    assert await crash(12) <= before
     assert not [pid for pid in proc.children(os.getpid()) if proc.state_of(pid).startswith("ended")]
     assert len(desk.supervisor.tasks) <= 1

@@ -252,6 +252,10 @@ async def test_after_notice_running_work_may_finish_and_the_rest_is_given_back(d
     (tmp_path / "end").touch()
     assert (await desk.end_of("running")).cause == ends.FINISHED
     await leaving
+
+
+@on_a_desk()
+async def test_after_notice_work_that_does_not_finish_in_time_is_given_up(desk: Desk, tmp_path: Path) -> None:
     desk.give("late", work.wait_for, str(tmp_path / "never"))
     await desk.began("late")
     await desk.supervisor.leave(0.1)

@@ -15,6 +15,7 @@ import scalable
 from scalable import RunKilledError, proc
 from scalable.engine.events import Run, RunState, Sweep, SweepKind
 from scalable.runner.calls import Call
+from scalable.runner.wire import pack
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.telemetry.incidents import IncidentFolder
@@ -328,6 +329,19 @@ class TestGuardedTasksThatGoWrong:
             future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
             assert future.result(timeout=LONG_S) == "again"
 
+    def test_one_whose_worker_is_retired_runs_on_another(self, project: Project, tmp_path: Path) -> None:
+        with project.session(target={"processes": True, "max_workers": 2}) as client:
+            futures = [
+                client.submit(mischief.note_and_wait, str(tmp_path), name, guarded=True) for name in ("one", "two")
+            ]
+            assert until(lambda: len(list(tmp_path.glob("*.calls"))) == 2)
+            workers = client.processing()
+            address = next(address for address, tasks in workers.items() if tasks)
+            client.retire_workers([address])
+            for name in ("one", "two"):
+                (tmp_path / name).touch()
+            assert client.gather(futures) == ["one", "two"]
+
     @BOTH
     def test_leaving_and_interrupting_end_neither_worker_nor_session(self, project: Project, processes: bool) -> None:
         with project.session(target={"processes": processes}) as client:
@@ -373,3 +387,30 @@ def test_what_no_message_can_hold_harms_no_worker(project: Project, processes: b
     with session, pytest.raises(scalable.TaskError, match=r"1 of 2 tasks .*\n.*FileNotFoundError"):
         session.run_tasks()
     assert not project.journal("worker-lost")
+
+
+def test_a_guarded_task_that_had_not_begun_when_its_worker_had_notice_runs_on_another(
+    project: Project, tmp_path: Path
+) -> None:
+    with project.session(target={"processes": True, "max_workers": 2}) as client:
+        pid = client.submit(os.getpid).result(timeout=LONG_S)
+        driver_side = client.scheduler_info()["workers"]
+        [(address, _)] = [(where, facts) for where, facts in driver_side.items() if client.run(os.getpid)[where] == pid]
+        here: dict[str, Any] = {"guarded": True, "workers": [address], "allow_other_workers": True, "pure": False}
+        client.run(take_slots, str(tmp_path), workers=[address])
+        future = client.submit(mischief.note_and_wait, str(tmp_path), "late", **here)
+        assert until(lambda: client.run(waiting_here, workers=[address])[address] == 1)
+        os.kill(pid, signal.SIGTERM)
+        (tmp_path / "late").touch()
+        assert until(lambda: (tmp_path / "late.calls").exists())
+        (tmp_path / "slot").touch()
+        assert future.result(timeout=LONG_S) == "late"
+
+
+def take_slots(folder: str, dask_worker: Any) -> None:
+    """As runs of the engine do on a worker that serves both."""
+    dask_worker.plugins["scalable-runners"].give("slot", pack((work.wait_for, (f"{folder}/slot",), {})))
+
+
+def waiting_here(dask_worker: Any) -> int:
+    return len(dask_worker.plugins["scalable-runners"].supervisor.waiting)

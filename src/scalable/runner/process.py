@@ -88,6 +88,8 @@ class Runner:
         self.runnable = False
         """One of its processes was running, or would have been if a CPU had been free."""
         self.stopped = False
+        self.outgrown = False
+        """It holds so much memory that the next work should get another runner."""
         self.pid: int | None = None
         self.group: MemoryGroup | None = None
         self.protections: dict[str, Any] = {}

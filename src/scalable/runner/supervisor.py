@@ -17,10 +17,10 @@ from typing import Any
 
 from scalable import proc
 from scalable.runner import ends
-from scalable.runner.evidence import Evidence, collect
+from scalable.runner.evidence import collect
 from scalable.runner.memory import oom_kills, readable
 from scalable.runner.process import Runner, Settings, Started
-from scalable.runner.work import End, Told, Work
+from scalable.runner.work import End, Told, Work, verdict
 
 logger = logging.getLogger("scalable")
 
@@ -28,6 +28,8 @@ LOOK_EVERY_S = 0.1  # fast enough to act on memory before the machine suffers
 SHORT_S = 0.02  # work shorter than this is sent ahead, so that the runner need not wait for the next piece
 MOST_SENT = 16  # pieces in one runner at a time, if they are short
 OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
+LARGE = 0.5  # of the room of a slot: a runner that keeps more when it has nothing to do is replaced
+LARGE_IF_SHORT = 0.8  # where a start takes longer than the work
 KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed says little about the start itself
 FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work is no longer tried
 START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
@@ -51,6 +53,7 @@ class Supervisor:
         self.signed = 0.0
         self.kills = self.kills_before = oom_kills()
         """Of the kernel on this machine when memory ran out, by the last sign and by the one before."""
+        self.leaving = False
         self.closed = False
         self.tasks: set[asyncio.Task[Any]] = set()
         self.looking: asyncio.Task[None] | None = None
@@ -66,8 +69,8 @@ class Supervisor:
             self.feed()
 
     def give(self, key: str, content: bytes) -> None:
-        if self.closed:
-            self.told.ended(End(key, ends.STOPPED, message="its worker is closing"))
+        if self.closed or self.leaving:
+            self.told.ended(End(key, ends.PREEMPTED, message="its worker is leaving"))
             return
         work = self.works[key] = Work(key, content)
         self.waiting.append(work)
@@ -103,12 +106,9 @@ class Supervisor:
             work.silent_s = work.silence()
             self.put_down(work, evidence=cause == ends.STUCK)
 
-    @property
-    def busy(self) -> bool:
-        return bool(self.works)
-
     async def leave(self, grace: float) -> None:
         """Notice: what has not begun is given back, what runs may finish for a while and is given up then."""
+        self.leaving = True
         for work in list(self.waiting):
             self.take_back(work.key, ends.PREEMPTED, "its worker had notice to leave")
         deadline = time.monotonic() + grace
@@ -160,7 +160,7 @@ class Supervisor:
             if runner.current is None:
                 return runner
         for runner in able:
-            if runner.pace < SHORT_S and len(runner.sent) < MOST_SENT and not self.outgrown(runner):
+            if runner.pace < SHORT_S and len(runner.sent) < MOST_SENT and not runner.outgrown:
                 return runner
         return None
 
@@ -214,7 +214,7 @@ class Supervisor:
         elif runner.current is not None:
             if runner.current.killed_for:  # it was told to die while it waited in the runner
                 self.put_down(runner.current)
-        elif runner.settings is not self.settings or self.outgrown(runner, closely=True):
+        elif runner.settings is not self.settings or self.outgrown(runner):
             self.drop(runner)
         self.feed()
 
@@ -242,44 +242,17 @@ class Supervisor:
         begun, how = runner.has_begun, runner.how_it_ended(status)
         killed = await runner.end()
         if work is not None and (begun or work.returned >= MOST_RETURNS):
-            cause, message = self.verdict(how, work, status, in_group, last > self.kills_before)
-            self.lost(runner, work, cause, message, None, killed)
+            room = self.room() if self.settings.memory else None
+            cause, message = verdict(how, work, status, in_group, last > self.kills_before, room)
+            self.lost(runner, work.end(cause, message, killed))
         elif work is not None:
             work.returned += 1
         self.return_rest(runner)
         self.remove(runner)
 
-    def verdict(self, how: str, work: Work, status: int | None, in_group: int, on_machine: bool) -> tuple[str, str]:
-        of = f" of {readable(self.room())}" if self.settings.memory else ""
-        used = f"; it used {readable(work.peak)}{of}" if work.peak else ""
-        if in_group:
-            return ends.OUT_OF_MEMORY, f"it used all of{of.removeprefix(' of')} that it may use; the kernel killed it"
-        if status == -9 and on_machine:
-            return ends.OUT_OF_MEMORY, f"this machine ran out of memory and the kernel killed it{used}"
-        if status == -9:
-            return ends.KILLED, f"killed by SIGKILL, not by us: by a person or another program{used}"
-        return ends.CRASHED, f"{how}{used}"
-
-    def lost(
-        self, runner: Runner, work: Work, cause: str, message: str, evidence: Evidence | None, killed: int
-    ) -> None:
+    def lost(self, runner: Runner, end: End) -> None:
         """The runner is gone, and its work with it."""
-        runner.sent.popleft()
-        done = [f"its process tree was ended ({killed} killed, none left)"]
-        if evidence is not None:
-            done.insert(0, f"stacks of {len(evidence.processes)} processes saved")
-        end = End(
-            work.key,
-            cause,
-            message=message,
-            seconds=time.monotonic() - work.began,
-            cpu_s=work.cpu_s,
-            peak=work.peak or None,
-            evidence=evidence,
-            silent_s=work.silent_s,
-            done=tuple(done),
-        )
-        self.end(work, end)
+        self.end(runner.sent.popleft(), end)
 
     def return_rest(self, runner: Runner) -> None:
         """What waited in a runner that is gone goes to the next one."""
@@ -317,7 +290,7 @@ class Supervisor:
             return
         runner.hang_up()
         killed = await runner.end()
-        self.lost(runner, work, work.killed_for, work.message, found, killed)
+        self.lost(runner, work.end(work.killed_for, work.message, killed, found))
         self.return_rest(runner)
         self.remove(runner)
 
@@ -363,6 +336,7 @@ class Supervisor:
     def look_at(self, runner: Runner) -> None:
         runner.look()
         runner.current.peak = max(runner.current.peak, runner.resident)
+        self.compare(runner)
         ended = runner.exit is None and runner.process is not None and runner.process.poll() is not None
         if ended or (runner.stopped and not runner.has_begun):  # someone stopped it while it had nothing to do
             self.hung_up(runner)
@@ -394,13 +368,18 @@ class Supervisor:
         work.peak = max(work.peak, runner.resident, runner.group.limit() if runner.group else 0)
         self.put_down(work)
 
-    def outgrown(self, runner: Runner, *, closely: bool = False) -> bool:
-        """Whether a runner keeps so much memory that the next work would suffer; as last seen if its work is short."""
-        if self.settings.memory is None:
-            return False
-        if closely and runner.pace >= SHORT_S:
+    def outgrown(self, runner: Runner) -> bool:
+        """Whether a runner with nothing to do is to end for its size; by the last look if its work is short."""
+        if runner.pace >= SHORT_S and self.settings.memory is not None:
             runner.look()
-        return runner.resident > self.room() / self.slots / 2
+            self.compare(runner)
+        return runner.outgrown
+
+    def compare(self, runner: Runner) -> None:
+        """Whether it keeps so much memory that the next work would suffer."""
+        if self.settings.memory is not None:
+            share = LARGE if runner.pace >= SHORT_S else LARGE_IF_SHORT
+            runner.outgrown = runner.resident > share * self.room() / self.slots
 
     def keep(self, work: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.ensure_future(work)

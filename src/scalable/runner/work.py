@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 from scalable.runner import ends
 from scalable.runner.evidence import Evidence
+from scalable.runner.memory import readable
 from scalable.runner.process import Runner
 
 BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
@@ -150,3 +152,35 @@ class Work:
             pid=runner.pid,
             fork_warnings=stamped.fork_warnings,
         )
+
+    def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:
+        """Its end with its runner, of which so many processes were killed."""
+        done = [f"its process tree was ended ({killed} killed, none left)"]
+        if evidence is not None:
+            done.insert(0, f"stacks of {len(evidence.processes)} processes saved")
+        return End(
+            self.key,
+            cause,
+            message=message,
+            seconds=time.monotonic() - self.began,
+            cpu_s=self.cpu_s,
+            peak=self.peak or None,
+            evidence=evidence,
+            silent_s=self.silent_s,
+            done=tuple(done),
+        )
+
+
+def verdict(
+    how: str, work: Work, status: int | None, in_group: int, on_machine: bool, room: int | None
+) -> tuple[str, str]:
+    """What a runner died of that we did not kill, and a sentence about it."""
+    of = f" of {readable(room)}" if room is not None else ""
+    used = f"; it used {readable(work.peak)}{of}" if work.peak else ""
+    if in_group:
+        return ends.OUT_OF_MEMORY, f"it used all of{of.removeprefix(' of')} that it may use; the kernel killed it"
+    if status == -signal.SIGKILL and on_machine:
+        return ends.OUT_OF_MEMORY, f"this machine ran out of memory and the kernel killed it{used}"
+    if status == -signal.SIGKILL:
+        return ends.KILLED, f"killed by SIGKILL, not by us: by a person or another program{used}"
+    return ends.CRASHED, f"{how}{used}"

@@ -12,7 +12,7 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from dask.utils import funcname
-from distributed import get_worker
+from distributed import Reschedule, get_worker
 
 from scalable.errors import ScalableError
 from scalable.runner import ends
@@ -47,12 +47,14 @@ class Guarded:
         call = asyncio.run_coroutine_threadsafe(run, worker.loop.asyncio_loop)  # type: ignore[attr-defined]
         try:
             return self.value(call.result())
-        except CancelledError:
-            raise RunKilledError(self.name, ends.STOPPED, "its worker was closed") from None
+        except CancelledError:  # its worker closes: Dask runs it on another one, as it does with plain tasks
+            raise Reschedule from None
 
     def value(self, end: End) -> Any:
         if end.cause == ends.FINISHED:
             return pickle.loads(end.value)
+        if end.cause == ends.PREEMPTED:
+            raise Reschedule
         error, trace = self.error(end)
         if isinstance(error, Exception):  # others, as that of sys.exit, would end the worker
             error.add_note(f"in its runner process:\n{trace}")
