@@ -303,7 +303,7 @@ def send(process: Process, number: signal.Signals) -> bool:
         handle = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return False
-    except OSError:  # kernels before 5.3
+    except (AttributeError, OSError):  # kernels before 5.3, Pythons built for them, too many open files
         handle = None
     try:
         now = same(process)

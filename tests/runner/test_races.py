@@ -257,6 +257,38 @@ def test_a_machine_that_lacks_a_call_is_served_or_told_of(call: str, monkeypatch
 
 
 @on_a_desk()
+async def test_a_runner_is_killed_although_nothing_of_it_can_be_seen(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the worker has no file left to open; or when looking for what is to end fails."""
+
+    def nothing(*_: Any) -> int:
+        return 0
+
+    def broken(*_: Any) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    for ending in (nothing, broken):
+        monkeypatch.setattr(proc, "end_tree", ending)
+        desk.give(ending.__name__, work.wait_for, str(tmp_path / "never"))
+        pid = await desk.began(ending.__name__)
+        desk.supervisor.kill(ending.__name__, ends.STOPPED, "not wanted")
+        assert (await desk.end_of(ending.__name__)).cause == ends.STOPPED
+        assert not proc.alive(pid)
+
+
+@on_a_desk()
+async def test_a_worker_whose_folder_was_removed_runs_work(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    monkeypatch.syspath_prepend("")
+    (tmp_path / "gone").rmdir()
+    assert await desk.value(work.give_back, 1) == 1
+
+
+@on_a_desk()
 async def test_a_runner_of_old_settings_is_not_given_new_work(desk: Desk, tmp_path: Path) -> None:
     assert await desk.value(work.environment, "HELLO") == {"HELLO": None}
     desk.supervisor.use(Settings(environment={"HELLO": "idle"}))

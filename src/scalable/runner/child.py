@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from scalable.runner import ends, guard
+from scalable.runner.path import here
 from scalable.runner.stamp import Stamp, use
 from scalable.runner.wire import LARGEST, LINE_CLOSED, Kind, Line, pack
 
@@ -57,7 +58,7 @@ def main() -> int:
             line.send(Kind.FORKED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
 
     guard.install(settings["fork"], settings["allow"], on_fork=forked)
-    home, outputs = Path.cwd(), kept_outputs()
+    home, outputs = here(), kept_outputs()
     leave_signals_to_the_worker()
     try:
         line.send(Kind.READY, json.dumps(guard.protections()).encode())
@@ -179,7 +180,7 @@ def kept_outputs() -> list[tuple[str, int, int]]:
     return found
 
 
-def tidy(home: Path, outputs: list[tuple[str, int, int]]) -> None:
+def tidy(home: str, outputs: list[tuple[str, int, int]]) -> None:
     """The next work starts where this one did, and can print."""
     with suppress(OSError):
         os.chdir(home)

@@ -11,5 +11,13 @@ from pathlib import Path
 def python_path() -> dict[str, str]:
     """Whatever this process can import its children can: modules beside the script, folders added while it runs."""
     own = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    found = dict.fromkeys(entry or str(Path.cwd()) for entry in sys.path if not entry.startswith(own))
+    found = dict.fromkeys(entry or here() for entry in sys.path if not entry.startswith(own))
     return {"PYTHONPATH": os.pathsep.join(entry for entry in found if Path(entry).exists())}
+
+
+def here() -> str:
+    """The current folder, also after it was removed."""
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return os.sep

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import pickle
 import re
@@ -28,6 +29,8 @@ from scalable.runner.memory import proportional
 from scalable.runner.path import python_path
 from scalable.runner.stamp import Stamp
 from scalable.runner.wire import LARGEST_ANSWER, LINE_CLOSED, Frames, Kind, frame
+
+logger = logging.getLogger("scalable")
 
 START_WITHIN_S = 60.0  # a slow disk and a large environment; a runner is ready in a tenth of a second as a rule
 EXIT_WITHIN_S = 1.0  # what atexit handlers of libraries get when a runner is no longer needed
@@ -298,10 +301,9 @@ class Runner:
         if self.process is not None:
             if idle:
                 await self.exited(EXIT_WITHIN_S)
-            try:
-                killed = await asyncio.to_thread(self.end_tree)
-            except RuntimeError:  # no more threads, which may be its own doing
-                killed = self.end_tree()
+            killed = await self.end_tree()
+            if self.process.poll() is None:  # with no file left to open nothing is seen of it
+                self.process.kill()
             await self.exited(DIE_WITHIN_S)
         if self.group is not None:
             with suppress(RuntimeError):
@@ -314,9 +316,17 @@ class Runner:
         if self.transport is not None:
             self.transport.abort()
 
-    def end_tree(self) -> int:
+    async def end_tree(self) -> int:
         assert self.pid is not None
-        return proc.end_tree(self.pid, (RUNNER_MARK, self.mark))
+        arguments = self.pid, (RUNNER_MARK, self.mark)
+        try:
+            try:
+                return await asyncio.to_thread(proc.end_tree, *arguments)
+            except RuntimeError:  # no more threads, which may be its own doing
+                return proc.end_tree(*arguments)
+        except Exception:
+            logger.exception("processes of a runner may be left")
+            return 0
 
     async def exited(self, within: float) -> None:
         assert self.process is not None
