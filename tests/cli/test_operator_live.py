@@ -342,12 +342,13 @@ def test_tasks_handed_to_dask_are_seen_and_what_cannot_be_done_about_them_is_sai
             client.gather([guarded, client.submit(wait, tag="model", key="plain")])
     """
     (tmp_path / "workflow.py").write_text(dedent(script))
-    manifest = MANIFEST.replace(", processes: true", "")
+    manifest = MANIFEST.replace("max_workers: 2, processes: true", "max_workers: 1")  # both on the same worker
     with a_session(tmp_path, "--workflow", "workflow.py", manifest=manifest, runs=1) as session:
         [(guarded, facts)] = until(session.doing).items()
         assert guarded.startswith("search")
         assert "models.py" in session.scalable("dump", guarded)
         assert facts["worker"] in session.told("explain", guarded)["lines"][0]
+        assert session.told("explain", "plain")["run"] == "plain"
         assert "handed to Dask directly, on model-" in session.told("explain", "plain")["lines"][0]
         assert "cancel its future, or kill its worker" in session.scalable("kill", guarded, status=2)
         assert "2 tasks handed to Dask directly cannot be paused" in session.scalable("pause")

@@ -188,10 +188,12 @@ class Control:
         doing = {one["run"]: str(one["worker"]) for one in self.driver.activity()}
         if key in doing:
             return doing[key], key
-        if (worker := self.tasks().get(key)) is None:
+        tasks = self.tasks()
+        if (worker := tasks.get(key)) is None:
             return None
         guarded = [run for run, where in doing.items() if where == worker]
-        return worker, guarded[0] if len(guarded) == 1 else None
+        only = list(tasks.values()).count(worker) == 1  # else it may be another one's
+        return worker, guarded[0] if only and len(guarded) == 1 else None
 
     def tasks(self) -> dict[str, str]:
         """The workers of tasks that Dask runs."""

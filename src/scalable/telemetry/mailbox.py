@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scalable import proc
 from scalable.errors import ScalableError, UsageError
 from scalable.telemetry.encoding import plain
 from scalable.telemetry.fields import mapping, number, text
@@ -84,11 +85,11 @@ def ask(run: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **argum
 
 
 def wait(run: RunFolder, name: str, deadline: float) -> dict[str, Any] | None:
-    """The answer, or nothing if time is over or the session ended without one."""
+    """The answer, or nothing if time is over, or the session ended without one or is stopped."""
     look_s, alive_at = LOOK_S, time.monotonic() + ALIVE_EVERY_S
     while True:
         late = time.monotonic() >= deadline
-        gone = time.monotonic() >= alive_at and not is_running(run)
+        gone = time.monotonic() >= alive_at and (not is_running(run) or stopped(run) is not None)
         if time.monotonic() >= alive_at:
             alive_at = time.monotonic() + ALIVE_EVERY_S
         # a listing asks the server of a shared file system; a look at the file alone may see a remembered absence
@@ -109,11 +110,25 @@ def silence(run: RunFolder, question: str, within_s: float, taken: bool) -> str:
             f"{run.run_id} took the question ({question}) and has not answered within {within_s:.0f} s; it may still "
             "do what was asked: scalable status  and  scalable logs  show what it does"
         )
+    if (pid := stopped(run)) is not None:
+        return (
+            f"{run.run_id} cannot answer, and the question was taken back: its process {pid} is stopped (Ctrl-Z or "
+            f"SIGSTOP); kill -CONT {pid}  lets it go on"
+        )
     return (
         f"{run.run_id} on {host} did not answer within {within_s:.0f} s, and the question was taken back: its process "
         f"is busy, stopped or gone. scalable status  shows its last sign of life; on {host} itself the command can "
         "tell whether the process is there"
     )
+
+
+def stopped(run: RunFolder) -> int | None:
+    """The session's process, if it is on this machine and was stopped."""
+    facts = run.facts()
+    pid = number(facts.get("pid"))
+    if pid is None or text(facts.get("host")) != socket.gethostname():
+        return None
+    return int(pid) if proc.state_of(int(pid)) == "stopped" else None
 
 
 class Mailbox:

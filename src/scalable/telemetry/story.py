@@ -119,7 +119,7 @@ def ended(record: Mapping[str, Any]) -> str:
 
 REPEATING = frozenset({"alert", "incident"})  # kinds that say again what was just said, with their own name before
 LATELY = 4  # among how many records that is looked for
-GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded task's key gets to be the name of its runner's work
+GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded function's name gets to be the name of its runner's work
 
 
 def retried(record: Mapping[str, Any]) -> str:
