@@ -86,6 +86,13 @@ def change_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
+def break_pickle() -> None:
+    """So that nothing can be loaded any more, here in the crudest way."""
+    import pickle
+
+    pickle.loads = None  # type: ignore[assignment]
+
+
 def forget_environment() -> None:
     os.environ.clear()
 

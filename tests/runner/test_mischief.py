@@ -47,6 +47,18 @@ async def test_what_one_work_does_to_its_process_the_next_does_not_suffer(desk: 
 
 
 @on_a_desk()
+async def test_work_that_a_spoiled_runner_cannot_load_is_given_to_a_fresh_one(desk: Desk) -> None:
+    await desk.value(mischief.break_pickle)
+    for number in range(20):
+        desk.give(str(number), work.give_back, number)
+    for number in range(20):
+        assert (await desk.end_of(str(number))).cause == ends.FINISHED
+    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.runner.work", b"tests.runner.gone")
+    desk.supervisor.give("gone", content)
+    assert (await desk.end_of("gone")).cause == ends.CANNOT_START
+
+
+@on_a_desk()
 async def test_a_crash_is_told_although_the_work_removed_all_temporary_files(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

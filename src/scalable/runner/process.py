@@ -91,6 +91,8 @@ class Runner:
         self.runnable = False
         """One of its processes was running, or would have been if a CPU had been free."""
         self.stopped = False
+        self.spoiled = False
+        """It cannot load what it is given, perhaps for what earlier work did to it; a fresh one may."""
         self.outgrown = False
         """It holds so much memory that the next work should get another runner."""
         self.pid: int | None = None

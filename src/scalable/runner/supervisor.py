@@ -149,13 +149,12 @@ class Supervisor:
             runner.send(work, work.content)
             if work.runs:
                 work.begin()
-        ready = sum(runner.ready for runner in self.runners)
-        coming = len(self.runners) - ready
+        coming = sum(not runner.ready for runner in self.runners)
         for _ in range(min(len(self.waiting) - coming, self.slots - len(self.runners))):
             self.keep(self.start(self.another()))
 
     def free(self) -> Runner | None:
-        able = [one for one in self.runners if one.ready and not one.ending and one.settings is self.settings]
+        able = [one for one in self.runners if one.ready and not one.ending and self.fit(one)]
         for runner in able:
             if runner.current is None:
                 return runner
@@ -163,6 +162,10 @@ class Supervisor:
             if runner.pace < SHORT_S and len(runner.sent) < MOST_SENT and not runner.outgrown:
                 return runner
         return None
+
+    def fit(self, runner: Runner) -> bool:
+        """For further work."""
+        return runner.settings is self.settings and not runner.spoiled
 
     def another(self) -> Runner:
         runner = Runner(self.settings)
@@ -202,8 +205,14 @@ class Supervisor:
         runner.pace = seconds
         if runner.current is not None:
             runner.current.begin()
-        highest = max(work.peak, peak or 0) or None
-        self.end(work, End(work.key, cause, value, message, seconds, cpu_s, highest))
+        if cause == ends.CANNOT_START and runner.answered > 1 and not (work.returned or work.killed_for):
+            runner.spoiled = True
+            work.returned += 1
+            work.wait_again()
+            self.waiting.appendleft(work)
+        else:
+            highest = max(work.peak, peak or 0) or None
+            self.end(work, End(work.key, cause, value, message, seconds, cpu_s, highest))
         if not runner.ending:
             self.go_on(runner)
 
@@ -214,7 +223,7 @@ class Supervisor:
         elif runner.current is not None:
             if runner.current.killed_for:  # it was told to die while it waited in the runner
                 self.put_down(runner.current)
-        elif runner.settings is not self.settings or self.outgrown(runner):
+        elif not self.fit(runner) or self.outgrown(runner):
             self.drop(runner)
         self.feed()
 
@@ -244,15 +253,11 @@ class Supervisor:
         if work is not None and (begun or work.returned >= MOST_RETURNS):
             room = self.room() if self.settings.memory else None
             cause, message = verdict(how, work, status, in_group, last > self.kills_before, room)
-            self.lost(runner, work.end(cause, message, killed))
+            self.end(runner.sent.popleft(), work.end(cause, message, killed))
         elif work is not None:
             work.returned += 1
         self.return_rest(runner)
         self.remove(runner)
-
-    def lost(self, runner: Runner, end: End) -> None:
-        """The runner is gone, and its work with it."""
-        self.end(runner.sent.popleft(), end)
 
     def return_rest(self, runner: Runner) -> None:
         """What waited in a runner that is gone goes to the next one."""
@@ -290,7 +295,7 @@ class Supervisor:
             return
         runner.hang_up()
         killed = await runner.end()
-        self.lost(runner, work.end(work.killed_for, work.message, killed, found))
+        self.end(runner.sent.popleft(), work.end(work.killed_for, work.message, killed, found))
         self.return_rest(runner)
         self.remove(runner)
 
@@ -391,6 +396,3 @@ class Supervisor:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("supervising runs failed", exc_info=error)
-
-
-__all__ = ["Supervisor"]
