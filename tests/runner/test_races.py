@@ -18,6 +18,7 @@ import pytest
 from scalable import proc
 from scalable.runner import ends, supervisor
 from scalable.runner.evidence import Evidence
+from scalable.runner.limits import MemoryGroup
 from scalable.runner.process import Settings
 from tests.runner import mischief, work
 from tests.runner.desk import Desk, on_a_desk
@@ -286,6 +287,16 @@ async def test_a_worker_whose_folder_was_removed_runs_work(
     monkeypatch.syspath_prepend("")
     (tmp_path / "gone").rmdir()
     assert await desk.value(work.give_back, 1) == 1
+
+
+@on_a_desk(memory=200 * MIB, apart=True)
+async def test_a_limit_that_the_kernel_does_not_take_is_held_by_looking(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryGroup, "add", lambda self, pid: False)
+    assert await desk.value(work.give_back, 1) == 1
+    assert desk.supervisor.runners[0].group is None
+    assert (await desk.run(work.eat, 2000)).cause == ends.OUT_OF_MEMORY
 
 
 @on_a_desk()

@@ -225,8 +225,9 @@ class Runner:
         """Have the kernel hold the limit where it lets us; else looking must do."""
         assert self.pid is not None
         self.group = MemoryGroup.make(f"scalable-{self.mark}", room)
-        if self.group is not None:
-            self.group.add(self.pid)
+        if self.group is not None and not self.group.add(self.pid):
+            self.group.close()
+            self.group = None
 
     def send(self, work: Any, content: bytes) -> None:
         assert self.transport is not None
