@@ -122,7 +122,6 @@ class PoolRoom:
         """
         if self.price is None:
             return None
-        nodes = max(
-            self.nodes({tag: count}), min(count, self.max_nodes if idle_nodes else self.spread_over.get(tag, 1))
-        )
+        apart = self.max_nodes if idle_nodes else self.spread_over.get(tag, 1)
+        nodes = max(self.nodes({tag: count}), min(count, apart))
         return self.price * nodes * ((self.provision_s + busy_s + self.idle_s) / 3600)
