@@ -12,7 +12,7 @@ MOST_COMPARED = 2000  # names looked at for one alike, which takes a tenth of a 
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def shown(value: object) -> str:

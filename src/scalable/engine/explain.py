@@ -6,6 +6,7 @@ from scalable.engine.events import RunState
 from scalable.engine.fleet import room_for
 from scalable.engine.state import RunRecord, State
 from scalable.quantities import Duration
+from scalable.wording import plural
 
 
 def explain(state: State, run: str, now: float) -> list[str]:
@@ -64,4 +65,4 @@ def queue_reason(state: State, record: RunRecord, now: float) -> str:
         return f"all {tags.workers} workers are busy and the pool {kind.pool} is full"
     if not state.spending.affords(now, seconds=record.run.expected_s or 0.0):
         return "what is left of the budget does not cover it"
-    return f"{tags.busy} of {tags.workers} workers are busy, {tags.queue.size} runs wait"
+    return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"

@@ -28,7 +28,7 @@ from scalable.runner.limits import MemoryGroup
 from scalable.runner.memory import proportional
 from scalable.runner.path import python_path
 from scalable.runner.stamp import Stamp
-from scalable.runner.wire import LARGEST_ANSWER, LINE_CLOSED, Frames, Kind, frame
+from scalable.runner.wire import BLOCK, LARGEST_ANSWER, LINE_CLOSED, Frames, Kind, frame
 
 logger = logging.getLogger("scalable")
 
@@ -105,7 +105,9 @@ class Runner:
         """What is closed when it has ended."""
         self.process: subprocess.Popen[bytes] | None = None
         self.transport: asyncio.Transport | None = None
+        self.conversation: Conversation
         self.line: socket.socket | None = None
+        """The same line as the transport's, still open when that has closed its own."""
         self.exit: int | None = None
         """Becomes readable when the process ends; nothing on kernels before 5.3."""
         self.ended: asyncio.Task[int] | None = None
@@ -156,12 +158,14 @@ class Runner:
 
         try:
             ours, theirs = socket.socketpair()
-            self.line = self.resources.enter_context(ours)
+            self.line = self.resources.enter_context(ours.dup())
             with theirs:
                 self.prepare()
                 self.spawn(theirs)
             self.watch(gone)
-            self.transport, _ = await loop.create_connection(lambda: Conversation(heard, gone), sock=ours)
+            self.transport, self.conversation = await loop.create_connection(
+                lambda: Conversation(heard, gone), sock=ours
+            )
             return await asyncio.wait_for(asyncio.shield(ready), START_WITHIN_S)
         except TimeoutError:
             self.trouble = f"it was not ready within {START_WITHIN_S:g} s"
@@ -232,7 +236,8 @@ class Runner:
     def send(self, work: Any, content: bytes) -> None:
         assert self.transport is not None
         self.sent.append(work)
-        self.transport.write(frame(Kind.WORK, content))
+        if not self.transport.is_closing():  # else it is gone, and all that it has is given to another
+            self.transport.write(frame(Kind.WORK, content))
 
     def look(self, *, closely: bool = False) -> None:
         """Memory and CPU of all its processes; closely, with what they share counted once."""
@@ -253,8 +258,16 @@ class Runner:
                 break
             await asyncio.sleep(0.001)
         if self.trouble != NONSENSE:
+            self.hear_the_rest()
             await self.exited(GONE_WITHIN_S)
         return self.process.poll()
+
+    def hear_the_rest(self) -> None:
+        """What it had said before it ended; the event loop gives up a line on which nobody takes what is sent."""
+        assert self.line is not None
+        with suppress(OSError):
+            while piece := self.line.recv(BLOCK, socket.MSG_DONTWAIT):
+                self.conversation.data_received(piece)
 
     def how_it_ended(self, status: int | None) -> str:
         if self.trouble or status in (None, LINE_CLOSED):
@@ -278,6 +291,10 @@ class Runner:
         if self.gone:
             await self.exited(GONE_WITHIN_S)
         return self.process.poll() == -signal.SIGKILL
+
+    def lives(self) -> bool:
+        """It has not ended; what the kernel killed was a process that it had started."""
+        return self.pid is not None and proc.alive(self.pid)
 
     def last_words(self) -> str:
         if self.trouble:

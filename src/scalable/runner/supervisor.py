@@ -345,7 +345,7 @@ class Supervisor:
         ended = runner.exit is None and runner.process is not None and runner.process.poll() is not None
         if ended or (runner.stopped and not runner.has_begun):  # someone stopped it while it had nothing to do
             self.hung_up(runner)
-        elif runner.group is not None and runner.group.out_of_memory():  # it lives, but a process it needs does not
+        elif runner.group is not None and runner.group.out_of_memory() and runner.lives():
             room = readable(runner.group.limit())
             self.too_much(runner, f"a process it had started used all of the {room} that it may use")
 

@@ -12,6 +12,7 @@ from scalable.runner import ends
 from scalable.runner.evidence import Evidence
 from scalable.runner.memory import readable
 from scalable.runner.process import Runner
+from scalable.wording import plural
 
 BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
 LONGEST_GAP_S = 5.0  # between two looks; a longer one is no silence of the run but of this machine, which was asleep
@@ -155,9 +156,9 @@ class Work:
 
     def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:
         """Its end with its runner, of which so many processes were killed."""
-        done = [f"its process tree was ended ({killed} killed, none left)"]
+        done = [f"{plural(killed, 'process')} killed, none left" if killed else "nothing of it was left to end"]
         if evidence is not None:
-            done.insert(0, f"stacks of {len(evidence.processes)} processes saved")
+            done.insert(0, f"stacks of {plural(len(evidence.processes), 'process')} saved")
         return End(
             self.key,
             cause,

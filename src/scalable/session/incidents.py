@@ -89,6 +89,8 @@ class Incidents:
                 done=("the fork was refused",),
             )
         )
+        if "attempt" not in where:
+            self.conclude(where["run"], "its future raises the error")
 
     def concluded(self, run: str, state: RunState, reason: str) -> None:
         """A run will not be tried again."""

@@ -59,7 +59,7 @@ class RunFolder:
                     folder.path.mkdir()
                 except FileExistsError:
                     continue
-                folder.logs.mkdir()
+                folder.logs.mkdir(mode=0o700)  # what code prints is nobody else's business
                 return folder
         except OSError as error:
             raise RunFolderError(

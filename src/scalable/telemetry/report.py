@@ -98,6 +98,7 @@ def incidents(summary: Summary) -> list[dict[str, Any]]:
         return one["kind"], one["run"] or one["worker"]
 
     known = {told(one) for one in summary.recorded.values()}
+    known |= {("raised", run) for kind, run in known if kind == "fork refused"}  # the error is how the run ended
     others = [one for one in summary.incidents if told(one) not in known]
     return sorted((*summary.recorded.values(), *others), key=lambda one: (one["started"], one["id"]))
 

@@ -43,7 +43,7 @@ class Guarded:
         worker = get_worker()
         runners: Any = worker.plugins[NAME]
         content = pack((Packed(self.content), args, kw))
-        run = runners.run(worker.get_current_task(), self.name, content)
+        run = runners.run(worker.get_current_task(), content)
         call = asyncio.run_coroutine_threadsafe(run, worker.loop.asyncio_loop)  # type: ignore[attr-defined]
         try:
             return self.value(call.result())

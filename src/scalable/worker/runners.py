@@ -53,7 +53,7 @@ class Runners(WorkerPlugin):
         self.stuck_after_s = STUCK_AFTER_S
         self.waiting: dict[str, asyncio.Future[End]] = {}
         """Work that a task of this worker waits for."""
-        self.tasks: dict[str, str] = {}
+        self.tasks: dict[Any, str] = {}
         """The work of each such task, by the task's key."""
         self.report: dict[str, list[Any]] = {}
         self.asked: set[asyncio.Task[None]] = set()
@@ -168,10 +168,10 @@ class Runners(WorkerPlugin):
 
     # Work of plain tasks
 
-    async def run(self, task: str, name: str, content: bytes) -> End:
+    async def run(self, task: Any, content: bytes) -> End:
         """Until it has ended. It is run again if its task was cancelled and then wanted again after all."""
         while True:
-            key = f"{name}-{token_hex(4)}"
+            key = str(task) if str(task) not in self.supervisor.works else f"{task} {token_hex(2)}"
             waiter: asyncio.Future[End] = asyncio.get_running_loop().create_future()
             self.waiting[key] = waiter
             self.tasks[task] = key
@@ -183,7 +183,7 @@ class Runners(WorkerPlugin):
             if end.message != CANCELLED or not self.wanted(task):
                 return end
 
-    def wanted(self, task: str) -> bool:
+    def wanted(self, task: Any) -> bool:
         found = self.worker.state.tasks.get(task)
         return found is not None and found.state == "executing"
 
