@@ -280,7 +280,7 @@ async def test_of_short_works_given_ahead_only_the_one_that_ran_is_lost(desk: De
             if number == 100:
                 desk.give(f"{turn}-crash", work.segfault)
     await desk.until(lambda: len(desk.ends) == 2010, "all")
-    assert [key for key, end in desk.ends.items() if end.cause] == [f"{turn}-crash" for turn in range(10)]
+    assert {key for key, end in desk.ends.items() if end.cause} == {f"{turn}-crash" for turn in range(10)}
 
 
 
