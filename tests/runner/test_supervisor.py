@@ -283,7 +283,6 @@ async def test_of_short_works_given_ahead_only_the_one_that_ran_is_lost(desk: De
     assert {key for key, end in desk.ends.items() if end.cause} == {f"{turn}-crash" for turn in range(10)}
 
 
-
 @on_a_desk()
 async def test_notice_to_a_whole_job_is_not_for_its_runs_but_what_they_start_can_be_ended(
     desk: Desk, tmp_path: Path
