@@ -68,7 +68,7 @@ def test_the_tutorial(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: pytest.M
     client.close()
     cluster.close()
     cluster.close()
-    assert slurm.living() == [] or {job.state for job in slurm.living()} == {"COMPLETING"}
+    assert {job.state for job in slurm.living()} <= {"COMPLETING"}
     assert [file.name for file in (home / "handout").iterdir()] == ["project.json"]
 
 

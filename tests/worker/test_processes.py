@@ -58,7 +58,7 @@ def test_memory_of_a_tree_is_that_of_all_its_processes() -> None:
     with a_family() as (parent, children):
         alone = proc.resident(parent)
         assert alone > 2**20
-        assert proc.tree_resident(parent) >= alone + sum(proc.resident(child) for child in children) * 0.9
+        assert proc.tree_resident(parent) >= alone + sum(proc.resident(child) for child in children) * 0.5
 
 
 def test_cpu_time_grows_with_work_and_not_without() -> None:

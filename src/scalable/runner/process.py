@@ -158,6 +158,7 @@ class Runner:
 
         try:
             ours, theirs = socket.socketpair()
+            self.resources.enter_context(ours)
             self.line = self.resources.enter_context(ours.dup())
             with theirs:
                 self.prepare()
