@@ -12,6 +12,7 @@ from scalable.runner import ends
 from scalable.runner.evidence import Evidence
 from scalable.runner.memory import readable
 from scalable.runner.process import Runner
+from scalable.runner.stamp import Progress
 from scalable.wording import plural
 
 BUSY_SHARE = 0.05  # of one CPU; a process tree that uses less is not seen to work
@@ -79,7 +80,7 @@ class Work:
     idle_s: float = 0.0
     """Since the last sign of life."""
     stamped: float = 0.0
-    """When it last reported progress, as far as that was passed on."""
+    """When it last reported progress, as far as that was passed on; 0 as long as it has not."""
     cpu_before: float = 0.0
     """CPU seconds of its runner when it began."""
     cpu_s: float = 0.0
@@ -95,7 +96,7 @@ class Work:
     @property
     def reports(self) -> bool:
         """It has reported progress by itself."""
-        return self.stamped > self.began
+        return self.stamped > 0
 
     @property
     def runs(self) -> bool:
@@ -104,7 +105,8 @@ class Work:
 
     def begin(self) -> None:
         assert self.runner is not None
-        self.began = self.looked = self.stamped = time.monotonic()
+        self.began = self.looked = time.monotonic()
+        self.stamped = 0.0
         self.cpu_before = self.runner.cpu
 
     def wait_again(self) -> None:
@@ -117,8 +119,13 @@ class Work:
         now, stamped = time.monotonic(), self.runner.stamp.read()
         if (stamped.until or 0.0) > now:
             return 0.0
-        latest = max(stamped.at or 0.0, self.stamped)
-        return now - latest if latest > self.began else self.idle_s + min(now - self.looked, LONGEST_GAP_S)
+        latest = max(self.last_word(stamped), self.stamped)
+        return now - latest if latest else self.idle_s + min(now - self.looked, LONGEST_GAP_S)
+
+    def last_word(self, stamped: Progress) -> float:
+        """When it last reported. The page is its own once it has begun, which may be before we know that it has."""
+        assert self.runner is not None
+        return stamped.at or 0.0 if self.runner.has_begun else 0.0
 
     def sign(self, *, alive: bool = False) -> Sign:
         """What has changed since the last look; ``alive`` if it is known not to be stuck."""
@@ -131,8 +138,8 @@ class Work:
         cpu_s = runner.cpu - self.cpu_before
         worked = alive or runner.runnable or cpu_s - self.cpu_s >= BUSY_SHARE * (now - self.looked)
         progressed = alive and self.reports
-        if (stamped.at or 0.0) > self.stamped:
-            progressed, self.stamped = True, stamped.at or now
+        if (word := self.last_word(stamped)) > self.stamped:
+            progressed, self.stamped = True, word
         silent = not (progressed or (worked and not self.reports))
         self.idle_s = self.idle_s + min(now - self.looked, LONGEST_GAP_S) if silent else 0.0
         self.cpu_s, self.looked = cpu_s, now
