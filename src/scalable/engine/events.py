@@ -219,6 +219,8 @@ class BoundsSet:
     tag: str
     minimum: int
     maximum: int | None
+    leaving: tuple[str, ...] = ()
+    """Workers that were told to go for it; the engine sends no others away in their place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.errors import QuantityError
+from scalable.wording import plural
 
 HISTORY = 1000  # decisions that are remembered
 
@@ -29,7 +30,7 @@ def wanted(
     target = min(max(work, minimum), ceiling)
     kept = max(target, busy or 0)
     if active < minimum:
-        return target, f"{active} of at least {minimum} workers"
+        return target, f"{active} of at least {plural(minimum, 'worker')}"
     if active > ceiling:
         return max(ceiling, busy or 0), f"{active} workers, at most {ceiling} are allowed"
     used = busy if busy is not None else min(work, active)

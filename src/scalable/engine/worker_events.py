@@ -83,4 +83,9 @@ def on_bounds(state: State, event: BoundsSet, now: float) -> None:
     if event.tag in state.tags:
         record = state.tags[event.tag]
         record.minimum, record.maximum = event.minimum, event.maximum
+        for worker in event.leaving:
+            if one := state.workers.get(worker):
+                workers.retire(state, one)
+                one.told = True
+                workers.take_back(state, one)
         state.touched.add(event.tag)

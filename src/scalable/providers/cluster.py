@@ -15,25 +15,23 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from distributed.client import AllExit
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster
-from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from scalable.engine.events import Loss
 from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import Fate, Launched, Launcher, LaunchRefused, Witness, WorkerTemplate
+from scalable.providers.base import Fate, Launcher, LaunchRefused, Witness, WorkerTemplate
 from scalable.providers.blame import FairScheduler
 from scalable.providers.diagnosis.observing import LOOK_EVERY_S, Observer
 from scalable.providers.giving_up import give_up
+from scalable.providers.members import Member, Watcher
 from scalable.wording import not_defined, plural
-from scalable.worker.meter import TOPIC, UNREADABLE
 
 logger = logging.getLogger("scalable")
 
@@ -43,33 +41,6 @@ MOST_FAILED_STARTS = 3  # in a row, of workers that are replaced; then nobody wo
 CLOSED = "session closed"  # why workers go when the cluster does
 
 Listener = Callable[[str, dict[str, Any]], None]
-
-
-@dataclass(eq=False)
-class Member:
-    """One worker from the moment it was asked for until it is gone."""
-
-    name: str
-    template: WorkerTemplate
-    launched: Launched
-    since: float
-    address: str | None = None
-    """Set while it is connected."""
-    joined: bool = False
-    leaving: str = ""
-    """Why it was told to go; empty while it is wanted."""
-    had_notice: bool = False
-    """It said that it will go soon."""
-    noticed: bool = False
-    """It will go soon, and another one was asked for in its place."""
-    waits: str = ""
-    worked: bool = False
-    """Tasks were running on it when it died."""
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def tag(self) -> str:
-        return self.template.tag
 
 
 class TaggedCluster(Cluster):
@@ -474,36 +445,6 @@ class TaggedCluster(Cluster):
         while address not in self.fates and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         return self.fates.get(address)
-
-
-class Watcher(SchedulerPlugin):
-    """Tells the cluster what the scheduler sees."""
-
-    name = "scalable-watcher"
-
-    def __init__(self, cluster: TaggedCluster) -> None:
-        self.cluster = cluster
-
-    def add_worker(self, scheduler: Any, worker: str) -> None:
-        self.cluster.joined(worker, str(scheduler.workers[worker].name))
-
-    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
-        self.cluster.parted(worker)
-
-    def log_event(self, topic: str, msg: Any) -> None:
-        if topic == TOPIC and isinstance(msg, dict):
-            facts = dict(msg)
-            worker = facts.pop("worker", None)
-            named = next((m for m in self.cluster.members.values() if m.address == worker), None)
-            if named is not None:
-                kind = facts.pop("kind")
-                if kind == UNREADABLE:
-                    self.cluster.scheduler.unreadable.add(worker)
-                    return
-                self.cluster.tell(kind, worker=named.name, tag=named.tag, **facts)
-                if kind == "worker-leaving":
-                    named.had_notice = True
-                    self.cluster.replace_early(named)
 
 
 def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

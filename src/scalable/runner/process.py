@@ -345,7 +345,7 @@ class Runner:
                 return await asyncio.to_thread(proc.end_tree, *arguments)
             except RuntimeError:  # no more threads, which may be its own doing
                 return proc.end_tree(*arguments)
-        except Exception:
+        except Exception:  # whatever /proc or a lack of memory leads to: who waits for its end must not wait for ever
             logger.exception("processes of a runner may be left")
             return 0
 

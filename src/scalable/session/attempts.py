@@ -19,7 +19,8 @@ from scalable.session.incidents import Incidents
 
 if TYPE_CHECKING:
     from scalable.engine import Engine
-    from scalable.providers.cluster import Member, TaggedCluster
+    from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.members import Member
     from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
 

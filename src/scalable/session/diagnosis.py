@@ -14,7 +14,7 @@ from scalable.providers.diagnosis.observing import Observer
 from scalable.providers.diagnosis.pulse import Pulse
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member
+    from scalable.providers.members import Member
     from scalable.session.driver import Driver
     from scalable.session.looking import Look
 

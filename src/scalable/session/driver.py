@@ -52,7 +52,8 @@ from scalable.session.looking import Look, look
 from scalable.telemetry.redact import KNOWN
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member, TaggedCluster
+    from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.members import Member
     from scalable.session.recorder import TaskRecorder
     from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
@@ -159,19 +160,21 @@ class Driver:
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
         """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""
         for tag, count in counts.items():
-            self.handle(BoundsSet(tag, count, count))
-            await asyncio.sleep(0)  # workers that the engine gives back by itself are leaving after that
-            there = sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
-            if there > count:
-                self.journal.write("scale", direction="down", tag=tag, count=there - count, reason=reason)
-                chosen = self.cluster.choose(there - count, tag)
-                for member in chosen:
-                    self.handle(WorkerLeaving(member.name))  # so that the engine sends nobody else away for them
-                for member in chosen:
-                    self.cluster.keep(self.cluster.dismiss(member, UNWANTED))
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)  # workers that the engine gave back by itself are leaving after that
+            surplus = self.staying(tag) - count
+            chosen = self.cluster.choose(surplus, tag) if surplus > 0 else []
+            if chosen:
+                self.journal.write("scale", direction="down", tag=tag, count=len(chosen), reason=reason)
+            self.handle(BoundsSet(tag, count, count, tuple(member.name for member in chosen)))
+            for member in chosen:
+                self.cluster.keep(self.cluster.dismiss(member, UNWANTED))
+            await asyncio.sleep(0)
         going = [m for m in self.cluster.members.values() if m.tag in counts and m.leaving]
         await asyncio.gather(*(member.gone.wait() for member in going))
+
+    def staying(self, tag: str) -> int:
+        """Workers of a tag, started or asked for, that were not told to go."""
+        return sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
 
     async def settled(self) -> None:
         """Until every request for workers was accepted or refused."""
@@ -339,7 +342,7 @@ class Driver:
         counts = {}
         for tag in {*decision.workers_to_add, *decision.workers_to_remove}:
             self.cluster.template(tag)
-            there = sum(1 for m in self.cluster.members.values() if m.tag == tag and not m.leaving)
+            there = self.staying(tag)
             change = decision.workers_to_add.get(tag, 0) - decision.workers_to_remove.get(tag, 0)
             counts[tag] = max((least or {}).get(tag, 0), there + change)
         await self.set_counts(counts, decision.reasoning)

@@ -15,7 +15,7 @@ from scalable.runner import ends
 from scalable.telemetry.incidents import Incident, IncidentFolder
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member
+    from scalable.providers.members import Member
     from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
 

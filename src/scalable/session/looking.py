@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member, TaggedCluster
+    from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.members import Member
     from scalable.session.recorder import TaskRecorder
 
 

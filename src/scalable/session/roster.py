@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.events import RunState
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member
+    from scalable.providers.members import Member
     from scalable.session.driver import Driver
 
 SHOWN_TASKS = 3  # keys of plain Dask tasks that are named per worker

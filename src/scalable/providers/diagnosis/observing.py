@@ -20,7 +20,8 @@ from scalable.providers.diagnosis.watching import Record, Watch
 from scalable.providers.network import interfaces
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import Member, TaggedCluster
+    from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.members import Member
 
 LOOK_EVERY_S = 2.0  # of a cluster's own observer; thresholds are tens of seconds
 STARTS_KEPT = 20
