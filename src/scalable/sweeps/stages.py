@@ -1,0 +1,170 @@
+"""Stages: functions that say what they read, so that a key covers all that decides their result.
+
+A stage's positional parameters are the results of the stages of these names; its keyword-only parameters are the
+configuration it reads. It gets nothing else. It stays an ordinary function that can be called by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from scalable.errors import ScalableError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class StageError(ScalableError):
+    """A stage, or a workload made of stages, that cannot work as it is written."""
+
+
+class Stage(Generic[P, R]):
+    """A function with what it reads. Made by ``@stage``; calling it calls the function."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        reads: tuple[str, ...],
+        uses: tuple[str, ...],
+        keep: bool,
+        unless: Mapping[str, object],
+        only_if: Mapping[str, tuple[str, object]],
+        inputs: Callable[..., str] | None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name: str = function.__name__
+        self.reads = reads
+        """Names of the configuration it gets."""
+        self.uses = uses
+        """Libraries whose version changes its result."""
+        self.keep = keep
+        """Its result is kept as an artefact; not worth it where computing is as fast as reading."""
+        self.unless = dict(unless)
+        """Where the configuration has one of these values the stage is left out and its first input passes through."""
+        self.only_if = dict(only_if)
+        """Inputs it gets (else nothing) only where a value of the configuration is the given one."""
+        self.inputs = inputs
+        """Tells what lies outside and is read, such as files; called where keys are made, with what ``reads`` names."""
+        self.needs = check(self)
+        """Names of the stages whose results it gets, in order."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def left_out(self, configuration: Mapping[str, Any]) -> bool:
+        return any(same(configuration[name], value) for name, value in self.unless.items())
+
+    def needed(self, configuration: Mapping[str, Any]) -> dict[str, bool]:
+        """Its inputs, and whether it gets each of them."""
+        asked = {need: self.only_if.get(need) for need in self.needs}
+        return {need: rule is None or same(configuration[rule[0]], rule[1]) for need, rule in asked.items()}
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return (found, (self.function.__module__, self.function.__qualname__))
+
+    def __repr__(self) -> str:
+        return f"<stage {self.name}({', '.join((*self.needs, *self.reads))})>"
+
+
+@overload
+def stage(function: Callable[P, R], /) -> Stage[P, R]: ...
+@overload
+def stage(
+    *,
+    reads: tuple[str, ...] = (),
+    uses: tuple[str, ...] = (),
+    keep: bool = True,
+    unless: Mapping[str, object] | None = None,
+    only_if: Mapping[str, tuple[str, object]] | None = None,
+    inputs: Callable[..., str] | None = None,
+) -> Callable[[Callable[P, R]], Stage[P, R]]: ...
+def stage(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    reads: tuple[str, ...] = (),
+    uses: tuple[str, ...] = (),
+    keep: bool = True,
+    unless: Mapping[str, object] | None = None,
+    only_if: Mapping[str, tuple[str, object]] | None = None,
+    inputs: Callable[..., str] | None = None,
+) -> Any:
+    """Make a stage of a function; see ``Stage`` for what each word means.
+
+    >>> @stage(reads=("scale",))
+    ... def scaled(table, *, scale):
+    ...     return [scale * value for value in table]
+    >>> scaled
+    <stage scaled(table, scale)>
+    >>> scaled([1, 2], scale=3)
+    [3, 6]
+    """
+
+    def made(function: Callable[..., Any]) -> Stage[..., Any]:
+        return Stage(function, tuple(reads), tuple(uses), keep, unless or {}, only_if or {}, inputs)
+
+    return made if function is None else made(function)
+
+
+def check(stage: Stage[..., Any]) -> tuple[str, ...]:
+    """The stage's inputs; raises if its parameters are not what it declares."""
+    parameters = inspect.signature(stage.function).parameters.values()
+    needs = tuple(each.name for each in parameters if each.kind in POSITIONAL)
+    given = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    where = f"stage {stage.name}"
+    if any(each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD) for each in parameters):
+        raise StageError(f"{where} takes * or ** arguments; name each input and each value of the configuration")
+    if undeclared := given - set(stage.reads):
+        name = min(undeclared)
+        raise StageError(f"{where} takes {name!r} but does not declare it; write reads=(…, {name!r})")
+    if missing := set(stage.reads) - given - set(stage.unless):
+        name = min(missing)
+        raise StageError(f"{where} declares reads={name!r} but does not take it; write def {stage.name}(…, *, {name})")
+    if unknown := set(stage.only_if) - set(needs):
+        raise StageError(f"{where}: only_if names {min(unknown)!r}, which is none of its inputs: {', '.join(needs)}")
+    if stage.unless and not needs:
+        raise StageError(f"{where} has no input that could pass through where it is left out; drop unless")
+    return needs
+
+
+def same(value: object, other: object) -> bool:
+    """Equal and of one type: ``1`` and ``True`` are different values of a configuration."""
+    return type(value) is type(other) and value == other
+
+
+def found(module: str, name: str) -> Any:
+    """A stage by name, where it was sent to."""
+    from importlib import import_module
+
+    return functools.reduce(getattr, name.split("."), import_module(module))
+
+
+SCRATCH: ContextVar[Callable[[], Path | None] | None] = ContextVar("SCRATCH", default=None)
+
+
+def scratch() -> Path | None:
+    """A folder of the stage that runs now for half-done work; it survives a kill and goes when the stage has finished.
+
+    Nothing outside a sweep, or where no folder can be had: then there is nothing to go on from.
+    """
+    asked = SCRATCH.get()
+    return asked() if asked is not None else None
+
+
+@contextmanager
+def scratch_from(asked: Callable[[], Path | None]) -> Iterator[None]:
+    """Let ``scratch()`` lead to this folder."""
+    token = SCRATCH.set(asked)
+    try:
+        yield
+    finally:
+        SCRATCH.reset(token)
