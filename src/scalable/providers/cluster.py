@@ -404,6 +404,8 @@ class TaggedCluster(Cluster):
         fate = await member.launched.learn_fate(FATE_WITHIN_S)
         if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the worker said more than its backend
             fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
+        if member.address:
+            self.fates[member.address] = fate  # before the rest of it is ended: someone may be waiting for the reason
         with suppress(TimeoutError):
             await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
         self.over(member, fate)
@@ -439,7 +441,7 @@ class TaggedCluster(Cluster):
             await asyncio.sleep(LOOK_EVERY_S)
         self.listeners.remove(observer.heard)
 
-    async def fate_of(self, address: str, within: float = FATE_WITHIN_S) -> Fate | None:
+    async def fate_of(self, address: str, within: float = 2 * FATE_WITHIN_S) -> Fate | None:
         """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
         deadline = time.monotonic() + within
         while address not in self.fates and time.monotonic() < deadline:
