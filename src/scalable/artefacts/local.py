@@ -48,6 +48,10 @@ class LocalArtefacts:
         return self.folder / stage / f"{key}{ending}"
 
     def load(self, stage: str, key: str) -> Any:
+        return self.look(stage, key)[0]
+
+    def look(self, stage: str, key: str) -> tuple[Any, bool]:
+        """The value, or ``MISSING`` and whether there was one that is damaged."""
         path = self.path(stage, key)
         try:
             with FileIO(str(path)) as file:
@@ -55,13 +59,13 @@ class LocalArtefacts:
                     value = files.read(file, f"{stage}/{key}")
                 except files.DamagedError:
                     self.set_aside(path, file.fileno())
-                    return MISSING
+                    return MISSING, True
                 with suppress(OSError):  # where only reading is allowed
                     written = os.fstat(file.fileno()).st_mtime_ns
                     os.utime(file.fileno(), ns=(time.time_ns(), written))
-                return value
+                return value, False
         except OSError:
-            return MISSING
+            return MISSING, False
 
     def set_aside(self, path: Path, file: int) -> None:
         """Out of the way, for those who want to know what happened to it, unless it was replaced meanwhile."""

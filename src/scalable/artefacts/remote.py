@@ -1,8 +1,8 @@
 """Artefacts in an object store, through fsspec: objects ``STAGE/KEY.artefact``, each put at once and so never torn.
 
 What was read or written here is also kept as a copy in a folder of this machine, so a second read is a local one; a
-copy is verified like any artefact, and half-done work stays on the machine. Claims and registrations are small objects that
-their holders renew (``scalable.artefacts.leases``), since no kernel watches over object stores.
+copy is verified like any artefact, and half-done work stays on the machine. Claims and registrations are small objects
+that their holders renew (``scalable.artefacts.leases``), since no kernel watches over object stores.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class RemoteArtefacts:
             raise trouble(f"{stage}/{key} could not be copied to this machine", self.copies.url, error) from error
         if not found:
             return MISSING
-        value = self.copies.load(stage, key)
-        if value is MISSING and not self.copies.path(stage, key).exists():  # its copy was set aside: it is damaged
+        value, damaged = self.copies.look(stage, key)
+        if damaged:
             self.set_aside(stage, key)
         return value
 

@@ -1,0 +1,205 @@
+"""The same in an object store: copies on this machine, claims and registrations that are renewed, no kernel's help."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fsspec  # type: ignore[import-untyped]
+import numpy as np
+import pytest
+
+from scalable.artefacts import MISSING, ArtefactError, leases, open_artefacts
+from scalable.artefacts.leases import Leases, signature
+from scalable.artefacts.remote import RemoteArtefacts
+from tests.artefacts.children import KEY, PATIENCE_S, STAGE
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    root = f"memory://{uuid4().hex}"
+    yield f"{root}/artefacts"
+    fsspec.filesystem("memory").rm(root, recursive=True) if fsspec.filesystem("memory").exists(root) else None
+
+
+def machine(url: str, folder: Path, name: str) -> RemoteArtefacts:
+    """The artefacts as one machine sees them: with copies of its own."""
+    return RemoteArtefacts(url, folder / name)
+
+
+def objects(url: str) -> list[str]:
+    system = fsspec.filesystem("memory")
+    root = url.removeprefix("memory:/")
+    return sorted(name.removeprefix(root).lstrip("/") for name in system.find(root))
+
+
+class Elsewhere:
+    """A process on a machine whose processes nobody here can see."""
+
+    @staticmethod
+    def signature() -> bytes:
+        return json.dumps({**json.loads(signature()), "machine": "elsewhere"}).encode()
+
+
+def test_what_one_machine_saved_another_loads_and_copies(tmp_path: Path, url: str) -> None:
+    one, other = machine(url, tmp_path, "one"), machine(url, tmp_path, "other")
+    assert other.load(STAGE, KEY) is MISSING
+    size = one.save(STAGE, KEY, np.arange(10_000))
+
+    assert int(other.load(STAGE, KEY).sum()) == 49_995_000
+    fsspec.filesystem("memory").rm(f"{url}/{STAGE}/{KEY}.artefact")
+    assert int(other.load(STAGE, KEY).sum()) == 49_995_000  # from its copy
+    assert machine(url, tmp_path, "third").load(STAGE, KEY) is MISSING
+    assert size > 80_000
+
+
+def test_a_damaged_object_is_missing_and_set_aside(tmp_path: Path, url: str) -> None:
+    machine(url, tmp_path, "one").save(STAGE, KEY, 1)
+    system = fsspec.filesystem("memory")
+    name = f"{url}/{STAGE}/{KEY}.artefact"
+    system.pipe_file(name, system.cat_file(name)[:-1] + b"\0")
+
+    assert machine(url, tmp_path, "other").load(STAGE, KEY) is MISSING
+    assert objects(url) == [f"{STAGE}/{KEY}.damaged"]
+
+
+def test_machines_that_need_the_same_value_compute_it_once(tmp_path: Path, url: str) -> None:
+    computed: list[str] = []
+    begin = threading.Barrier(3)
+
+    def need(name: str) -> None:
+        artefacts = machine(url, tmp_path, name)
+        begin.wait(PATIENCE_S)
+        with artefacts.claimed(STAGE, KEY):
+            if artefacts.load(STAGE, KEY) is MISSING:
+                computed.append(name)
+                time.sleep(0.2)
+                artefacts.save(STAGE, KEY, 1)
+
+    threads = [threading.Thread(target=need, args=(name,), daemon=True) for name in ("one", "two", "three")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert len(computed) == 1
+    assert objects(url) == [f"{STAGE}/{KEY}.artefact"]
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_nobody_waits_for_the_dead(tmp_path: Path, url: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = {**json.loads(signature()), "started": -1}
+    if where == "elsewhere":
+        gone["machine"] = "elsewhere"
+        monkeypatch.setattr(leases, "EXPIRES_S", 0.3)
+    fsspec.filesystem("memory").pipe_file(f"{url}/{STAGE}/{KEY}.claim", json.dumps(gone).encode())
+
+    with machine(url, tmp_path, "one").claimed(STAGE, KEY):
+        assert objects(url) == [f"{STAGE}/{KEY}.claim"]
+    assert objects(url) == []
+
+
+def test_a_claim_elsewhere_is_believed_for_as_long_as_it_is_renewed(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEW_S", 0.05)
+    monkeypatch.setattr(leases, "EXPIRES_S", 2.0)
+    monkeypatch.setattr(leases, "signature", Elsewhere.signature)
+    order: list[str] = []
+    one, other = machine(url, tmp_path, "one"), machine(url, tmp_path, "other")
+
+    def wait() -> None:
+        with other.claimed(STAGE, KEY):
+            order.append("other")
+
+    with one.claimed(STAGE, KEY):
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        thread.join(2.5)  # longer than a claim lasts that is not renewed
+        order.append("one")
+    thread.join(PATIENCE_S)
+    assert order == ["one", "other"]
+
+
+def test_who_lost_a_claim_by_being_late_does_not_take_it_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "RENEW_S", 0.02)
+    system: Any = fsspec.filesystem("memory")
+    name = f"{url}/{STAGE}/{KEY}.claim"
+    with Leases(system, url).held(name):
+        system.pipe_file(name, b"another's")
+        time.sleep(0.1)
+        assert system.cat_file(name) == b"another's"
+    assert system.cat_file(name) == b"another's"
+
+
+def test_what_is_in_use_anywhere_stays(tmp_path: Path, url: str) -> None:
+    one, other = machine(url, tmp_path, "one"), machine(url, tmp_path, "other")
+    for key in (KEY, "2" * 32):
+        one.save(STAGE, key, 1)
+    with one.using("sweep", [KEY]):
+        collected = other.collect(keep_bytes=0)
+        assert ([one.key for one in collected.removed], collected.in_use) == (["2" * 32], 1)
+    assert [one.key for one in other.collect(keep_bytes=0).removed] == [KEY]
+    assert objects(url) == []
+
+
+def test_what_the_dead_used_goes(tmp_path: Path, url: str) -> None:
+    artefacts = machine(url, tmp_path, "one")
+    artefacts.save(STAGE, KEY, 1)
+    system = fsspec.filesystem("memory")
+    system.pipe_file(f"{url}/.using/sweep-1.keys", KEY.encode())
+    system.pipe_file(f"{url}/.using/sweep-1.beat", json.dumps({**json.loads(signature()), "started": -1}).encode())
+
+    assert len(artefacts.collect(older_than_s=-60).removed) == 1
+    assert objects(url) == []
+
+
+def test_who_registers_while_a_collection_removes_waits_for_it(tmp_path: Path, url: str) -> None:
+    one, other = machine(url, tmp_path, "one"), machine(url, tmp_path, "other")
+    one.save(STAGE, KEY, 1)
+    registered = threading.Event()
+
+    def sweep() -> None:
+        with other.using("sweep", [KEY]):
+            registered.set()
+
+    with one.collecting() as in_use:
+        assert in_use == set()
+        thread = threading.Thread(target=sweep, daemon=True)
+        thread.start()
+        assert not registered.wait(0.3)
+    thread.join(PATIENCE_S)
+    assert registered.is_set()
+
+
+def test_half_done_work_stays_on_the_machine_until_the_value_is_saved(tmp_path: Path, url: str) -> None:
+    artefacts = pickle.loads(pickle.dumps(machine(url, tmp_path, "one")))
+    folder = artefacts.scratch(STAGE, KEY)
+    assert folder.is_relative_to(tmp_path / "one")
+    artefacts.save(STAGE, KEY, 1)
+    assert not folder.exists()
+
+
+def test_a_place_that_cannot_be_opened_is_said_with_what_to_install_or_write() -> None:
+    with pytest.raises(ArtefactError, match=r"abfs://box/data cannot be opened: .*; run  pip install adlfs"):
+        open_artefacts("abfs://box/data").load(STAGE, KEY)
+    with pytest.raises(ArtefactError, match=r"nowhere://box cannot be opened: .*; write a folder, or s3://"):
+        open_artefacts("nowhere://box").load(STAGE, KEY)
+
+
+def test_what_a_store_refuses_is_said_with_place_and_remedy(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object) -> None:
+        raise PermissionError("Access Denied")
+
+    artefacts = machine(url, tmp_path, "one")
+    system, _ = artefacts.place()
+    monkeypatch.setattr(system, "put_file", refused)
+    with pytest.raises(ArtefactError, match=rf"{url}: the result of stage search .*Access Denied; let this user write"):
+        artefacts.save(STAGE, KEY, 1)
