@@ -172,8 +172,15 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     parts = [plural(live, "worker") + (f" (+{pending})" if pending else "")]
     total = sum(counts.values())
     left = counts["running"] + counts["waiting"]  # none while it is not known yet what else there is to do
-    parts.append(f"{counts['done']:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
-    parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]
+    done = counts["done"]
+    if sweep := latest_sweep(status):
+        done, total = sweep["there"] + sweep["rows"], sweep["expected"]
+        left = total - done
+        parts = [f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} units", *parts]
+        parts += [f"{sweep['failed']:,} failed"] if sweep["failed"] else []
+    else:
+        parts.append(f"{done:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
+        parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]
     if retries := status.get("retries", 0):
         parts.append("1 retry" if retries == 1 else f"{retries} retries")
     parts += ["paused"] if status.get("paused") else []
@@ -188,8 +195,14 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
         words += f"  {speed}"
     text = Text(words).append(clock, style="dim")
     if left and room >= NARROWEST_BAR and drawable():
-        text = Text.assemble((bar(counts["done"], total, min(room, WIDEST_BAR)), "green"), " ", text)
+        text = Text.assemble((bar(done, total, min(room, WIDEST_BAR)), "green"), " ", text)
     return text
+
+
+def latest_sweep(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The sweep that runs, if one does: what counts then are its rows."""
+    found: list[Mapping[str, Any]] = [one for one in status.get("sweeps", {}).values() if one["status"] == "running"]
+    return found[-1] if found else None
 
 
 def bar(done: int, total: int, width: int) -> str:

@@ -120,6 +120,10 @@ class Manifest(Section):
     budget: Budget | None = None
     policies: Policies = Policies()
     store: Text = "sqlite:///.scalable/results.db"
+    artefacts: Text = ".scalable/artefacts"
+    """Where results of stages are kept: a folder all workers see, or a URL such as s3://bucket/artefacts."""
+    tracking: Text | None = None
+    """The URL of an MLflow server that sweeps are logged to; MLFLOW_TRACKING_URI when not given."""
 
     @field_validator("version", mode="before")
     @classmethod

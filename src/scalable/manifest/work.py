@@ -56,6 +56,8 @@ class Sweep(Section):
     seed: CountOrNone = 0
     run: Text | None = None
     """package.module:function of a workload of your own."""
+    settings: dict[str, Variant] = {}
+    """Values of the workload's configuration that differ from its defaults, the same for every row."""
     run_minutes: Minutes | None = None
     """Minutes of one run on all CPUs of its profile's limit; learned from history when not given."""
     samples: Many | None = None
@@ -77,6 +79,14 @@ class Sweep(Section):
                 at = (index,) if isinstance(value, list) else ()
                 raise QuantityError(f"{shown(asset)} is not an asset", "write a group's name or [AAVEUSDC, …]", at)
         return tuple(listed) if isinstance(value, list) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def costs(cls, value: Any) -> Any:
+        """A workload of one's own has no trading costs unless it says so."""
+        if isinstance(value, dict) and value.get("run") is not None:
+            return {"costs_bps": [0.0], **value}
+        return value
 
     @field_validator("variants", "costs_bps", "assets")
     @classmethod

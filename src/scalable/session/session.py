@@ -12,19 +12,21 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from scalable import __version__
+from scalable.artefacts import open_artefacts
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.planning import Campaign, Choice, Plan, Site, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
-from scalable.planning.plan import budget_left
+from scalable.planning.loads import sweep_load
+from scalable.planning.plan import budget_left, plan_sweep
 from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
 from scalable.providers.client import ScalableClient
 from scalable.providers.cluster import TaggedCluster
@@ -37,7 +39,7 @@ from scalable.session.here import history, registered, this_machine
 from scalable.session.recorder import record
 from scalable.session.rules import rules
 from scalable.sizing.resources import ScalePlan
-from scalable.store import open_store
+from scalable.store import Store, open_store
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.history import learn
 from scalable.telemetry.journal import Journal
@@ -46,6 +48,10 @@ from scalable.telemetry.reading import read
 from scalable.telemetry.report import report_of
 from scalable.telemetry.summary import Summary
 from scalable.wording import shown
+
+if TYPE_CHECKING:
+    from scalable.session.sweeps import SweepOutcome
+    from scalable.sweeps.compiling import Compiled
 
 logger = logging.getLogger("scalable")
 
@@ -72,6 +78,8 @@ class ScalableSession:
         self.client: ScalableClient | None = None
         self.cluster: ClusterHandle | None = None
         self.driver: Driver | None = None
+        self.failing = ""
+        """Why what ran in it counts as failed although nothing was raised."""
         self._journal: Journal | None = None
         self._lock = threading.RLock()
         self._owner = True
@@ -226,9 +234,85 @@ class ScalableSession:
         """Run the manifest's tasks (all that say what to run, or these and what they need); results by task."""
         todo = tasks.chosen(self.manifest.tasks, names)
         driver = self.live()
-        with open_store(os.environ.get("SCALABLE_STORE_URL") or self.manifest.store) as store:
+        with self.open_store() as store:
             results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store, history().peaks)
         return results
+
+    def compile(self, sweep: str, store: Store) -> Compiled:
+        """A sweep's rows with their keys, on top of what is locked in the store."""
+        from scalable.sweeps.compiling import compiled
+
+        with importable(self.path.resolve().parent):
+            return compiled(self.manifest, sweep, store.config().base_env)
+
+    def run_sweep(
+        self, name: str, plan: AnyPlan | None = None, *, tell: Callable[[str], None] = logger.warning,
+        watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext,
+    ) -> SweepOutcome:  # fmt: skip
+        """Compute what the store lacks of a sweep; the outcome is what the store has then.
+
+        A session that was not started is, once the sweep may run among those of other processes, and is closed again;
+        not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs.
+        """
+        from scalable.session import sweeps
+        from scalable.session.places import Place
+
+        with self.open_store() as store:
+            compiled = self.compile(name, store)
+            before = store.find(compiled.where)
+            if not sweeps.lacking(compiled, before):
+                return sweeps.outcome_of(compiled, before)
+            load = sweep_load(Site(self.manifest, self.target, this_machine()), name, history())
+            artefacts = self.artefacts()
+            request = sweeps.Request(
+                load.profile_name, load.kind, load.workers, artefacts, peak=history().peaks.get(load.sweep.factor),
+                target=self.spec().target_name,
+            )  # fmt: skip
+            normal = self.manifest.policies.concurrency.normal
+            with (
+                open_artefacts(artefacts).using(name, compiled.artefact_keys()),
+                Place(store, name, load.kind, normal, tell) as place,
+                self.opened(plan or self.plan_sweep(name)) as driver,
+                watched(self.folder),
+            ):
+                place.on_change = driver.place_changed
+                before = store.find(compiled.where)  # another process may have computed some while this one waited
+                execution = sweeps.SweepExecution(driver, compiled, store, request, before)
+                outcome: SweepOutcome = driver.cluster.sync(execution.run)
+                if not outcome.complete:
+                    self.failing = outcome.why()
+        return outcome
+
+    def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
+        """What one sweep needs here."""
+        site = Site(self.manifest, self.target, this_machine())
+        return plan_sweep(site, name, Choice(objective or "balance", policy or "safe"), history())
+
+    @contextmanager
+    def opened(self, plan: AnyPlan) -> Iterator[Driver]:
+        """Started, and closed again by whoever started it."""
+        if self.client is not None:
+            yield self.live()
+            return
+        self.start(plan)
+        try:
+            yield self.live()
+        except BaseException as error:
+            self.close(*ending(error))
+            raise
+        self.close(*(("failed", self.failing) if self.failing else ("ok", "")))
+
+    @property
+    def store_url(self) -> str:
+        return os.environ.get("SCALABLE_STORE_URL") or self.manifest.store
+
+    def open_store(self) -> Store:
+        return open_store(self.store_url)
+
+    def artefacts(self) -> str:
+        """Where results of stages are kept, the same for every worker."""
+        url = self.manifest.artefacts
+        return url if "://" in url else str(Path(url).absolute())
 
     def _settle(self, driver: Driver) -> None:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
@@ -291,6 +375,17 @@ class ScalableSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(*ending(error))
+
+
+@contextmanager
+def importable(folder: Path) -> Iterator[None]:
+    """The user's modules are found beside the manifest, as on workers."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(str(folder))
 
 
 def ending(error: BaseException | None) -> tuple[str, str]:

@@ -34,6 +34,7 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "silent_s": rounded(max(0.0, until - summary.last)) if summary.last is not None else None,
         "workers": {} if state.over else {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},
         "tasks": tasks,
+        "sweeps": {name: sweep.to_dict() for name, sweep in summary.sweeps.items()},
         "runs": [] if state.over else runs(summary),
         "rate_per_min": rounded(rate * 60) if rate is not None else None,
         "left_s": rounded(left / rate) if rate and left and not state.over else None,

@@ -15,6 +15,7 @@ from scalable.quantities import Money
 from scalable.telemetry.distribution import Distribution
 from scalable.telemetry.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.telemetry.fleet import Fleet
+from scalable.telemetry.sweeps import SweepProgress
 
 OUT_OF_MEMORY = "out of memory"
 FINISHED = "finished"
@@ -79,6 +80,7 @@ class Summary:
     """Highest peaks of runs by their names, however often each was run."""
     progress: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How far attempts under way have said to be, by run."""
+    sweeps: dict[str, SweepProgress] = field(default_factory=dict)
     short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
     """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
 
@@ -232,6 +234,13 @@ class Summary:
             facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
             self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
 
+    def take_sweep(self, record: Mapping[str, Any]) -> None:
+        """The sweep's own records; which of them it is, its kind says."""
+        name = text(record.get("sweep"))
+        sweep = self.sweeps.setdefault(name, SweepProgress(name))
+        take = {"sweep-started": sweep.start, "rows": sweep.take_rows, "sweep-ended": sweep.end}
+        take[record["kind"]](record)
+
     def take_alert(self, record: Mapping[str, Any]) -> None:
         self.alerted[text(record.get("alert")) or "unknown"] += 1
         self.alerts.append({name: record.get(name) for name in ("t", "alert", "text", "run") if name in record})
@@ -315,6 +324,9 @@ TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
     "retry": Summary.take_retry,
     "incident": Summary.take_incident,
     "alert": Summary.take_alert,
+    "sweep-started": Summary.take_sweep,
+    "rows": Summary.take_sweep,
+    "sweep-ended": Summary.take_sweep,
     "finding": Summary.take_finding,
     "finding-over": Summary.take_finding_over,
 }

@@ -1,4 +1,7 @@
-"""``scalable run``: the manifest's tasks, or a workflow script with a live session. Its exit status is the truth."""
+"""``scalable run``: a sweep, the manifest's tasks, or a workflow script with a live session.
+
+Its exit status is the truth: a sweep that lacks rows has failed.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,12 @@ from typing import Any, NoReturn
 from scalable.cli import context, progress
 from scalable.cli.main import safe_streams
 from scalable.cli.output import console, errors, facts, print_json, working
-from scalable.errors import UsageError
+from scalable.errors import PlanningError, UsageError
 from scalable.quantities import Duration
 from scalable.session.session import ScalableSession
+from scalable.session.sweeps import SweepOutcome
 from scalable.session.tasks import as_json, chosen
+from scalable.store.places import shown_url
 from scalable.telemetry import RunFolder, Summary, read
 from scalable.wording import plural
 
@@ -36,14 +41,17 @@ class Stopped(KeyboardInterrupt):
 
 
 def run(options: argparse.Namespace) -> int:
+    if sum(bool(given) for given in (options.workflow, options.tasks, options.sweep)) > 1:
+        raise UsageError("name a sweep, tasks or a workflow, not several of them")
     if options.workflow is not None:
-        if options.tasks:
-            raise UsageError("name tasks or a workflow, not both")
         check_script(options.workflow)
     loaded = context.load(options)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
+    sweep = options.sweep or (None if options.workflow or options.tasks else only_sweep(session))
     try:
         with orderly_end():
+            if sweep is not None:
+                return run_sweep(session, sweep, options)
             return run_tasks(session, options) if options.workflow is None else run_workflow(session, options)
     except BaseException as error:
         if session.run is not None:
@@ -84,6 +92,38 @@ def check_script(path: str) -> None:
     except (SyntaxError, ValueError) as error:
         told = "".join(traceback.format_exception_only(error)).strip()
         raise UsageError(f"the workflow {path} is no Python script:\n{told}") from None
+
+
+def only_sweep(session: ScalableSession) -> str | None:
+    """The sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
+    if any(task.run is not None for task in session.manifest.tasks.values()):
+        return None
+    names = list(session.manifest.sweeps)
+    if len(names) > 1:
+        raise UsageError(
+            f"the manifest has several sweeps; name one: --sweep {names[0]}  (also {', '.join(names[1:])})"
+        )
+    return names[0] if names else None
+
+
+def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
+    """Compute what the store lacks, then show what it has: results, decision, and where they are."""
+    with working("looking at what is there"):
+        plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
+    if plan.over_budget and not options.over_budget:
+        raise PlanningError(f"{name} would cost {plan.cost}; {plan.budget_left} is left; --over-budget  runs it anyway")
+    tell = errors()
+    outcome = session.run_sweep(
+        name, plan, watched=progress.shown, tell=lambda why: tell.print(f"{name} waits: {why}", soft_wrap=True)
+    )
+    run_id = session.run.run_id if session.run is not None else None
+    if options.format == "json":
+        print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
+    else:
+        show_outcome(session, outcome)
+    if session.run is not None:
+        conclude(session.run)
+    return 0 if outcome.complete else 1
 
 
 def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
@@ -165,6 +205,24 @@ def conclude(folder: RunFolder) -> None:
     if summary.recorded:
         text += f", {plural(len(summary.recorded), 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
+
+
+def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
+    """Results and decision as  scalable results  and  scalable decide  show them, and where the rows are."""
+    from scalable.cli.commands import decide, results
+
+    screen = console()
+    took = f" in {Duration(outcome.seconds)}" if outcome.computed else ""
+    screen.print(
+        f"{outcome.sweep}: {outcome.finished:,} of {outcome.expected:,} rows, {outcome.computed:,} computed{took}"
+    )
+    if not outcome.complete:
+        errors().print(f"! incomplete: {outcome.why()}", style="bold red", markup=False, soft_wrap=True)
+    with session.open_store() as store:
+        found = results.outcome(session, outcome.sweep, store)
+    results.show(found, screen)
+    decide.show(found, screen)
+    screen.print(facts([("rows", shown_url(session.store_url)), ("artefacts", session.artefacts())]))
 
 
 def shown(value: Any) -> str:

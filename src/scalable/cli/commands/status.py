@@ -156,6 +156,10 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         pairs.append((f"workers {tag}", f"{each['live']} live, {each['busy']} busy{pending}"))
     if not pairs:
         pairs.append(("workers", "none" if over(status) else "none yet"))
+    for name, each in status["sweeps"].items():
+        failed = f", {each['failed']:,} failed" if each["failed"] else ""
+        rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
+        pairs.append((plain(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
     for tag, each in status["tasks"].items():
         counts = (f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name])
         pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))

@@ -1,0 +1,97 @@
+"""A sweep's place among those of all processes and machines that share a store (C3).
+
+The rule is the engine's own; the store only sees to it that two who ask at once are answered one after the other. It
+is asked before any worker is started, so nobody pays for waiting. A place is held by a heartbeat: who dies loses it
+after a while, and who cannot reach the store starts nothing more until the place is held again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from scalable.engine.admission import obstacle
+from scalable.engine.events import SweepKind
+from scalable.store import StoreError
+
+if TYPE_CHECKING:
+    from scalable.store import Lease, Store
+
+ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
+BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
+
+
+class Place:
+    """Use as ``with``: entered when the sweep may run, left when it has ended."""
+
+    def __init__(self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None]) -> None:
+        self.name = name
+        self.kind = kind
+        self.normal = normal
+        """How many normal sweeps may run at once."""
+        self.tell = tell
+        """Called with the reason whenever it waits for another one."""
+        self.on_change: Callable[[str], None] = lambda lost: None
+        """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
+        self.ticket = store.leases().ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.beat, name="scalable-place", daemon=True)
+
+    @property
+    def token(self) -> int:
+        return self.ticket.token
+
+    def __enter__(self) -> Self:
+        try:
+            told = ""
+            while reason := self.ticket.try_take(self.decide):
+                if reason != told:
+                    self.tell(reason)
+                    told = reason
+                time.sleep(ASK_EVERY_S)
+        except BaseException:
+            self.leave()
+            raise
+        self.thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.over.set()
+        self.thread.join()
+        self.leave()
+
+    def decide(self, holders: list[Lease], before: list[Lease]) -> str:
+        """Why the sweep may not start now; empty if it may."""
+        return obstacle(self.kind, map(seen, holders), [seen(one) for one in before], self.normal)
+
+    def beat(self) -> None:
+        held = True
+        while not self.over.wait(self.ticket.life_s / BEATS_PER_LIFE):
+            kept = self.kept()
+            if held != kept:
+                held = kept
+                lost = f"{self.name} lost its place among the sweeps of its store and waits for it"
+                self.on_change("" if kept else lost)
+
+    def kept(self) -> bool:
+        """Whether the place is still held, or held again."""
+        try:
+            return self.ticket.beat() or not self.ticket.try_take(self.decide)
+        except StoreError:
+            return not self.ticket.expired()
+
+    def leave(self) -> None:
+        with suppress(StoreError):  # it expires by itself
+            self.ticket.release()
+
+
+def seen(lease: Lease) -> tuple[str, SweepKind]:
+    return f"{lease.name} ({lease.holder})", SweepKind(lease.kind)

@@ -1,0 +1,140 @@
+"""From a declared sweep to what must be computed: cells with keys, and units of them.
+
+The row's key covers the sweep, the cell and the key of the row's stage, so the same sweep has the same keys wherever
+and whenever it is compiled, until code, data, settings or libraries change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from scalable.caching import key_of
+from scalable.catalogue import FACTORS, Variant
+from scalable.errors import ScalableError, UnknownNameError
+from scalable.garbage import uncollected
+from scalable.grid import Cell, Grid
+from scalable.manifest.models import Manifest
+from scalable.manifest.work import Sweep
+from scalable.sweeps.units import RowWork, Unit
+from scalable.sweeps.workload import Keys, Workload, distinct, find_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A unit in the grid: what its rows share, for people and for the engine."""
+
+    name: str
+    group: str
+    """Units of one group share data and are kept on one worker while that costs nothing."""
+    cells: tuple[RowWork, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A sweep with every row's key."""
+
+    name: str
+    sweep: Sweep
+    grid: Grid
+    workload: Workload
+    cells: tuple[tuple[RowWork, Cell], ...]
+    """In the order of the grid."""
+    base_env: Mapping[str, Any]
+    data_fingerprint: str
+
+    @property
+    def expected(self) -> list[tuple[str, Cell]]:
+        return [(cell.run_key, where) for cell, where in self.cells]
+
+    @property
+    def baseline(self) -> Variant:
+        """The variant that others are compared with: what is locked now, else the first."""
+        locked = self.base_env.get(self.grid.factor)
+        return locked if locked in self.grid.variants else self.grid.variants[0]
+
+    @cached_property
+    def where(self) -> dict[str, Cell]:
+        return {cell.run_key: where for cell, where in self.cells}
+
+    @cached_property
+    def units(self) -> list[Place]:
+        """Rows that share the workload's costliest stage, in an order that gives every asset a turn."""
+        return self.units_of(self.where)
+
+    def units_of(self, wanted: Iterable[str]) -> list[Place]:
+        """The units of these rows only."""
+        rows, stage = set(wanted), self.workload.shared_by
+        groups: dict[str, list[tuple[RowWork, Cell]]] = {}
+        for cell, where in self.cells:
+            if cell.run_key in rows:
+                groups.setdefault(cell.keys[stage], []).append((cell, where))
+        order = sorted(groups.values(), key=lambda found: (found[0][1].fold, self.grid.assets.index(found[0][1].asset)))
+        names: dict[str, int] = {}
+        units = []
+        for found in order:
+            name = self.label([where for _, where in found])
+            names[name] = names.get(name, 0) + 1
+            shown = name if names[name] == 1 else f"{name} ({names[name]})"
+            units.append(Place(shown, found[0][1].asset, tuple(cell for cell, _ in found)))
+        return units
+
+    def label(self, cells: list[Cell]) -> str:
+        """What the rows of a unit have in common, in words."""
+        first = cells[0]
+        parts = [first.asset, f"fold {first.fold}"]
+        if len(self.grid.variants) > 1 and len({(type(cell.variant), cell.variant) for cell in cells}) == 1:
+            parts.insert(1, str(first.variant))
+        if len(self.grid.costs_bps) > 1 and len({cell.cost_bps for cell in cells}) == 1:
+            parts.append(f"{first.cost_bps:g} bps")
+        return " ".join(parts)
+
+    def unit(self, place: Place, artefacts: str) -> Unit:
+        return Unit(self.workload.path, artefacts, place.cells)
+
+    def sharing(self) -> dict[str, tuple[int, int]]:
+        """By stage: for how many rows it is asked for, and how many distinct ones there are."""
+        return distinct((cell.keys for cell, _ in self.cells), self.workload)
+
+    def artefact_keys(self) -> set[str]:
+        return {cell.keys[stage.name] for cell, _ in self.cells for stage in self.workload.stages if stage.keep}
+
+
+def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Compiled:
+    """A sweep of the manifest on top of what is locked. The factor itself is the sweep's to vary."""
+    if name not in manifest.sweeps:
+        raise UnknownNameError("sweep", name, manifest.sweeps)
+    sweep = manifest.sweeps[name]
+    rows = Grid.of(sweep, manifest.groups)
+    workload = find_workload(sweep.run)
+    keys = Keys(workload)
+    settings = {
+        **base_env, **sweep.settings, "trials": rows.trials, "seed": rows.seed, "folds": rows.folds,
+    }  # fmt: skip
+    cells = []
+    with uncollected():
+        for where in rows:
+            given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, "factor": where.factor}
+            try:
+                whole = workload.configured(
+                    {**settings, **given, "variant": where.variant, where.factor: where.variant}
+                )
+            except ScalableError as error:
+                raise type(error)(f"sweeps.{name}: {where.factor} {where.variant}: {error}") from None
+            found = keys.of(whole)
+            identity = (name, where.factor, where.variant, where.asset, where.fold, where.cost_bps)
+            read = {key: whole[key] for key in workload.reads}
+            cells.append((RowWork(key_of((identity, found[workload.row.name])), read, found), where))
+    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), keys.data_fingerprint())
+
+
+def reachable(manifest: Manifest, base_env: Mapping[str, Any]) -> set[str]:
+    """Keys of all artefacts that the manifest's sweeps would use now."""
+    return set().union(*(compiled(manifest, name, base_env).artefact_keys() for name in manifest.sweeps))
+
+
+def is_shipped(sweep: Sweep) -> bool:
+    """Whether a sweep runs the shipped workload, which knows the factors of the catalogue."""
+    return sweep.run is None and sweep.factor in FACTORS

@@ -1,0 +1,218 @@
+"""A workload: stages put together, the last of which gives a row. From a configuration to the keys of all of them.
+
+A stage's key is a hash of its code, of the values it reads, of the versions of the libraries it uses, of what it reads
+outside, and of the keys of its inputs. So two rows that agree on all of that share the stage, within a sweep and
+between sweeps, and whatever changes a result changes its key.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from types import FunctionType
+from typing import Any
+
+from scalable.caching import key_of
+from scalable.caching.fingerprints import DECORATED, fingerprint_of
+from scalable.caching.keys import Encoder
+from scalable.sweeps.stages import Stage, StageError
+from scalable.wording import not_defined
+
+SHIPPED = "scalable.finetune.workload:WORKLOAD"  # what a sweep without  run:  is made of
+SHORT = 8  # characters of a fingerprint where a person compares them
+
+Configuration = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """Stages in an order in which each comes after its inputs; the last one's result is the row: metrics by name."""
+
+    stages: tuple[Stage[..., Any], ...]
+    unit: str = ""
+    """Rows that share this stage are computed together, in one process; the last kept stage if nothing is said."""
+    defaults: Mapping[str, Any] | None = None
+    """Values of the configuration that neither the sweep nor its cell sets."""
+    check: Callable[[Configuration], None] | None = None
+    """Refuses configurations that contradict themselves, before anything starts."""
+    path: str = ""
+    """Where a worker finds it: ``package.module:name``."""
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise StageError("a workload needs at least one stage, which gives the row")
+        seen: dict[str, Stage[..., Any]] = {}
+        for stage in self.stages:
+            if stage.name in seen:
+                raise StageError(f"the workload has two stages named {stage.name}; rename one")
+            for need in stage.needs:
+                if need not in seen:
+                    told = "; ".join(not_defined("stage", need, seen))
+                    raise StageError(f"stage {stage.name} needs {need}, which no stage before it gives: {told}")
+            seen[stage.name] = stage
+        if self.unit and self.unit not in seen:
+            raise StageError("; ".join(not_defined("stage", self.unit, seen)))
+
+    @cached_property
+    def by_name(self) -> dict[str, Stage[..., Any]]:
+        return {stage.name: stage for stage in self.stages}
+
+    @property
+    def row(self) -> Stage[..., Any]:
+        return self.stages[-1]
+
+    @cached_property
+    def shared_by(self) -> str:
+        """The stage whose rows are computed together."""
+        kept = [stage.name for stage in self.stages[:-1] if stage.keep]
+        return self.unit or (kept[-1] if kept else self.row.name)
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Everything of a configuration that can matter."""
+        rules = [name for stage in self.stages for name, _ in stage.only_if.values()]
+        return frozenset(name for stage in self.stages for name in (*stage.reads, *stage.unless)) | frozenset(rules)
+
+    @cached_property
+    def code(self) -> dict[str, str]:
+        """What each stage's code and libraries are now."""
+        return {stage.name: code_of(stage) for stage in self.stages}
+
+    def code_fingerprint(self) -> str:
+        """The code of all stages, for people to compare: which of them changed."""
+        return " ".join(f"{name}:{code[:SHORT]}" for name, code in self.code.items())
+
+    def configured(self, values: Configuration) -> dict[str, Any]:
+        """A whole configuration of these values; raises if something is missing or contradicts itself."""
+        whole = {**(self.defaults or {}), **values}
+        if missing := self.reads - set(whole):
+            name = min(missing)
+            readers = [stage.name for stage in self.stages if name in (*stage.reads, *stage.unless)]
+            raise StageError(
+                f"nothing says what {name!r} is, which stage {readers[0]} reads; give the workload a default"
+            )
+        if self.check is not None:
+            self.check(whole)
+        return whole
+
+
+class Keys:
+    """The keys of a workload's stages. Remembers what it has worked out: 10,000 rows have few distinct stages."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.known: dict[tuple[Any, ...], str] = {}
+        self.outside: dict[tuple[Any, ...], str] = {}
+
+    def of(self, configuration: Configuration) -> dict[str, str]:
+        """By stage; one that is left out has the key of what passes through it."""
+        found: dict[str, str] = {}
+        for stage in self.workload.stages:
+            if stage.left_out(configuration):
+                found[stage.name] = found[stage.needs[0]]
+                continue
+            read = tuple((type(configuration[name]), configuration[name]) for name in stage.reads)
+            inputs = tuple(found[need] if given else "" for need, given in stage.needed(configuration).items())
+            try:
+                known = self.known.get((stage.name, read, inputs))
+            except TypeError:  # a list or a mapping in the configuration
+                known = None
+                read = tuple(key_of(configuration[name]) for name in stage.reads)  # type: ignore[misc]
+            if known is None:
+                values = {name: configuration[name] for name in stage.reads}
+                outside = self.read_outside(stage, values)
+                parts = (stage.name, self.workload.code[stage.name], values, outside, inputs)
+                known = self.known[stage.name, read, inputs] = key_of(parts)
+            found[stage.name] = known
+        return found
+
+    def read_outside(self, stage: Stage[..., Any], values: Configuration) -> str:
+        if stage.inputs is None:
+            return ""
+        at = (stage.name, key_of(dict(values)))
+        if at not in self.outside:
+            self.outside[at] = stage.inputs(**values)
+        return self.outside[at]
+
+    def data_fingerprint(self) -> str:
+        """All that was read outside so far."""
+        return key_of(sorted(self.outside.items()))
+
+
+def code_of(stage: Stage[..., Any]) -> str:
+    """The stage's code with what it names, and the versions of Python and of the libraries it uses."""
+    function = stage.function
+    if not isinstance(function, FunctionType):
+        raise StageError(f"stage {stage.name} is a {type(function).__name__}; write a function")
+    DECORATED.add(function)
+    libraries = {name: version_of(name, stage) for name in stage.uses}
+    encoder = Encoder()
+    encoder.put((fingerprint_of(function).key, libraries, sys.version_info[:2], stage.needs, stage.reads))
+    return encoder.key()
+
+
+def version_of(library: str, stage: Stage[..., Any]) -> str:
+    """The version of an importable package, which may come from a distribution of another name."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        named = packages_distributions().get(library)
+    if not named:
+        raise StageError(f"stage {stage.name} uses {library}, which is not installed; pip install {library}")
+    return version(named[0])
+
+
+def find_workload(path: str | None) -> Workload:
+    """The workload a sweep runs: the shipped one, a ``Workload``, a single stage, or any function of yours."""
+    where = path or SHIPPED
+    module, _, name = where.partition(":")
+    try:
+        thing = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if path is None:
+            raise StageError(f"the trading workload needs {error.name}; pip install 'scalable[finetune]'") from None
+        raise StageError(f"run: {where}: {error}; it is imported from the manifest's folder") from None
+    except AttributeError:
+        raise StageError(f"run: the module {module} has no {name}") from None
+    return as_workload(thing, where)
+
+
+def as_workload(thing: Any, path: str) -> Workload:
+    if isinstance(thing, Workload):
+        return Workload(thing.stages, thing.unit, thing.defaults, thing.check, path)
+    if isinstance(thing, Stage):
+        return Workload((thing,), path=path)
+    if not isinstance(thing, FunctionType):
+        raise StageError(f"run: {path} is a {type(thing).__name__}; write a function, a stage or a Workload")
+    given = inspect.signature(thing).parameters.values()
+    own = {each.name: each.default for each in given if each.default is not each.empty}
+    return Workload((plain(thing),), defaults=own, path=path)
+
+
+def plain(function: FunctionType) -> Stage[..., Any]:
+    """A function of one's own as a stage that reads what its parameters name."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if wild := [each.name for each in parameters if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]:
+        raise StageError(
+            f"{function.__qualname__} takes {wild[0]} with a star; name the values of a cell that it reads"
+        )
+    made = Stage.__new__(Stage)
+    vars(made).update(
+        function=function, name=function.__name__, reads=tuple(each.name for each in parameters), uses=(), keep=False,
+        unless={}, only_if={}, inputs=None, needs=(), __wrapped__=function,
+    )  # fmt: skip
+    return made
+
+
+def distinct(keys: Iterable[Mapping[str, str]], workload: Workload) -> dict[str, tuple[int, int]]:
+    """How often each stage is asked for, and how many distinct ones that are."""
+    asked: dict[str, list[str]] = {stage.name: [] for stage in workload.stages}
+    for each in keys:
+        for name, key in each.items():
+            asked[name].append(key)
+    return {name: (len(found), len(set(found))) for name, found in asked.items()}

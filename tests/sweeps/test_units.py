@@ -1,0 +1,126 @@
+"""A unit computes each distinct stage once, goes on from what is kept, and tells of failures row by row."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalable.artefacts import open_artefacts
+from scalable.sweeps import units
+from scalable.sweeps.stages import stage
+from scalable.sweeps.units import Evaluation, RowWork, Unit
+from scalable.sweeps.workload import Keys, Workload, find_workload
+from tests.sweeps.builders import CALLS, SMALL
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    units.RECENT.stages.clear()
+    CALLS.clear()
+    yield
+    units.RECENT.stages.clear()
+
+
+def works(workload: Workload, *cells: dict[str, Any]) -> tuple[RowWork, ...]:
+    keys = Keys(workload)
+    whole = [workload.configured({"asset": "AAVE", "seed": 0, "fold": 0, "cost_bps": 0.0, **cell}) for cell in cells]
+    return tuple(RowWork(f"{number:032x}", one, keys.of(one)) for number, one in enumerate(whole))
+
+
+def unit(folder: Path, *cells: dict[str, Any]) -> Unit:
+    return Unit("tests.sweeps.builders:SMALL", str(folder), works(SMALL, *cells))
+
+
+COSTS = ({"cost_bps": 1.0}, {"cost_bps": 2.0}, {"cost_bps": 3.0})
+
+
+def test_rows_that_differ_at_the_end_share_the_rest(tmp_path: Path) -> None:
+    found = unit(tmp_path, *COSTS)()
+    assert [one.metrics["score"] for one in found] == [4.0, 3.0, 2.0]
+    assert CALLS == ["table AAVE", "fitted 1 0"]
+    assert [one.executed for one in found] == [("table", "fitted", "row"), ("row",), ("row",)]
+
+
+def test_another_process_finds_what_is_kept(tmp_path: Path) -> None:
+    unit(tmp_path, *COSTS)()
+    units.RECENT.stages.clear()
+    CALLS.clear()
+    again = pickle.loads(pickle.dumps(unit(tmp_path, *COSTS, {"cost_bps": 9.0})))()
+    assert CALLS == [] and again[-1].metrics == {"score": -4.0}
+
+
+def test_results_are_the_same_with_and_without_artefacts(tmp_path: Path) -> None:
+    cells = ({"noise": "loud", "fold": 3}, {"depth": 4}, {"asset": "UNI"})
+    kept = [one.metrics for one in unit(tmp_path, *cells)()]
+    units.RECENT.stages.clear()
+    alone = Evaluation(SMALL, None)
+    assert [alone.row(work).metrics for work in works(SMALL, *cells)] == kept
+
+
+def test_a_damaged_artefact_is_computed_again(tmp_path: Path) -> None:
+    unit(tmp_path, *COSTS)()
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.stat().st_size > 8:
+            file.write_bytes(file.read_bytes()[:-1] + b"?")
+    units.RECENT.stages.clear()
+    CALLS.clear()
+    assert [one.metrics["score"] for one in unit(tmp_path, *COSTS)()] == [4.0, 3.0, 2.0]
+    assert CALLS == ["table AAVE", "fitted 1 0"]
+
+
+@stage(reads=("asset",), keep=False)
+def shaky(*, asset: str) -> str:
+    CALLS.append(f"shaky {asset}")
+    if asset == "BAD":
+        raise ValueError("no such asset")
+    if asset == "AWAY":
+        raise ConnectionError("try again")
+    return asset
+
+
+@stage(reads=("cost_bps",), keep=False)
+def priced(shaky: str, *, cost_bps: float) -> dict[str, float]:
+    return {"score": len(shaky) - cost_bps}
+
+
+SHAKY = Workload((shaky, priced))
+
+
+def test_a_row_that_fails_is_told_beside_those_that_finish_and_not_tried_for_each(tmp_path: Path) -> None:
+    cells = ({"asset": "BAD"}, {"asset": "BAD", "cost_bps": 1.0}, {"asset": "GOOD"})
+    work = Evaluation(SHAKY, open_artefacts(str(tmp_path)))
+    found = [work.row(one) for one in works(SHAKY, *cells)]
+    assert [one.error for one in found] == ["ValueError: no such asset"] * 2 + [""]
+    assert CALLS == ["shaky BAD", "shaky GOOD"]
+
+
+def test_an_error_that_may_pass_ends_the_unit_so_that_it_is_tried_again(tmp_path: Path) -> None:
+    work = Evaluation(SHAKY, open_artefacts(str(tmp_path)))
+    with pytest.raises(ConnectionError):
+        work.row(works(SHAKY, {"asset": "AWAY"})[0])
+
+
+def test_what_is_no_row_is_refused_by_name(tmp_path: Path) -> None:
+    @stage(reads=("asset",), keep=False)
+    def answer(*, asset: str) -> int:
+        return 42
+
+    found = Evaluation(Workload((answer,)), None).row(works(Workload((answer,)), {})[0])
+    assert found.error.endswith("answer must return a mapping of metrics; it returned 42")
+
+
+def test_a_stage_has_a_folder_for_half_done_work(tmp_path: Path) -> None:
+    lone = find_workload("tests.sweeps.builders:lone")
+    found = Unit("tests.sweeps.builders:lone", str(tmp_path), works(lone, {}))()
+    assert found[0].metrics["there"] == 1.0 and not Path(found[0].metrics["scratch"]).exists()
+
+
+def test_a_process_remembers_a_few_results_of_each_stage() -> None:
+    recent = units.Recent(2)
+    for number in range(3):
+        recent.put("table", str(number), number)
+    assert [recent.get("table", str(number)) is units.MISSING for number in range(3)] == [True, False, False]
