@@ -1,0 +1,23 @@
+"""Libraries of the trading workload, imported where they are first needed: they take seconds and are an extra."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from scalable.errors import ScalableError
+
+
+class MissingExtraError(ScalableError, ImportError):
+    """A library of the extra ``finetune`` is not installed."""
+
+
+def needed(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise MissingExtraError(
+            f"the trading workload needs {error.name}, which is not installed; write  pip install 'scalable[finetune]'"
+        ) from error
