@@ -1,0 +1,1 @@
+"""The trading workload: market data, features, events, labels and folds, and the models that are searched on them."""
