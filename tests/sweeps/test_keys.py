@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalable.sweeps import workload as workloads
-from scalable.sweeps.stages import Stage, stage
+from scalable.sweeps.stages import Stage, StageError, stage
 from scalable.sweeps.workload import Keys, Workload, code_of, find_workload
 from tests.sweeps.builders import SMALL
 
@@ -82,7 +82,7 @@ def test_a_library_that_is_not_installed_is_named() -> None:
     def fit(*, seed: int) -> int:
         return seed
 
-    with pytest.raises(workloads.StageError, match="stage fit uses nonesuch, which is not installed"):
+    with pytest.raises(StageError, match="stage fit uses nonesuch, which is not installed"):
         code_of(stage(reads=("seed",), uses=("nonesuch",))(fit))
 
 

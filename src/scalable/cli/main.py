@@ -108,13 +108,18 @@ def parser() -> argparse.ArgumentParser:
 
     run = add(
         "run",
-        "run the manifest's tasks, or a workflow script with a live session",
+        "run a sweep, the manifest's tasks, or a workflow script with a live session",
+        "run --sweep calibration",
         "run",
         "run --target hpc --workflow pipeline.py",
         "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
     )
     manifest_options(run)
     run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
+    run.add_argument("--sweep", metavar="NAME", help="this sweep: what the store lacks of it is computed")
+    run.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
+    run.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
+    run.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
 
     forecast = add(
@@ -170,6 +175,8 @@ def parser() -> argparse.ArgumentParser:
     incidents.add_argument("--all", action="store_true", help="those of all runs")
     run_options(incidents)
 
+    sweep_commands(add)
+
     chaos = add(
         "chaos",
         "make something go wrong in a live run, and undo it",
@@ -181,9 +188,64 @@ def parser() -> argparse.ArgumentParser:
 
     operator_commands(add)
 
+    cache = add(
+        "cache",
+        "list or remove the kept results of stages (not those of @cacheable)",
+        "cache ls",
+        "cache gc --older-than 7d --dry-run",
+        "cache gc --max-size 10GB       the longest unused go first",
+        "cache gc --unreachable         what no sweep of the manifest would use now",
+    )
+    cache.add_argument("action", choices=("ls", "gc"), metavar="ls|gc", help="list, or remove what is not in use")
+    cache.add_argument("--older-than", metavar="T", help="gc: what was not used for so long")
+    cache.add_argument("--max-size", metavar="SIZE", help="gc: the longest unused, until no more than this is left")
+    cache.add_argument("--unreachable", action="store_true", help="gc: what no declared sweep would use now")
+    cache.add_argument("--dry-run", action="store_true", help="gc: say what would go, remove nothing")
+    cache.add_argument("--artefacts", metavar="URL", help="another folder or URL than the manifest's")
+    cache.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    format_option(cache)
+
     completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
     completion.add_argument("shell", choices=SHELLS)
     return top
+
+
+def sweep_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """What a sweep gave, and what follows from it."""
+
+    def of_a_store(command: argparse.ArgumentParser) -> None:
+        command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+        command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+        command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+        format_option(command)
+
+    results = add(
+        "results", "show what a sweep has given so far", "results calibration", "results calibration --all",
+        "results calibration --format json",
+    )  # fmt: skip
+    results.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    results.add_argument("--all", action="store_true", help="every row instead of means by variant")
+    of_a_store(results)
+
+    decide = add(
+        "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",
+        "decide calibration --format json",
+    )  # fmt: skip
+    decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    of_a_store(decide)
+
+    lock = add(
+        "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
+        'lock n_features 50 --force --reason "half the memory for the same result"', "lock --undo", "lock --list",
+    )  # fmt: skip
+    lock.add_argument("factor", nargs="?", metavar="FACTOR", help="what the sweep varied")
+    lock.add_argument("variant", nargs="?", metavar="VARIANT", help="one with the verdict LOCK, or the baseline")
+    lock.add_argument("--sweep", metavar="S", help="whose decision counts (default: the one that varies the factor)")
+    lock.add_argument("--force", action="store_true", help="whatever the verdict is; needs a reason")
+    lock.add_argument("--reason", metavar="TEXT", help="kept with the lock, for those who ask")
+    lock.add_argument("--undo", action="store_true", help="go back to what was before the last lock in force")
+    lock.add_argument("--list", action="store_true", help="every lock there was, with its reason")
+    of_a_store(lock)
 
 
 def chaos_options(command: argparse.ArgumentParser) -> None:

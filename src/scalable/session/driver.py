@@ -161,7 +161,8 @@ class Driver:
 
     def place_changed(self, lost: str) -> None:
         """A sweep lost its place among those of other processes, or has it again; called from any thread."""
-        self.cluster.loop.add_callback(self.handle, Paused(lost) if lost else Resumed())
+        if self.cluster.loop is not None:
+            self.cluster.loop.add_callback(self.handle, Paused(lost) if lost else Resumed())
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
         """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from scalable.store import Lease, Store
 
 ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
+LIFE_S = 30.0  # after which a silent holder is taken for dead
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
 
@@ -39,22 +40,21 @@ class Place:
         """Called with the reason whenever it waits for another one."""
         self.on_change: Callable[[str], None] = lambda lost: None
         """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
-        self.ticket = store.leases().ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+        self.ticket = store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+        self.heard = time.monotonic()
+        """When the store last knew of it."""
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.beat, name="scalable-place", daemon=True)
-
-    @property
-    def token(self) -> int:
-        return self.ticket.token
 
     def __enter__(self) -> Self:
         try:
             told = ""
-            while reason := self.ticket.try_take(self.decide):
-                if reason != told:
-                    self.tell(reason)
-                    told = reason
+            while isinstance(found := self.ticket.try_take(self.decide), str):
+                if found != told:
+                    self.tell(found)
+                    told = found
                 time.sleep(ASK_EVERY_S)
+            self.heard = time.monotonic()
         except BaseException:
             self.leave()
             raise
@@ -74,7 +74,7 @@ class Place:
 
     def beat(self) -> None:
         held = True
-        while not self.over.wait(self.ticket.life_s / BEATS_PER_LIFE):
+        while not self.over.wait(LIFE_S / BEATS_PER_LIFE):
             kept = self.kept()
             if held != kept:
                 held = kept
@@ -84,9 +84,13 @@ class Place:
     def kept(self) -> bool:
         """Whether the place is still held, or held again."""
         try:
-            return self.ticket.beat() or not self.ticket.try_take(self.decide)
-        except StoreError:
-            return not self.ticket.expired()
+            kept = self.ticket.token is not None and self.ticket.beat()
+            if kept or not isinstance(self.ticket.try_take(self.decide), str):
+                self.heard = time.monotonic()
+                return True
+            return False
+        except StoreError:  # nobody can have taken it yet if it was heard of lately
+            return time.monotonic() - self.heard < LIFE_S / 2
 
     def leave(self) -> None:
         with suppress(StoreError):  # it expires by itself

@@ -260,8 +260,11 @@ class ScalableSession:
         with self.open_store() as store:
             compiled = self.compile(name, store)
             before = store.find(compiled.where)
-            if not sweeps.lacking(compiled, before):
+            missing = sweeps.lacking(compiled, before)
+            if not missing:
                 return sweeps.outcome_of(compiled, before)
+            if anew := sweeps.changed(compiled, missing, store):
+                tell(anew)
             load = sweep_load(Site(self.manifest, self.target, this_machine()), name, history())
             artefacts = self.artefacts()
             request = sweeps.Request(

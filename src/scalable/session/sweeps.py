@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from scalable.caching import key_of
 from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepKind
 from scalable.grid import Cell
 from scalable.session.execution import Work
-from scalable.store import Row, RowStatus, Store, StoreError, SweepRun, SweepStatus
+from scalable.store import Filter, Row, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.units import Computed
 from scalable.telemetry.redact import redact_text
@@ -95,6 +95,39 @@ def outcome_of(compiled: Compiled, there: Mapping[str, Row], **facts: Any) -> Sw
     missing = tuple(name for key, name in named_rows if key not in there)
     finished = len(named_rows) - len(failed) - len(missing)
     return SweepOutcome(compiled.name, len(named_rows), finished, failed, missing, **facts)
+
+
+def changed(compiled: Compiled, missing: Iterable[str], store: Store) -> str:
+    """Why rows that were there are computed anew, in words; empty if there were none."""
+    cells = {identity(compiled.where[key]) for key in missing}
+    old = {}
+    for row in store.rows(Filter(sweep=compiled.name)):
+        cell = (row.factor, row.variant, row.asset, row.fold, row.cost_bps)
+        if row.finished and row.run_key not in compiled.where and cell in cells:
+            old[cell] = row
+    if not old:
+        return ""
+    latest = max(old.values(), key=lambda row: row.written_at or 0.0)
+    reasons = []
+    if stages := changed_stages(latest.code_fingerprint or "", compiled.workload.code_fingerprint()):
+        reasons.append(f"the code of {', '.join(stages)} changed")
+    if latest.data_fingerprint != compiled.data_fingerprint:
+        reasons.append("the data changed")
+    if not reasons:
+        reasons.append("the settings changed")
+    told = f"{plural(len(old), 'row')} that {'was' if len(old) == 1 else 'were'} there"
+    verb = "is of another version and is" if len(old) == 1 else "are of another version and are"
+    return f"{told} {verb} computed anew: {', '.join(reasons)}"
+
+
+def changed_stages(before: str, after: str) -> list[str]:
+    """Names of stages whose code is another one."""
+    was = dict(part.split(":", 1) for part in before.split() if ":" in part)
+    return [name for name, _, code in (part.partition(":") for part in after.split()) if was.get(name) != code]
+
+
+def identity(cell: Cell) -> tuple[Any, ...]:
+    return (cell.factor, cell.variant, cell.asset, cell.fold, cell.cost_bps)
 
 
 class SweepExecution:

@@ -1,0 +1,181 @@
+"""A sweep on a real local cluster: nothing twice, nothing lost, nothing called complete that is not."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalable.errors import ScalableError
+from scalable.session.session import ScalableSession
+from scalable.session.sweeps import SweepOutcome
+from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
+from tests.session.builders import Project
+
+CODE = """
+from pathlib import Path
+from scalable.sweeps.stages import stage
+from scalable.sweeps.workload import Workload
+
+def note(what):
+    with open("executed.log", "a") as log:
+        log.write(what + chr(10))
+
+@stage(reads=("asset",))
+def table(*, asset):
+    note(f"table {asset}")
+    return [len(asset)]
+
+@stage(reads=("depth", "fold", "seed"))
+def fitted(table, *, depth, fold, seed):
+    note(f"fitted {table[0]} {depth} {fold}")
+    if Path(f"break-{depth}-{fold}").exists():
+        raise ValueError(f"depth {depth} does not fit")
+    return table[0] * depth + fold + seed
+
+@stage(reads=("cost_bps",), keep=False)
+def row(fitted, *, cost_bps):
+    return {"score": fitted - cost_bps, "buys": int(fitted)}
+
+work = Workload((table, fitted, row), unit="fitted")
+"""
+
+
+class Sweeps:
+    """A project with one sweep of 2 depths × 3 assets × 2 folds × 2 costs: 24 rows, 12 units, 3 tables."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.module = project.module(CODE)
+
+    def session(self, **changes: Any) -> ScalableSession:
+        sweep = {
+            "factor": "depth", "variants": [1, 2], "assets": ["A", "BB", "CCC"], "folds": 2, "costs_bps": [1, 2],
+            "run": f"{self.module}:work", "run_minutes": 0.01, **changes,
+        }  # fmt: skip
+        return self.project.session(
+            components={}, sweeps={"trial": sweep}, target={"max_workers": 2, "processes": True}, policies=AT_ONCE
+        )
+
+    def run(self, **changes: Any) -> SweepOutcome:
+        return self.session(**changes).run_sweep("trial")
+
+    def rewrite(self, before: str, after: str) -> None:
+        """Change the workload's code, for this process too."""
+        (self.project.folder / f"{self.module}.py").write_text(CODE.replace(before, after), encoding="utf-8")
+        del sys.modules[self.module]
+        importlib.invalidate_caches()
+
+    def executed(self) -> list[str]:
+        log = self.project.folder / "executed.log"
+        return log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
+
+    def rows(self) -> list[Row]:
+        with open_store("sqlite:///.scalable/results.db") as store:
+            return list(store.rows(Filter(sweep="trial")))
+
+
+AT_ONCE = {"retry": {"delay": "0s"}}
+
+
+@pytest.fixture
+def sweeps(project: Project) -> Sweeps:
+    return Sweeps(project)
+
+
+def test_every_cell_has_its_row_and_every_distinct_stage_is_computed_once(sweeps: Sweeps) -> None:
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == outcome.expected == 24
+    rows = {(row.variant, row.asset, row.fold, row.cost_bps): row for row in sweeps.rows()}
+    assert len(rows) == 24
+    assert rows[2, "CCC", 1, 2.0].metrics == {"score": 5.0, "buys": 7}
+    assert rows[2, "CCC", 1, 2.0].buys == 7 and rows[2, "CCC", 1, 2.0].factor == "depth"
+    assert sorted(sweeps.executed()) == sorted(
+        [f"table {asset}" for asset in ("A", "BB", "CCC")]
+        + [f"fitted {size} {depth} {fold}" for size in (1, 2, 3) for depth in (1, 2) for fold in (0, 1)]
+    )
+    assert outcome.executed == {"table": 3, "fitted": 12, "row": 24}
+
+
+def test_a_second_start_computes_nothing_and_starts_nobody(sweeps: Sweeps) -> None:
+    sweeps.run()
+    before, runs = sweeps.executed(), sweeps.project.runs()
+    again = sweeps.run()
+    assert again.complete and again.computed == 0
+    assert sweeps.executed() == before and sweeps.project.runs() == runs
+
+
+def test_what_the_store_lacks_is_computed_from_what_is_kept(sweeps: Sweeps) -> None:
+    sweeps.run()
+    before = sweeps.rows()
+    (sweeps.project.folder / ".scalable" / "results.db").unlink()
+    (sweeps.project.folder / "executed.log").unlink()
+    outcome = sweeps.run()
+    assert outcome.computed == 24 and sweeps.executed() == []
+    assert {row.run_key: row.metrics for row in sweeps.rows()} == {row.run_key: row.metrics for row in before}
+
+
+def test_only_rows_that_are_missing_are_computed(sweeps: Sweeps) -> None:
+    sweeps.run(variants=[1])
+    assert len(sweeps.rows()) == 12
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == 12 and outcome.expected == 24
+    assert sum(line.startswith("table") for line in sweeps.executed()) == 3
+
+
+def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps: Sweeps) -> None:
+    blocker = sweeps.project.folder / "break-2-1"
+    blocker.touch()
+    outcome = sweeps.run()
+    assert not outcome.complete and outcome.finished == 18 and len(outcome.failed) == 6
+    assert "6 rows failed" in outcome.why() and "A depth 2 fold 1 at 1 bps: ValueError: depth 2" in outcome.why()
+    failed = [row for row in sweeps.rows() if row.run_status is RowStatus.FAILED]
+    assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
+    assert sweeps.project.ended()[0] == "failed"
+    with open_store("sqlite:///.scalable/results.db") as store:
+        assert [run.status for run in store.runs("trial")] == [SweepStatus.FAILED]
+    blocker.unlink()
+    mended = sweeps.run()
+    assert mended.complete and mended.computed == 6
+    assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.fold == 1} == {2}
+
+
+def test_changed_code_is_computed_anew_beside_what_was_there(sweeps: Sweeps) -> None:
+    sweeps.run()
+    sweeps.rewrite("table[0] * depth", "10 * table[0] * depth")
+    told: list[str] = []
+    outcome = sweeps.session().run_sweep("trial", tell=told.append)
+    assert outcome.computed == 24
+    assert told == ["24 rows that were there are of another version and are computed anew: the code of fitted changed"]
+    assert sorted({row.metrics["score"] for row in sweeps.rows()})[-1] == 60.0
+    assert sum(line.startswith("table") for line in sweeps.executed()) == 3, "a stage before the change is kept"
+
+
+def test_a_workload_that_is_not_there_is_refused_before_anything_starts(sweeps: Sweeps) -> None:
+    with pytest.raises(ScalableError, match="no_such_module"):
+        sweeps.run(run="no_such_module:work")
+    assert sweeps.project.runs() == []
+
+
+def test_a_plain_function_is_a_workload(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold):\n    return {'score': depth + len(asset) + fold}\n")
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True})
+    assert session.run_sweep("mine").complete
+    with open_store("sqlite:///.scalable/results.db") as store:
+        assert sorted(row.metrics["score"] for row in store.rows(Filter(sweep="mine"))) == [2, 3, 3, 4]
+
+
+def test_rows_are_the_same_whatever_the_number_of_workers(sweeps: Sweeps, tmp_path: Path) -> None:
+    sweeps.run()
+    two = {row.run_key: row.metrics for row in sweeps.rows()}
+    (tmp_path / ".scalable" / "results.db").unlink()
+    for file in (tmp_path / ".scalable" / "artefacts").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    session = sweeps.session()
+    session.run_sweep("trial", session.plan_sweep("trial", policy="aggressive"))
+    assert {row.run_key: row.metrics for row in sweeps.rows()} == two
