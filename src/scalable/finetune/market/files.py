@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scalable.finetune.extras import needed
 from scalable.finetune.market.bars import Bars
 from scalable.finetune.market.errors import MarketDataError
 from scalable.finetune.market.times import seconds_from
@@ -114,11 +115,7 @@ def table_of(path: Path) -> polars.DataFrame:
 
 def polars_module() -> Any:
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # sweeps run a process per core; read when polars is imported
-    try:
-        import polars
-    except ImportError:
-        raise MarketDataError("files of bars are read with polars; pip install 'scalable[finetune]'") from None
-    return polars
+    return needed("polars")
 
 
 def columns_of(path: Path, columns: list[str]) -> dict[str, str]:
@@ -137,7 +134,7 @@ def numbers_from(column: polars.Series, name: str, place: Lines) -> np.ndarray:
     frames = polars_module()
     plain = column.str.strip_chars() if column.dtype == frames.String else column
     numbers = plain.cast(frames.Float64, strict=False).to_numpy()
-    wrong = ~np.isfinite(np.where(np.isnan(numbers), np.nan, numbers))
+    wrong = ~np.isfinite(numbers)
     if wrong.any():
         text = column[int(np.argmax(wrong))]
         said = f"{name} is missing" if text is None or str(text).strip() == "" else f"{name} {text} is not a number"

@@ -2,9 +2,9 @@
 
 Volatility changes between calm, usual and stormy days (a Markov chain), over the hours and at weekends; shocks are
 Student-t; volume follows the hours and the size of moves; every asset moves with Bitcoin, which comes from the same
-seed. What a model can find: in some days a drift that lasts for hours (momentum), in others an excursion that is
-undone within hours (reversion), in the rest nothing. Both are small against the noise, and nothing tells directly
-which kind of day it is.
+seed. What a model can find: in calm and usual days a drift that lasts for hours (momentum), in stormy ones excursions
+that are undone within hours (reversion). Both are small against the noise, and an asset's weather is hidden behind that
+of Bitcoin: a boosted model of the default features reaches an area under the curve of about 0.59 on unseen quarters.
 
 Each ingredient of each asset has a random stream of its own (PCG64, seeded by market seed, asset and ingredient), so
 the same seed gives the same market in every process, more years only add bars at the end, and a change to one
@@ -30,13 +30,15 @@ STEPS_PER_HOUR = 3600 // STEP
 DAYS_PER_YEAR = 365.25
 
 FREEDOM = 4.0  # degrees of freedom of shocks: tails as fat as those of 5-minute returns of coins
-CALM_USUAL_STORMY = (0.6, 1.0, 1.8)  # volatility against the usual
+CALM, USUAL, STORMY = range(3)
+LEVELS = (0.6, 1.0, 1.8)  # volatility against the usual
 WEATHER_DAYS = 5.0  # how long one of them lasts, on average
-NOTHING, DRIFTING, REVERTING = range(3)  # kinds of days
-MOOD_DAYS = 4.0
-DRIFT_HOURS, DRIFT_SIZE = 10.0, 0.11
-EXCURSION_HOURS, EXCURSION_SIZE = 3.0, 6
-INGREDIENTS = ("weather", "mood", "shocks", "drift", "excursion", "above", "below", "interest", "trade", "character")
+DRIFT_HOURS, DRIFT_SIZE = 16.0, 0.1  # halves in; size in standard deviations of 5 minutes
+EXCURSION_HOURS, EXCURSION_SIZE = 3.0, 6.0  # the same
+BITCOIN_DAILY = 0.024  # standard deviation of a return on a usual day
+ALONE_DAILY = 0.022, 0.034  # of what an asset does without Bitcoin, the least and the most
+BETA = 0.8, 1.4  # of an asset's moves with Bitcoin, the least and the most
+INGREDIENTS = ("weather", "shocks", "drift", "excursion", "above", "below", "interest", "trade", "character")
 DIGITS = 8  # of a first price
 
 
@@ -53,20 +55,20 @@ class Moves:
 def generate(asset: str, market_seed: int, years: float) -> Bars:
     """5-minute bars of an asset from 2022 on."""
     steps = round(years * DAYS_PER_YEAR * STEPS_PER_DAY)
-    character = stream(market_seed, asset, "character").random(5)
     market = moves(market_seed, BITCOIN, steps)
     if asset == BITCOIN:
-        usual = 0.024 / sqrt(STEPS_PER_DAY)  # 2.4 % on a usual day
+        usual = BITCOIN_DAILY / sqrt(STEPS_PER_DAY)
         returns, size = usual * market.returns, usual * market.size
         first_price, turnover = 45_000.0, 4e6
     else:
         own = moves(market_seed, asset, steps)
-        with_market = 0.024 * (0.8 + 0.6 * character[0]) / sqrt(STEPS_PER_DAY)
-        alone = (0.022 + 0.012 * character[1]) / sqrt(STEPS_PER_DAY)
+        character = stream(market_seed, asset, "character")
+        with_market = BITCOIN_DAILY * character.uniform(*BETA) / sqrt(STEPS_PER_DAY)
+        alone = character.uniform(*ALONE_DAILY) / sqrt(STEPS_PER_DAY)
         returns = with_market * market.returns + alone * own.returns
         size = np.hypot(with_market * market.size, alone * own.size)
         usual = sqrt(with_market**2 + alone**2)
-        first_price, turnover = 10 ** (3 * character[2] - 0.5), 10 ** (4 + character[3])
+        first_price, turnover = 10 ** character.uniform(-0.5, 2.5), 10 ** character.uniform(4, 5)
     return traded(asset, market_seed, returns, size, usual, first_price, turnover)
 
 
@@ -74,13 +76,13 @@ def moves(market_seed: int, asset: str, steps: int) -> Moves:
     def draws(ingredient: str) -> np.random.Generator:
         return stream(market_seed, asset, ingredient)
 
-    weather = np.asarray(CALM_USUAL_STORMY)[chain(draws("weather"), 3, WEATHER_DAYS, steps)]
-    mood = chain(draws("mood"), 3, MOOD_DAYS, steps)
-    size = weather * hours_of_volatility(steps)
+    weather = chain(draws("weather"), len(LEVELS), WEATHER_DAYS, steps)
+    level = np.asarray(LEVELS)[weather]
+    size = level * hours_of_volatility(steps)
     shocks = draws("shocks").standard_t(FREEDOM, steps) * sqrt((FREEDOM - 2) / FREEDOM)
-    drift = DRIFT_SIZE * lasting(draws("drift"), steps, DRIFT_HOURS) * (mood == DRIFTING)
-    excursion = EXCURSION_SIZE * lasting(draws("excursion"), steps, EXCURSION_HOURS) * (mood == REVERTING)
-    return Moves(size * (shocks + drift) + np.diff(weather * excursion, prepend=0.0), size)
+    drift = DRIFT_SIZE * lasting(draws("drift"), steps, DRIFT_HOURS) * (weather != STORMY)
+    excursion = EXCURSION_SIZE * lasting(draws("excursion"), steps, EXCURSION_HOURS) * (weather == STORMY)
+    return Moves(size * (shocks + drift) + np.diff(level * excursion, prepend=0.0), size)
 
 
 def traded(
