@@ -138,7 +138,7 @@ def test_what_cannot_be_pickled_is_said_with_its_stage(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_with_place_and_remedy_and_leaves_nothing(tmp_path: Path, claim: bool) -> None:
     artefacts = open_artefacts(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    said = rf"{tmp_path}: the result of stage search could not be kept: .*; free some space .*default_storage"
+    said = rf"{tmp_path}: the result of stage search could not be kept: .*; free some space .*artefacts:"
     resource.setrlimit(resource.RLIMIT_FSIZE, (CHUNK, limits[1]))
     try:
         with pytest.raises(ArtefactError, match=said):

@@ -67,6 +67,8 @@ def test_a_damaged_object_is_missing_and_set_aside(tmp_path: Path, url: str) -> 
 
     assert machine(url, tmp_path, "other").load(STAGE, KEY) is MISSING
     assert objects(url) == [f"{STAGE}/{KEY}.damaged"]
+    machine(url, tmp_path, "other").collect()
+    assert objects(url) == []
 
 
 def test_machines_that_need_the_same_value_compute_it_once(tmp_path: Path, url: str) -> None:

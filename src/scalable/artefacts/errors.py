@@ -8,7 +8,7 @@ from scalable.errors import ScalableError
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-ELSEWHERE = "name another place as default_storage: in the manifest's project:"
+ELSEWHERE = "name another place with  artefacts:  in the manifest"
 
 
 class ArtefactError(ScalableError):

@@ -123,17 +123,22 @@ class RemoteArtefacts:
         return self.copies.scratch(stage, key)
 
     def list(self) -> Iterator[Artefact]:
-        system, root = self.place()
-        with self.asked("artefacts could not be listed"):
-            try:
-                found = system.find(root, detail=True)
-            except FileNotFoundError:
-                return
-        for name, info in found.items():
+        root = self.place()[1]
+        for name, info in self.objects().items():
             stage, _, file = name.removeprefix(root).lstrip("/").partition("/")
             if file.endswith(ENDING) and not stage.startswith("."):
                 written = self.leases().modified(name, info)
                 yield Artefact(stage, file.removesuffix(ENDING), int(info["size"]), written, written)
+
+    def objects(self) -> dict[str, dict[str, Any]]:
+        """Everything there is, with what the store tells of it."""
+        system, root = self.place()
+        with self.asked("artefacts could not be listed"):
+            try:
+                found: dict[str, dict[str, Any]] = system.find(root, detail=True)
+            except FileNotFoundError:
+                return {}
+        return found
 
     @contextmanager
     def using(self, name: str, keys: Iterable[str]) -> Iterator[None]:
@@ -151,7 +156,10 @@ class RemoteArtefacts:
         dry_run: bool = False,
     ) -> Collected:
         with self.asked("artefacts could not be removed"):
-            return collect(self, older_than_s, keep_bytes, reachable, dry_run=dry_run, now=self.leases().now)
+            result = collect(self, older_than_s, keep_bytes, reachable, dry_run=dry_run, now=self.leases().now)
+            if not dry_run and (damaged := [name for name in self.objects() if name.endswith(DAMAGED)]):
+                self.place()[0].rm(damaged)
+        return result
 
     def collecting(self) -> AbstractContextManager[set[str]]:
         return self.leases().collecting()

@@ -1,0 +1,164 @@
+"""``scalable cache``: what is kept of stages, how much room it takes, and its removal by age, size and reachability.
+
+It is about artefacts only; what ``@cacheable`` keeps is in a folder of its own, to be removed like any folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from scalable.artefacts import DEFAULT, Artefact, Artefacts, Collected, open_artefacts
+from scalable.cli import context
+from scalable.cli.commands.report import moment
+from scalable.cli.output import Cell, console, print_json, show_table, working
+from scalable.errors import QuantityError, UsageError
+from scalable.manifest.load import read
+from scalable.quantities import Duration, Memory, Quantity
+from scalable.wording import plural
+
+CONDITIONS = ("older_than", "max_size", "unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is kept of one stage; times are seconds since 1970."""
+
+    stage: str
+    count: int
+    bytes: int
+    oldest: float
+    newest: float
+    used: float
+
+
+def run(options: argparse.Namespace) -> int:
+    artefacts = open_artefacts(place(options))
+    return listed(artefacts, options) if options.action == "ls" else collected(artefacts, options)
+
+
+def place(options: argparse.Namespace) -> str:
+    """The one named, else the manifest's, else where artefacts are kept if nothing is said."""
+    if options.artefacts:
+        return str(options.artefacts)
+    path = context.manifest_path(options.manifest)
+    named = options.manifest or os.environ.get("SCALABLE_MANIFEST")
+    if not named and not path.exists():
+        return DEFAULT
+    return context.load_named(read(path), str(path), None, None).manifest.artefacts
+
+
+def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
+    if given := [name for name in (*CONDITIONS, "dry_run") if getattr(options, name)]:
+        flag = f"--{given[0].replace('_', '-')}"
+        raise UsageError(f"{flag} is for removing; write  scalable cache gc {flag}")
+    with working("looking at artefacts"):
+        stages = by_stage(artefacts.list())
+    count, size = sum(one.count for one in stages), sum(one.bytes for one in stages)
+    if options.format == "json":
+        told = {"place": artefacts.url, "stages": [asdict(one) for one in stages], "count": count, "bytes": size}
+        print_json(told)
+        return 0
+    screen = console()
+    if not stages:
+        screen.print(f"no artefacts in {artefacts.url}", soft_wrap=True)
+        return 0
+    screen.print(f"{plural(count, 'artefact')}, {Memory(size)}, in {artefacts.url}", style="bold", soft_wrap=True)
+    rows: list[list[Cell]] = [
+        [one.stage, str(one.count), str(Memory(one.bytes)), *map(moment, (one.oldest, one.newest, one.used))]
+        for one in stages
+    ]
+    show_table(screen, ("stage", ">count", ">size", "oldest", "newest", "last used"), rows, indent=2)
+    return 0
+
+
+def by_stage(found: Iterable[Artefact]) -> list[Stage]:
+    """The largest first."""
+    groups: dict[str, list[Artefact]] = defaultdict(list)
+    for one in found:
+        groups[one.stage].append(one)
+    stages = [
+        Stage(
+            stage,
+            count=len(group),
+            bytes=sum(one.bytes for one in group),
+            oldest=min(one.written for one in group),
+            newest=max(one.written for one in group),
+            used=max(one.used for one in group),
+        )
+        for stage, group in groups.items()
+    ]
+    return sorted(stages, key=lambda one: (-one.bytes, one.stage))
+
+
+def collected(artefacts: Artefacts, options: argparse.Namespace) -> int:
+    age = quantity(Duration, "--older-than", options.older_than)
+    size = quantity(Memory, "--max-size", options.max_size)
+    with working("removing artefacts"):
+        result = artefacts.collect(
+            older_than_s=None if age is None else age.seconds,
+            keep_bytes=None if size is None else size.bytes,
+            reachable=reachable(options.manifest) if options.unreachable else None,
+            dry_run=options.dry_run,
+        )
+    if options.format == "json":
+        gone = {one.stage: {"count": one.count, "bytes": one.bytes} for one in by_stage(result.removed)}
+        counts = {name: getattr(result, name) for name in ("bytes", "kept", "in_use", "leftovers")}
+        print_json(
+            {
+                "place": artefacts.url,
+                "dry_run": options.dry_run,
+                "removed": len(result.removed),
+                **counts,
+                "stages": gone,
+            }
+        )
+    else:
+        tell(artefacts, result, options)
+    return 0
+
+
+def tell(artefacts: Artefacts, result: Collected, options: argparse.Namespace) -> None:
+    screen = console()
+    verb = "would remove" if options.dry_run else "removed"
+    leftovers = f" and {plural(result.leftovers, 'leftover')} of interrupted work" if result.leftovers else ""
+    in_use = f", {result.in_use} of them only because they are in use" if result.in_use else ""
+    screen.print(
+        f"{verb} {plural(len(result.removed), 'artefact')}{leftovers}, {Memory(result.bytes)}, from {artefacts.url}; "
+        f"{result.kept} kept{in_use}",
+        soft_wrap=True,
+    )
+    rows: list[list[Cell]] = [[one.stage, str(one.count), str(Memory(one.bytes))] for one in by_stage(result.removed)]
+    if rows:
+        show_table(screen, ("stage", ">count", ">size"), rows, indent=2)
+    if not any(getattr(options, name) for name in CONDITIONS):
+        screen.print(
+            "  say which artefacts may go: --older-than 7d, --max-size 10GB, --unreachable; several must all hold",
+            style="dim",
+            soft_wrap=True,
+        )
+
+
+Q = TypeVar("Q", bound=Quantity)
+
+
+def quantity(kind: type[Q], flag: str, text: str | None) -> Q | None:
+    try:
+        return None if text is None else kind.parse(text)
+    except QuantityError as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def reachable(manifest: str | None) -> set[str]:
+    """Keys of what the manifest's sweeps would use if they were run now, on top of what is locked in the store."""
+    from scalable.session.session import ScalableSession, importable
+    from scalable.sweeps.compiling import reachable as keys_of
+
+    session = ScalableSession.from_yaml(context.manifest_path(manifest))
+    with session.open_store() as store, importable(Path(session.path).resolve().parent):
+        return keys_of(session.manifest, store.config().base_env)
