@@ -1,4 +1,4 @@
-"""The store in an SQLite file keeps what every store promises."""
+"""The store keeps what every store promises, in an SQLite file and on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from scalable.engine.ports import RowStore
 from scalable.store import Row, Store, open_store
 
-pytest.register_assert_rewrite("scalable.testing.store")
+pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_beside")
 
 from scalable.testing.store import StoreContract  # noqa: E402
 
@@ -23,3 +23,9 @@ class TestSqlite(StoreContract):
     def test_it_is_what_the_engine_calls_a_store(self, store: Store) -> None:
         port: RowStore[Row] = store
         assert port.keys() == set()
+
+
+class TestPostgresql(StoreContract):
+    @pytest.fixture
+    def open_store(self, server_url: str) -> Callable[[], Store]:
+        return lambda: open_store(server_url)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalable.store import Damage, Row, SweepRun
-from scalable.store.entries import Entry
+from scalable.store import Damage, SweepRun
+from scalable.store.entries import Entry, Stored
 from scalable.store.outbox import Outbox, OutboxError, OutboxHeldError
 from scalable.testing.store import a_failed_row, a_row
 from tests.store.trouble import files_up_to
@@ -36,7 +36,7 @@ def outbox(path: Path) -> Iterator[Outbox]:
     outbox.close()
 
 
-def contents(path: Path) -> tuple[list[Row | SweepRun], list[Damage]]:
+def contents(path: Path) -> tuple[list[Stored], list[Damage]]:
     outbox = Outbox(path)
     found = list(outbox.read())
     outbox.waiting = len(found)

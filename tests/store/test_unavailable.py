@@ -207,9 +207,11 @@ def test_a_damaged_line_left_behind_is_reported_kept_for_people_and_stops_nothin
         assert store.recovery.rows == 2
         [damage] = store.recovery.damaged
         assert (damage.path, damage.line, damage.reason) == (left.path, 2, "the checksum does not match")
-    aside = left.path.with_name(left.path.name + ".damaged")
-    assert f"{left.path}:2: the checksum does not match; the file is kept as {aside}" in caplog.text
-    assert len(aside.read_bytes().splitlines()) == 3
+        [letter] = store.dead_letters()
+        assert (letter.kind, letter.content) == ("line", lines[1].decode().rstrip().replace("calib", "celeb", 1))
+        assert letter.reason == f"{left.path}:2: the checksum does not match"
+    assert f"{left.path}:2: the checksum does not match; see  scalable dlq list" in caplog.text
+    assert Outbox.beside(path) == []
     with open_store(url) as store:
         assert store.recovery.damaged == ()
 

@@ -1,1 +1,1 @@
-"""Real systems to test against, started by the tests themselves: a private Slurm, an Apptainer, an image for it."""
+"""Real systems to test against, started by the tests themselves: a private Slurm, a PostgreSQL, an Apptainer."""

@@ -22,7 +22,9 @@ SLURM_PROGRAMS = {
     "slurmd": "slurmd",
     "sbatch": "slurm-client",
 }
+POSTGRES_PROGRAMS = {"postgres": "postgresql"}
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are, and an ordinary user's PATH does not look
+POSTGRES = Path("/usr/lib/postgresql")  # where Debian keeps the programs of each version
 INSTALL_S = 900  # a slow mirror is waited for, one that hangs is not
 POLICY = Path("/usr/sbin/policy-rc.d")
 NO_SERVICE = "#!/bin/sh\nexit 101\n"  # what package scripts understand as: do not start it
@@ -30,7 +32,7 @@ NO_SERVICE = "#!/bin/sh\nexit 101\n"  # what package scripts understand as: do n
 
 def main() -> int:
     """Install what is missing, if this user may; that some of it cannot be had is for the tests to judge."""
-    packages = missing(SLURM_PROGRAMS)
+    packages = missing(SLURM_PROGRAMS | POSTGRES_PROGRAMS)
     if not packages:
         return 0
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -50,7 +52,8 @@ def main() -> int:
 
 
 def search_path() -> str:
-    return f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{SBIN}"
+    versions = [str(folder) for folder in POSTGRES.glob("*/bin")]
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), SBIN, *versions])
 
 
 def missing(programs: dict[str, str]) -> list[str]:

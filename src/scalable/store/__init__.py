@@ -5,7 +5,9 @@ Importing this is cheap; the database library is imported when a store is opened
 
 from __future__ import annotations
 
-from scalable.store.errors import RowError, StoreError, StoreUrlError
+from scalable.store.answers import TTL_S, Config, DeadLetter, Decide, Lease, Leases, ReplayOutcome, Ticket
+from scalable.store.errors import ConfigChanged, LeaseLostError, RefusedError, RowError, StoreError, StoreUrlError
+from scalable.store.incidents import IncidentRow
 from scalable.store.interface import ALL, Damage, Fate, Filter, Receipt, Recovery, Store
 from scalable.store.rows import Row, RowStatus, SweepRun, SweepStatus
 
@@ -14,7 +16,9 @@ ASK_AGAIN_S = 10.0  # how often the database is asked again while rows wait in t
 
 
 def open_store(url: str, *, patience_s: float = PATIENCE_S, ask_again_s: float = ASK_AGAIN_S) -> Store:
-    """Open the store at a URL such as ``sqlite:///.scalable/results.db``, making file and folders if need be.
+    """Open the store at a URL such as ``sqlite:///.scalable/results.db`` or ``postgresql://user@host/database``.
+
+    A file, its folders and the tables are made if need be; those of an earlier version are brought up to date.
 
     Rows that a crashed process left in its outbox are moved into the database first; ``recovery`` tells of them.
     """
@@ -25,11 +29,22 @@ def open_store(url: str, *, patience_s: float = PATIENCE_S, ask_again_s: float =
 
 __all__ = [
     "ALL",
+    "TTL_S",
+    "Config",
+    "ConfigChanged",
     "Damage",
+    "DeadLetter",
+    "Decide",
     "Fate",
     "Filter",
+    "IncidentRow",
+    "Lease",
+    "LeaseLostError",
+    "Leases",
     "Receipt",
     "Recovery",
+    "RefusedError",
+    "ReplayOutcome",
     "Row",
     "RowError",
     "RowStatus",
@@ -38,5 +53,6 @@ __all__ = [
     "StoreUrlError",
     "SweepRun",
     "SweepStatus",
+    "Ticket",
     "open_store",
 ]

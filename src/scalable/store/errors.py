@@ -15,3 +15,15 @@ class StoreUrlError(StoreError, UsageError):
 
 class RowError(StoreError, ValueError):
     """A row that cannot be stored as it is; the message names its key and the part that is wrong."""
+
+
+class RefusedError(StoreError):
+    """The database is there and will not take what it was given: trying again cannot help, a person must look."""
+
+
+class LeaseLostError(RefusedError):
+    """Whoever wants to write no longer has the place it was given; somebody else may have it."""
+
+
+class ConfigChanged(StoreError):  # noqa: N818  (not a failure of the store: somebody else was faster)
+    """The live configuration is no longer the one the change was made for; the message says what it is now."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+from scalable.store.answers import TTL_S, Config, DeadLetter, Leases, ReplayOutcome
+from scalable.store.incidents import IncidentRow
 from scalable.store.rows import Row, RowStatus, SweepRun
 
 
@@ -18,6 +20,7 @@ class Fate(Enum):
 
     COMMITTED = "committed"  # in the database
     KEPT = "kept"  # safe on disk in the outbox; the database did not take them and will be asked again
+    SET_ASIDE = "set aside"  # some are dead letters: the database refuses them for good; the others are in it
     REFUSED = "refused"  # nowhere: neither disk nor database took them; only the caller has them
 
 
@@ -29,6 +32,8 @@ class Receipt:
     rows: int
     reason: str = ""
     """Why they are not in the database, for people."""
+    dead: int = 0
+    """How many of them are dead letters."""
 
     @property
     def safe(self) -> bool:
@@ -55,11 +60,12 @@ ALL = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line of an outbox that cannot be read; the file is set aside with the ending ``.damaged``."""
+    """A line of an outbox that cannot be read; it becomes a dead letter."""
 
     path: Path
     line: int
     reason: str
+    content: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.reason}"
@@ -117,8 +123,19 @@ class Store(Protocol):
         """``put`` without waiting. Rows submitted meanwhile are written together, in the order they came."""
         ...
 
-    def put_run(self, run: SweepRun) -> Receipt:
-        """Store where a sweep is. Having ended stays before running, and the later end before the earlier."""
+    def put_run(self, run: SweepRun, *, token: int | None = None) -> Receipt:
+        """Store where a sweep is. Having ended stays before running, and the later end before the earlier.
+
+        With the token of a lease it is stored only if that lease is still held; LeaseLostError says that it is not.
+        """
+        ...
+
+    def put_incident(self, incident: IncidentRow) -> Receipt:
+        """Store what went wrong, for those who look from other machines. Of two with one id the later is kept."""
+        ...
+
+    def incidents(self, sweep: str | None = None) -> list[IncidentRow]:
+        """Of a sweep or all, in the order they began."""
         ...
 
     def replay(self) -> Receipt:
@@ -133,8 +150,57 @@ class Store(Protocol):
 
     def get(self, run_key: str) -> Row | None: ...
 
+    def find(self, keys: Iterable[str]) -> dict[str, Row]:
+        """Those of many keys that are there, in few questions."""
+        ...
+
     def runs(self, sweep: str | None = None) -> list[SweepRun]:
         """Sweeps that were started, in that order."""
+        ...
+
+    def config(self) -> Config:
+        """The live configuration; version 0 while none was set."""
+        ...
+
+    def set_config(
+        self,
+        base_env: Mapping[str, Any],
+        *,
+        factor: str | None,
+        variant: str | float | bool | None,
+        reason: str,
+        expect_version: int,
+        token: int | None = None,
+    ) -> Config:
+        """Replace the live configuration if nobody else did since ``expect_version``, else raise ConfigChanged.
+
+        Every version stays in the history, so a change is undone by setting an earlier one again. Nothing waits in an
+        outbox: a database that cannot be written is a StoreError.
+        """
+        ...
+
+    def config_history(self) -> list[Config]:
+        """Every version there was, the current one last."""
+        ...
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What the database refused for good, the oldest first."""
+        ...
+
+    def replay_dead_letters(self, ids: Iterable[str] | None = None) -> ReplayOutcome:
+        """Try dead letters again, all unless some are named; those that are taken are no dead letters any more."""
+        ...
+
+    def drop_dead_letters(self, ids: Iterable[str] | None = None) -> int:
+        """Forget dead letters, all unless some are named; how many that were."""
+        ...
+
+    def leases(self, ttl_s: float = TTL_S) -> Leases:
+        """Places for a few at a time. ``ttl_s`` is how long whoever is not heard of keeps its own."""
+        ...
+
+    def holds(self, token: int) -> bool:
+        """Whether the place with this token is still held by who was given it."""
         ...
 
     def close(self) -> None:

@@ -94,7 +94,8 @@ class Outbox:
             try:
                 yield Entry.from_line(line)
             except ValueError as error:
-                yield Damage(self.path, number, str(error))
+                text = line.rstrip(b"\n").decode("ascii", "backslashreplace").replace("\0", "\\x00")
+                yield Damage(self.path, number, str(error), text)
 
     def clear(self) -> None:
         """Forget everything. A crash may bring it back, which does no harm: rows can be stored twice."""
@@ -103,7 +104,7 @@ class Outbox:
         self._cut()
 
     def set_aside(self) -> Path:
-        """Keep the file, with its damaged lines, for people; nothing reads it again."""
+        """Keep the file, with lines that cannot be read and could not be kept elsewhere; nothing reads it again."""
         aside = self.path.with_name(self.path.name + DAMAGED)
         with suppress(OSError):
             self.path.rename(aside)

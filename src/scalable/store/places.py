@@ -1,27 +1,86 @@
-"""A store's URL as the file it names, and as it may be shown: without passwords."""
+"""A store's URL as the place it names: a file or a server, where its outboxes lie, and how it may be shown.
+
+Nothing that is shown holds a password. Of a URL that is refused only its kind is shown, since what is wrong with it may
+be a password in an unexpected place.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from scalable.store.errors import StoreUrlError
 
 EXAMPLE = "sqlite:///.scalable/results.db"
+SERVER_EXAMPLE = "postgresql://user@host/database"
 URL = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*):(?P<slashes>/*)(?P<rest>.*)", re.DOTALL)
 SQLITE = ("sqlite", "sqlite+pysqlite")
+POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
+OUTBOXES = Path(".scalable/outbox")  # beside the other files of a project; a server has no folder of its own here
+MANY_ATS = "write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25, or leave it to PGPASSWORD or ~/.pgpass"
 
 
-def file_of(url: str) -> Path:
-    """The file of a URL ``sqlite:///relative/path.db`` or ``sqlite:////absolute/path.db``."""
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A PostgreSQL and a database on it; what is None, libpq finds in its own variables and files."""
+
+    database: str
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    host: str | None = None
+    port: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def identity(self) -> str:
+        """The same for all URLs of one database: a changed password must not hide what waits for it."""
+        host = self.host or self.options.get("host") or self.options.get("hostaddr") or ""
+        port = self.port or self.options.get("port") or ""
+        return f"{host}:{port}/{self.database} {self.options.get('options', '')}"  # which may name a schema
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    shown: str
+    """The URL as it may be printed."""
+    at: Path | Server
+    beside: Path
+    """Outboxes lie beside this path and take their names from it."""
+
+
+def place_of(url: str) -> Place:
+    scheme = scheme_of(url)
+    if scheme in POSTGRESQL:
+        server = server_of(url)
+        name = blake2b(server.identity.encode(), digest_size=8).hexdigest()
+        return Place(shown_url(url), server, OUTBOXES.absolute() / name / "results")
+    path = file_of(url)
+    return Place(shown_url(url), path, path)
+
+
+def scheme_of(url: str) -> str:
     if not isinstance(url, str):
         raise StoreUrlError(f"a store's URL is a text, not a {type(url).__name__}; write {EXAMPLE}")
     found = URL.fullmatch(url)
     if not found:
         raise StoreUrlError(f"{url!r} is not a store's URL; write sqlite:///{url or 'results.db'}")
-    scheme, slashes, rest = found["scheme"].lower(), found["slashes"], found["rest"]
-    if scheme not in SQLITE:
-        raise StoreUrlError(f"store {shown_url(url)}: {scheme} is not supported; write {EXAMPLE}")
+    scheme = found["scheme"].lower()
+    if scheme not in SQLITE + POSTGRESQL:
+        raise StoreUrlError(f"store {scheme}:…: {scheme} is not supported; write {EXAMPLE} or {SERVER_EXAMPLE}")
+    return scheme
+
+
+def file_of(url: str) -> Path:
+    """The file of a URL ``sqlite:///relative/path.db`` or ``sqlite:////absolute/path.db``."""
+    if scheme_of(url) not in SQLITE:
+        raise StoreUrlError(f"store {shown_url(url)} is a server, not a file; name a file, e.g. {EXAMPLE}")
+    found = URL.fullmatch(url)
+    assert found
+    slashes, rest = found["slashes"], found["rest"]
     if "?" in rest:
         raise StoreUrlError(f"store {shown_url(url)}: what follows a ? is not supported; leave it out")
     if not rest or rest == ":memory:":
@@ -41,7 +100,50 @@ def file_of(url: str) -> Path:
     return path
 
 
+def server_of(url: str) -> Server:
+    """The server of a URL ``postgresql://user:password@host:port/database?sslmode=require``."""
+
+    def refuse(what: str, remedy: str = f"write {SERVER_EXAMPLE}") -> StoreUrlError:
+        return StoreUrlError(f"store {url.partition(':')[0]}:… {what}; {remedy}")
+
+    if "\0" in url:
+        raise refuse("has a character 0")
+    if URL.fullmatch(url)["slashes"] not in ("//", "///"):  # type: ignore[index]  # scheme_of has looked
+        raise refuse("needs two slashes after the colon")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise refuse("has a host or port that cannot be read", MANY_ATS) from None
+    if url.count("@") != parts.netloc.count("@") or parts.netloc.count("@") > 1 or parts.fragment:
+        raise refuse("has an @ or # in an unexpected place", MANY_ATS)
+    database = unquote(parts.path[1:])
+    if not database or "/" in parts.path[1:]:
+        raise refuse("names no database")
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    if len(dict(options)) != len(options):
+        raise refuse("has an option twice", "write it once")
+    return Server(
+        database,
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+        unquote(parts.hostname) if parts.hostname else None,
+        port,
+        dict(options),
+    )
+
+
 def shown_url(url: str) -> str:
-    """The URL as it may be printed. Of a server's nothing but its kind, since the rest may hold a password."""
+    """The URL as it may be printed: without password and options. One that cannot be read is not shown at all."""
     scheme = url.partition(":")[0]
-    return url.partition("?")[0] if scheme.lower() in SQLITE else f"{scheme}:…"
+    if scheme.lower() in SQLITE:
+        return url.partition("?")[0]
+    try:
+        server = server_of(url) if scheme.lower() in POSTGRESQL else None
+    except StoreUrlError:
+        server = None
+    if server is None:
+        return f"{scheme}:…"
+    user = f"{server.user}@" if server.user else ""
+    port = f":{server.port}" if server.port else ""
+    return f"postgresql://{user}{server.host or ''}{port}/{server.database}"

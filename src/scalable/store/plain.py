@@ -16,6 +16,8 @@ DEEPEST = 100  # levels; far from where Python's own recursion ends, so what cou
 PLAIN = frozenset({bool, float, str, type(None)})
 MOST_BITS = 1024  # of a whole number; beyond, Python refuses to print it
 
+ENCODER = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
+
 
 class NotPlain(ValueError):  # noqa: N818  (always caught here in the package and told as a RowError)
     """A part of a value that JSON cannot hold; the text says which and why."""
@@ -73,9 +75,9 @@ def whole(value: int, where: str) -> int:
 def to_json(value: Any) -> str:
     """The one text of a plain value: keys sorted, no spaces, ASCII."""
     try:
-        return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"))
+        return ENCODER.encode(value)
     except ValueError:
-        return json.dumps(finite(value), allow_nan=False, sort_keys=True, separators=(",", ":"))
+        return ENCODER.encode(finite(value))
 
 
 def finite(value: Any) -> Any:

@@ -12,7 +12,7 @@ from enum import Enum
 from hashlib import blake2b
 from math import isfinite
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from scalable.store.errors import RowError
 from scalable.store.plain import NotPlain, plain, to_json
@@ -23,7 +23,12 @@ LONGEST_NAME = 1000  # characters of a name, a fingerprint or a worker
 LONGEST_ERROR = 20_000  # characters kept of a failure's text: a long traceback
 LARGEST = 16 * 1024 * 1024  # characters of metrics or value as JSON; larger results belong into files
 MOST = 2**63 - 1  # the largest whole number of the databases
-UNMARKED = ("marked", False)
+
+
+class Record(Protocol):
+    """What can be stored: it tells its content as plain values."""
+
+    def to_dict(self) -> dict[str, Any]: ...
 
 
 class RowStatus(Enum):
@@ -167,14 +172,16 @@ class SweepRun:
         return cls(**{**values, "status": SweepStatus(values["status"])})
 
 
-def content(record: Row | SweepRun) -> str:
+def content(record: Record) -> str:
     """Everything that is stored of a record but the time of writing, as one text.
 
     A row that is not marked has no word of it, as rows had before they could be.
     """
-    return to_json(
-        {name: value for name, value in as_dict(record).items() if name != "written_at" and (name, value) != UNMARKED}
-    )
+    found = record.to_dict()
+    found.pop("written_at", None)
+    if found.get("marked") is False:
+        del found["marked"]
+    return to_json(found)
 
 
 def digest(text: str) -> str:
@@ -182,13 +189,16 @@ def digest(text: str) -> str:
     return blake2b(text.encode("ascii"), digest_size=16).hexdigest()
 
 
-def as_dict(record: Row | SweepRun) -> dict[str, Any]:
+def as_dict(record: Any) -> dict[str, Any]:
+    """The fields of a record, its status as the word of the table."""
     found = {name: getattr(record, name) for name in record.__slots__}
-    status = "run_status" if isinstance(record, Row) else "status"
-    return {**found, status: found[status].value}
+    for status in ("run_status", "status"):
+        if status in found:
+            found[status] = found[status].value
+    return found
 
 
-def check_names(record: Row | SweepRun, where: str, *names: str) -> None:
+def check_names(record: Any, where: str, *names: str) -> None:
     for name in names:
         text = getattr(record, name)
         if text is None:
@@ -201,7 +211,7 @@ def check_names(record: Row | SweepRun, where: str, *names: str) -> None:
             raise RowError(f"{where}: {name} is {shown(text)}; write a text without the character 0 or half characters")
 
 
-def set_count(record: Row | SweepRun, name: str, where: str, least: int) -> None:
+def set_count(record: Any, name: str, where: str, least: int) -> None:
     value = getattr(record, name)
     if value is None and record.__dataclass_fields__[name].default is None:
         return
@@ -210,7 +220,7 @@ def set_count(record: Row | SweepRun, name: str, where: str, least: int) -> None
     object.__setattr__(record, name, int(value))
 
 
-def set_number(record: Row | SweepRun, name: str, where: str, keep_whole: bool = False) -> None:
+def set_number(record: Any, name: str, where: str, keep_whole: bool = False) -> None:
     """Numbers are stored as what they are: no nan, which databases turn into nothing, and whole ones only if asked."""
     value = getattr(record, name)
     if value is None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
+from scalable.store.answers import TTL_S, Config, DeadLetter, ReplayOutcome
+from scalable.store.configs import Configs, checked
 from scalable.store.database import Database
-from scalable.store.entries import Entry
-from scalable.store.errors import RowError, StoreError
-from scalable.store.interface import ALL, Filter, Receipt
+from scalable.store.entries import Entry, Stored
+from scalable.store.errors import LeaseLostError, RowError, StoreError
+from scalable.store.incidents import IncidentRow
+from scalable.store.interface import ALL, Fate, Filter, Receipt
+from scalable.store.leases import SqlLeases
 from scalable.store.pipeline import Pipeline
-from scalable.store.places import file_of, shown_url
+from scalable.store.places import place_of
 from scalable.store.rows import Row, RowStatus, SweepRun
 from scalable.store.writer import Writer
 
@@ -24,12 +28,12 @@ class SqlStore:
     """See ``Store`` for what each method promises, ``open_store`` for the arguments."""
 
     def __init__(self, url: str, patience_s: float, ask_again_s: float, clock: Callable[[], float] = time.time) -> None:
-        path = file_of(url)
+        place = place_of(url)
         self.clock = clock
         self._process = os.getpid()
         self._closed = False
-        self._database = Database(path, shown_url(url), patience_s)
-        self._pipeline = Pipeline(self._database, path)
+        self._database = Database(place, patience_s)
+        self._pipeline = Pipeline(self._database, place.beside)
         self._writer = Writer(self._pipeline, ask_again_s)
         self.recovery = self._pipeline.recover()
         if self.waiting:
@@ -52,7 +56,7 @@ class SqlStore:
             raise RowError("mark_failed takes several keys; write [key] for one")
         if not isinstance(reason, str) or not reason.strip():
             raise RowError("mark_failed needs a reason that a person can read later")
-        found = [row for key in dict.fromkeys(keys) if (row := self.get(key)) is not None and not row.marked]
+        found = [row for row in self.find(keys).values() if not row.marked]
         changes: dict[str, Any] = {"run_status": RowStatus.FAILED, "marked": True, "error": reason, "written_at": None}
         receipt = self.put([replace(row, **changes) for row in found])
         if not receipt.safe:
@@ -63,8 +67,20 @@ class SqlStore:
         self._check_open()
         return self._database.marked()
 
-    def put_run(self, run: SweepRun) -> Receipt:
-        return self._wait(self._submit([run], SweepRun))
+    def put_run(self, run: SweepRun, *, token: int | None = None) -> Receipt:
+        if token is not None:
+            self._database.still(token)
+        receipt = self._wait(self._submit([run], SweepRun, token))
+        if token is not None and receipt.fate is Fate.SET_ASIDE and not self.holds(token):  # lost in between
+            raise LeaseLostError(receipt.reason)
+        return receipt
+
+    def put_incident(self, incident: IncidentRow) -> Receipt:
+        return self._wait(self._submit([incident], IncidentRow))
+
+    def incidents(self, sweep: str | None = None) -> list[IncidentRow]:
+        self._check_open()
+        return self._database.incidents(sweep)
 
     def replay(self) -> Receipt:
         return self._wait(self._submit([], Row))
@@ -80,6 +96,53 @@ class SqlStore:
     def get(self, run_key: str) -> Row | None:
         self._check_open()
         return self._database.get(run_key)
+
+    def find(self, keys: Iterable[str]) -> dict[str, Row]:
+        self._check_open()
+        if isinstance(keys, str):
+            raise RowError("find takes several keys; write [key] for one")
+        return self._database.find(keys)
+
+    def config(self) -> Config:
+        self._check_open()
+        return Configs(self._database).current()
+
+    def set_config(
+        self,
+        base_env: Mapping[str, Any],
+        *,
+        factor: str | None,
+        variant: str | float | bool | None,
+        reason: str,
+        expect_version: int,
+        token: int | None = None,
+    ) -> Config:
+        self._check_open()
+        wanted = checked(base_env, factor, variant, reason)
+        return Configs(self._database).set(wanted, expect_version, self.clock(), token)
+
+    def config_history(self) -> list[Config]:
+        self._check_open()
+        return Configs(self._database).history()
+
+    def dead_letters(self) -> list[DeadLetter]:
+        self._check_open()
+        return list(self._pipeline.letters.list())
+
+    def replay_dead_letters(self, ids: Iterable[str] | None = None) -> ReplayOutcome:
+        self._check_open()
+        return self._pipeline.letters.replay(None if ids is None else list(ids))
+
+    def drop_dead_letters(self, ids: Iterable[str] | None = None) -> int:
+        self._check_open()
+        return self._pipeline.letters.drop(None if ids is None else list(ids))
+
+    def leases(self, ttl_s: float = TTL_S) -> SqlLeases:
+        self._check_open()
+        return SqlLeases(self._database, ttl_s)
+
+    def holds(self, token: int) -> bool:
+        return self.leases().holds(token)
 
     def runs(self, sweep: str | None = None) -> list[SweepRun]:
         self._check_open()
@@ -101,14 +164,14 @@ class SqlStore:
     ) -> None:
         self.close()
 
-    def _submit(self, records: Iterable[Row | SweepRun], kind: type[Row] | type[SweepRun]) -> Future[Receipt]:
+    def _submit(self, records: Iterable[Stored], kind: type[Stored], token: int | None = None) -> Future[Receipt]:
         self._check_open()
         now = self.clock()
         entries = []
         for record in records:
             if not isinstance(record, kind):
                 raise RowError(f"a {type(record).__name__} is not a {kind.__name__}; make one of it first")
-            entries.append(Entry.of(record, now))
+            entries.append(Entry.of(record, now, token))
         return self._writer.submit(entries)
 
     def _wait(self, receipt: Future[Receipt]) -> Receipt:

@@ -1,86 +1,25 @@
-"""The tables, their versions, and how a row goes in and comes out. The only place that knows the columns' types."""
+"""The tables, and how a record goes in and comes out."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Dialect,
-    Double,
-    Index,
-    MetaData,
-    Table,
-    Text,
-    false,
-    func,
-    inspect,
-    select,
-)
-from sqlalchemy.schema import CreateColumn
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Double, Index, MetaData, Table, Text, false
 
+from scalable.store.columns import Code, JsonText, VariantText
 from scalable.store.entries import Entry
 from scalable.store.errors import StoreError
-from scalable.store.plain import from_json, to_json
-from scalable.store.rows import Row
-from scalable.wording import shown
-
-VERSION = 2
-
-
-class JsonText(TypeDecorator[Any]):
-    """JSON as text. A column declared JSON would be one of numbers in SQLite, which rounds long ones."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else to_json(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        try:
-            return None if value is None else from_json(value)
-        except ValueError as error:
-            raise StoreError(f"{shown(value)} in the store is not JSON: {error}") from None
-
-
-class VariantText(TypeDecorator[Any]):
-    """A variant as people write it; only a text that could be taken for a number or a truth value has quotes."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        if value is None:
-            return None
-        return value if isinstance(value, str) and unmistakable(value) else json.dumps(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return value if value is None or unmistakable(value) else json.loads(value)
-
-
-def unmistakable(text: str) -> bool:
-    """Not JSON, so nothing but a text."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return True
-    return False
-
+from scalable.store.incidents import IncidentRow
+from scalable.store.rows import Row, SweepRun
 
 metadata = MetaData()
 
 results = Table(
     "finetune_results",
     metadata,
-    Column("run_key", Text, primary_key=True),
+    Column("run_key", Code, primary_key=True),
     Column("name", Text),
     Column("sweep", Text),
     Column("factor", Text),
@@ -101,7 +40,7 @@ results = Table(
     Column("worker", Text),
     Column("marked", Boolean, nullable=False, server_default=false()),
     Column("written_at", Double, nullable=False),
-    Column("digest", Text, nullable=False),
+    Column("digest", Code, nullable=False),
     Index("finetune_results_sweep", "sweep"),
 )
 
@@ -116,57 +55,94 @@ runs = Table(
     Column("expected", BigInteger, nullable=False),
     Column("target", Text),
     Column("reason", Text),
-    Column("digest", Text, nullable=False),
+    Column("digest", Code, nullable=False),
 )
 
-schema = Table("scalable_schema", metadata, Column("version", BigInteger, primary_key=True))
+incidents = Table(
+    "scalable_incidents",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sweep", Text),
+    Column("run", Text),
+    Column("kind", Text, nullable=False),
+    Column("worker", Text),
+    Column("started", Double, nullable=False),
+    Column("summary", JsonText, nullable=False),
+    Column("written_at", Double, nullable=False),
+    Column("digest", Code, nullable=False),
+)
 
+
+def configuration_columns() -> list[Column[Any]]:
+    return [
+        Column("base_env", JsonText, nullable=False),
+        Column("factor", Text),
+        Column("variant", VariantText),
+        Column("reason", Text, nullable=False),
+        Column("written_at", Double, nullable=False),
+    ]
+
+
+config = Table(
+    "ftf_config",
+    metadata,
+    Column("id", BigInteger, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),  # there is one row
+    Column("version", BigInteger, nullable=False),
+    *configuration_columns(),
+)
+
+config_history = Table(
+    "ftf_config_history",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    *configuration_columns(),
+)
+
+letters = Table(
+    "scalable_dead_letters",
+    metadata,
+    Column("id", Code, primary_key=True),
+    Column("written_at", Double, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("tries", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("content", Text, nullable=False),
+)
+
+leases = Table(
+    "scalable_leases",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("token", BigInteger, unique=True),  # of a waiting one there is none
+    Column("requested_at", Double, nullable=False),
+    Column("heartbeat", Double, nullable=False),
+    Column("expires", Double, nullable=False),
+)
+
+counters = Table(
+    "scalable_counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("last", BigInteger, nullable=False),
+)
+
+schema = Table("scalable_schema", metadata, Column("version", BigInteger, primary_key=True, autoincrement=False))
+
+TABLES: dict[type[Row] | type[SweepRun] | type[IncidentRow], Table] = {
+    Row: results,
+    SweepRun: runs,
+    IncidentRow: incidents,
+}
 ROW_COLUMNS = tuple(results.c[each.name] for each in fields(Row))
-
-
-def ready(connection: Connection, place: str) -> bool:
-    """Whether the tables are there as this version needs them; raises if they can never be."""
-    there = set(inspect(connection).get_table_names())
-    if schema.name not in there:
-        if taken := there & set(metadata.tables):
-            raise StoreError(f"{place} has a table {min(taken)} that scalable did not make; name another file for it")
-        return False
-    if (version := version_of(connection)) not in (*CHANGES, VERSION):
-        raise StoreError(
-            f"{place} has tables of version {version}, and this scalable knows version {VERSION}; "
-            "update scalable, or name another file for the store"
-        )
-    return version == VERSION
-
-
-def create(connection: Connection) -> None:
-    """Make the tables, or change those of an earlier version step by step."""
-    if schema.name in inspect(connection).get_table_names():
-        for version in range(version_of(connection) or VERSION, VERSION):
-            CHANGES[version](connection)
-    else:
-        metadata.create_all(connection)
-    connection.execute(schema.insert().values(version=VERSION))
-
-
-def version_of(connection: Connection) -> int | None:
-    found: int | None = connection.execute(select(func.max(schema.c.version))).scalar()
-    return found
-
-
-def add_marked(connection: Connection) -> None:
-    column = CreateColumn(results.c.marked).compile(dialect=connection.dialect)
-    connection.exec_driver_sql(f"ALTER TABLE {results.name} ADD COLUMN {column}")
-
-
-CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked}
-"""What leads from each earlier version to the next."""
 
 
 def values(entry: Entry) -> dict[str, Any]:
     """An entry as the columns of its table."""
     found = {**entry.record.to_dict(), "digest": entry.digest}
-    if isinstance(entry.record, Row):
+    if not isinstance(entry.record, SweepRun):
         found["written_at"] = entry.written_at
     return found
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from scalable.store.entries import Entry
 from scalable.store.errors import StoreError
-from scalable.store.interface import Receipt
-from scalable.store.pipeline import GROUP, Pipeline
+from scalable.store.interface import Fate, Receipt
+from scalable.store.pipeline import GROUP, Outcome, Pipeline
 
 
 class Job(NamedTuple):
@@ -57,13 +57,13 @@ class Writer:
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
             try:
-                fate, reason = self.pipeline.write([entry for job in jobs for entry in job.entries])
+                outcome = self.pipeline.write([entry for job in jobs for entry in job.entries])
             except BaseException as error:  # noqa: BLE001  whoever waits must hear of it, and others may go on
                 for job in jobs:
                     job.receipt.set_exception(error)
                 continue
             for job in jobs:
-                job.receipt.set_result(Receipt(fate, len(job.entries), reason))
+                job.receipt.set_result(receipt(job, outcome))
 
     def _next(self) -> list[Job] | None:
         """The jobs of one group; none when it is time to ask the database again; None at the end."""
@@ -78,3 +78,11 @@ class Writer:
                 jobs.append(self._jobs.popleft())
                 size += len(jobs[-1].entries)
             return jobs
+
+
+def receipt(job: Job, outcome: Outcome) -> Receipt:
+    """What became of the entries of one job, of those of a group."""
+    dead = [reason for entry in job.entries if (reason := outcome.dead.get(entry.identity))] if outcome.dead else []
+    if dead and outcome.fate is Fate.COMMITTED:
+        return Receipt(Fate.SET_ASIDE, len(job.entries), dead[0], len(dead))
+    return Receipt(outcome.fate, len(job.entries), outcome.reason, len(dead))

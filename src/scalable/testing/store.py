@@ -6,7 +6,7 @@
             return lambda: MyStore(tmp_path)
 
 ``open_store`` is a function that opens the same store each time it is called. pytest shows the values of a failed
-assertion after ``pytest.register_assert_rewrite("scalable.testing.store")``.
+assertion after ``pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_beside")``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from scalable.store import Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
+from scalable.testing.store_beside import BesideRowsContract
 
 Opener = Callable[[], Store]
 
@@ -56,7 +57,7 @@ def a_failed_row(name: object = "row", **changes: Any) -> Row:
     return a_row(name, **{**failed, **changes})
 
 
-class StoreContract:
+class StoreContract(BesideRowsContract):
     """Subclass it and give it a fixture ``open_store``."""
 
     @pytest.fixture
@@ -231,6 +232,15 @@ class StoreContract:
         assert store.keys(Filter(run_status=RowStatus.FAILED)) == store.keys(Filter(factor="timeframe"))
         assert store.keys(Filter(sweep="calibration", run_status=RowStatus.FAILED)) == set()
 
+    def test_many_rows_are_found_by_their_keys_at_once(self, store: Store) -> None:
+        store.put([a_row(number) for number in range(1500)])
+        wanted = [key(number) for number in range(0, 4000, 2)]
+        found = store.find([*wanted, *wanted])
+        assert found == {key(number): a_row(number) for number in range(0, 1500, 2)}
+        assert store.find(iter([])) == {}
+        with pytest.raises(RowError):
+            store.find(key(1))
+
     def test_rows_come_in_the_order_they_were_written(self, store: Store) -> None:
         names = [5, 3, 4, 1, 2]
         for when, name in enumerate(names):
@@ -332,7 +342,10 @@ class StoreContract:
         store = open_store()
         store.close()
         store.close()
-        for use in (lambda: store.put([a_row()]), store.keys, lambda: list(store.rows()), store.runs, store.replay):
+        for use in (
+            lambda: store.put([a_row()]), store.keys, lambda: list(store.rows()), store.runs, store.replay,
+            store.config, store.dead_letters, store.incidents, store.leases, lambda: store.find([]),
+        ):  # fmt: skip
             with pytest.raises(StoreError, match="closed"):
                 use()
 

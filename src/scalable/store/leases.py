@@ -1,0 +1,133 @@
+"""Places that are held by a few at a time, in rows with a heartbeat, an expiry and a fencing token.
+
+Every decision is made in one transaction that no other decision can overlap: the dead are removed, the asker is told
+who holds a place and who waits before it, and takes its own or not. A place past its expiry is lost as soon as somebody
+else asks; until then its holder may come back, since nobody can have acted in its stead.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from scalable.store.answers import TTL_S, Decide, Lease, Places
+from scalable.store.database import Database
+from scalable.store.errors import RowError
+from scalable.store.rows import LONGEST_NAME, storable
+from scalable.store.tables import counters, leases
+from scalable.wording import shown
+
+COUNTER = "leases"
+
+
+class SqlLeases:
+    """``ttl_s`` is how long whoever is not heard of keeps its place."""
+
+    def __init__(self, database: Database, ttl_s: float = TTL_S) -> None:
+        self.database = database
+        self.ttl_s = ttl_s
+
+    def ask(self, name: str, kind: str, holder: str = "") -> SqlTicket:
+        holder = holder or f"{socket.gethostname()}:{os.getpid()}"
+        for what, text in (("name", name), ("kind", kind), ("holder", holder)):
+            if not isinstance(text, str) or not text or len(text) > LONGEST_NAME or text != storable(text):
+                raise RowError(f"a place's {what} is {shown(text)}; write a text of 1 to {LONGEST_NAME} characters")
+        ticket = SqlTicket(self, {"name": name, "kind": kind, "holder": holder})
+        with self.database.writing("leases") as connection:
+            self.remove_expired(connection)
+            ticket.stand_in_line(connection)
+        return ticket
+
+    def list(self) -> Places:
+        with self.database.reading() as connection:
+            now = self.database.now(connection)
+            found = places(connection)
+        return sorted((lease for lease in found if lease.expires > now), key=lambda lease: not lease.held)
+
+    def holds(self, token: int) -> bool:
+        with self.database.reading() as connection:
+            return connection.execute(select(leases.c.id).where(leases.c.token == token)).first() is not None
+
+    def remove_expired(self, connection: Connection) -> None:
+        connection.execute(delete(leases).where(leases.c.expires <= self.database.now(connection)))
+
+    def alive(self, connection: Connection) -> dict[str, float]:
+        now = self.database.now(connection)
+        return {"heartbeat": now, "expires": now + self.ttl_s}
+
+
+class SqlTicket:
+    """See ``Ticket``."""
+
+    def __init__(self, line: SqlLeases, who: dict[str, str]) -> None:
+        self.line = line
+        self.who = who
+        self.id = 0
+        self.token: int | None = None
+
+    def stand_in_line(self, connection: Connection) -> None:
+        self.token = None
+        self.id = next_number(connection)
+        alive = self.line.alive(connection)
+        values = {"id": self.id, **self.who, "requested_at": alive["heartbeat"], **alive}
+        connection.execute(insert(leases).values(values))
+
+    def try_take(self, decide: Decide) -> Lease | str:
+        # The row this ticket believes in is its own only after the transaction: on failure nothing was asked for.
+        before_id, before_token = self.id, self.token
+        try:
+            with self.line.database.writing("leases") as connection:
+                return self._decided(connection, decide)
+        except BaseException:
+            self.id, self.token = before_id, before_token
+            raise
+
+    def _decided(self, connection: Connection, decide: Decide) -> Lease | str:
+        if not self._renew(connection):
+            self.stand_in_line(connection)
+        self.line.remove_expired(connection)
+        found = places(connection)
+        [own] = [lease for lease in found if lease.id == self.id]
+        if own.held:
+            return own
+        reason = decide(
+            [lease for lease in found if lease.held], [each for each in found if not each.held and each.id < self.id]
+        )
+        if reason:
+            return reason
+        self.token = next_number(connection)
+        connection.execute(update(leases).where(leases.c.id == self.id).values(token=self.token))
+        [own] = [lease for lease in places(connection) if lease.id == self.id]
+        return own
+
+    def beat(self) -> bool:
+        with self.line.database.writing() as connection:
+            return self._renew(connection)
+
+    def release(self) -> None:
+        with self.line.database.writing() as connection:
+            connection.execute(delete(leases).where(leases.c.id == self.id))
+        self.token = None
+
+    def _renew(self, connection: Connection) -> bool:
+        own = update(leases).where(leases.c.id == self.id).values(self.line.alive(connection))
+        return connection.execute(own).rowcount == 1
+
+
+def places(connection: Connection) -> Places:
+    columns: Any = [leases.c[name] for name in Lease.__slots__]
+    return [Lease(*found) for found in connection.execute(select(*columns).order_by(leases.c.id))]
+
+
+def next_number(connection: Connection) -> int:
+    """One more than ever before, also after everything else was deleted. Asked only by who decides alone."""
+    own = counters.c.name == COUNTER
+    last = connection.execute(select(counters.c.last).where(own)).scalar()
+    if last is None:
+        connection.execute(insert(counters).values(name=COUNTER, last=1))
+        return 1
+    connection.execute(update(counters).where(own).values(last=last + 1))
+    return int(last) + 1

@@ -1,0 +1,271 @@
+"""What every store must do beside keeping rows: configuration, incidents, dead letters, places held by a few at a time.
+
+Part of ``scalable.testing.store.StoreContract``, which is what to run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from scalable.store import (
+    Config,
+    ConfigChanged,
+    Fate,
+    IncidentRow,
+    Lease,
+    LeaseLostError,
+    ReplayOutcome,
+    RowError,
+    Store,
+    StoreError,
+    SweepRun,
+    Ticket,
+)
+
+Opener = Callable[[], Store]
+SHORT_S = 0.2  # a place that is lost while a test waits for it
+
+
+def free(holders: list[Lease], before: list[Lease]) -> str:
+    """A rule that lets everybody in."""
+    return ""
+
+
+def one_at_a_time(holders: list[Lease], before: list[Lease]) -> str:
+    """A rule with one place, in the order of asking."""
+    return f"{(holders or before)[0].name} is first" if holders or before else ""
+
+
+def two_at_a_time(holders: list[Lease], before: list[Lease]) -> str:
+    return "two are in" if len(holders) > 1 else f"{before[0].name} is first" if before else ""
+
+
+def set_config(store: Store, version: int, token: int | None = None, **base_env: object) -> Config:
+    return store.set_config(
+        base_env, factor="calibration", variant="isotonic", reason="it won", expect_version=version, token=token
+    )
+
+
+class BesideRowsContract:
+    def test_a_store_without_a_configuration_has_version_0_of_it(self, store: Store) -> None:
+        assert store.config() == Config()
+        assert store.config_history() == []
+
+    def test_a_configuration_comes_back_as_it_was_set(self, store: Store) -> None:
+        base_env = {"calibration": "isotonic", "folds": 5, "share": 0.1, "on": True, "list": [1, None, {"ü": "\0"}]}
+        written = store.set_config(
+            base_env, factor="calibration", variant="isotonic", reason="it won", expect_version=0
+        )
+        assert store.config() == written
+        assert (written.version, written.factor, written.variant) == (1, "calibration", "isotonic")
+        assert (written.base_env, written.reason) == (base_env, "it won")
+        assert (written.written_at or 0) > 1.6e9
+
+    @pytest.mark.parametrize("variant", [True, 1, 1.5, "1", "true", None])
+    def test_a_locked_variant_keeps_its_type(self, store: Store, variant: str | float | None) -> None:
+        store.set_config({}, factor="cusum", variant=variant, reason="it won", expect_version=0)
+        assert (store.config().variant, type(store.config().variant)) == (variant, type(variant))
+
+    def test_a_change_of_the_configuration_is_undone_by_setting_an_earlier_version_again(self, store: Store) -> None:
+        first = set_config(store, 0, a=1)
+        set_config(store, 1, a=1, b=2)
+        undone = store.set_config(first.base_env, factor=None, variant=None, reason="undone", expect_version=2)
+        assert (undone.version, undone.base_env, store.config()) == (3, {"a": 1}, undone)
+        assert [each.base_env for each in store.config_history()] == [{"a": 1}, {"a": 1, "b": 2}, {"a": 1}]
+        assert store.config_history()[-1] == undone
+
+    def test_who_was_slower_is_told_and_changes_nothing(self, store: Store, open_store: Opener) -> None:
+        with open_store() as other:
+            set_config(other, 0, a=1)
+        with pytest.raises(ConfigChanged, match="version 1 and not 0"):
+            set_config(store, 0, a=2)
+        with pytest.raises(ConfigChanged):
+            set_config(store, 7, a=2)
+        assert store.config().base_env == {"a": 1}
+
+    def test_of_many_who_change_one_version_at_once_one_succeeds(self, store: Store) -> None:
+        set_config(store, 0)
+        succeeded = []
+
+        def change(number: int) -> None:
+            try:
+                succeeded.append(set_config(store, 1, number=number))
+            except ConfigChanged:
+                return
+
+        threads = [threading.Thread(target=change, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert [each.version for each in succeeded] == [2]
+        assert store.config() == succeeded[0]
+
+    def test_a_configuration_that_cannot_be_stored_is_refused(self, store: Store) -> None:
+        for base_env, reason in (([1], "why"), ({"a": object()}, "why"), ({}, " ")):
+            with pytest.raises(RowError):
+                store.set_config(base_env, factor="f", variant="v", reason=reason, expect_version=0)  # type: ignore[arg-type]
+        assert store.config().version == 0
+
+    def test_incidents_come_back_in_the_order_they_began(self, store: Store) -> None:
+        late = IncidentRow(id="run-1/2", kind="stuck", started=20.0, sweep="a", run="x", worker="w", summary={"n": [1]})
+        early = IncidentRow(id="run-1/1", kind="oom", started=10.0)
+        for incident in (late, early, late):
+            assert store.put_incident(incident).fate is Fate.COMMITTED
+        assert store.incidents() == [early, late]
+        assert store.incidents("a") == [late]
+
+    def test_what_is_learnt_later_of_an_incident_replaces_what_was_known(self, store: Store) -> None:
+        for outcome in ("open", "killed and tried again"):
+            store.put_incident(IncidentRow(id="1", kind="stuck", started=1.0, summary={"outcome": outcome}))
+            time.sleep(0.002)
+        assert [each.summary for each in store.incidents()] == [{"outcome": "killed and tried again"}]
+
+    def test_a_store_that_took_everything_has_no_dead_letters(self, store: Store) -> None:
+        store.put_run(SweepRun(id="1", sweep="s", started=1.0))
+        assert store.dead_letters() == []
+        assert store.replay_dead_letters() == ReplayOutcome()
+        assert store.drop_dead_letters() == 0
+        for use in (store.replay_dead_letters, store.drop_dead_letters):
+            with pytest.raises(StoreError, match="'0123'"):
+                use(["0123"])
+
+    def test_a_place_is_asked_for_taken_and_given_back(self, store: Store) -> None:
+        leases = store.leases()
+        ticket = leases.ask("calibration", "normal", "host:1")
+        assert (ticket.token, [each.held for each in leases.list()]) == (None, [False])
+        taken = ticket.try_take(one_at_a_time)
+        assert isinstance(taken, Lease)
+        assert (taken.name, taken.kind, taken.holder, taken.held) == ("calibration", "normal", "host:1", True)
+        assert taken.expires - taken.heartbeat == pytest.approx(30.0, abs=1e-3)
+        assert leases.list() == [taken]
+        assert taken.token is not None
+        assert taken.token == ticket.token
+        assert store.holds(taken.token)
+        assert ticket.beat()
+        assert ticket.try_take(free) == leases.list()[0]
+        ticket.release()
+        ticket.release()
+        assert (leases.list(), store.holds(taken.token), ticket.beat()) == ([], False, False)
+
+    def test_places_are_given_in_the_order_they_were_asked_for(self, store: Store, open_store: Opener) -> None:
+        with open_store() as other:
+            first, second, third = (each.leases().ask(name, "normal") for each, name in zip(
+                (store, other, store), "abc", strict=True))  # fmt: skip
+            assert second.try_take(one_at_a_time) == "a is first"
+            assert self.taken(first) and second.try_take(one_at_a_time) == "a is first"
+            first.release()
+            assert third.try_take(one_at_a_time) == "b is first"
+            assert self.taken(second)
+            assert [(each.name, each.held) for each in store.leases().list()] == [("b", True), ("c", False)]
+
+    def test_the_rule_is_shown_who_is_in_and_who_waits_before(self, store: Store) -> None:
+        line = store.leases()
+        tickets = [line.ask(name, kind, "h:1") for name, kind in (("a", "normal"), ("b", "heavy"), ("c", "free"))]
+        assert self.taken(tickets[0])
+        shown: list[list[tuple[str, str]]] = []
+
+        def look(holders: list[Lease], before: list[Lease]) -> str:
+            shown.extend([(each.name, each.kind) for each in group] for group in (holders, before))
+            return "not yet"
+
+        assert tickets[2].try_take(look) == "not yet"
+        assert shown == [[("a", "normal")], [("b", "heavy")]]
+
+    def test_a_rule_that_fails_leaves_everything_as_it_was(self, store: Store) -> None:
+        ticket = store.leases().ask("a", "normal")
+
+        def fail(holders: list[Lease], before: list[Lease]) -> str:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ticket.try_take(fail)
+        assert [each.held for each in store.leases().list()] == [False]
+        assert self.taken(ticket)
+
+    def test_every_taking_has_a_higher_token_than_all_before_it(self, store: Store) -> None:
+        tokens: list[int] = []
+        for _ in range(3):
+            ticket = store.leases().ask("a", "normal")
+            ticket.try_take(one_at_a_time)
+            tokens.append(ticket.token or 0)
+            ticket.release()
+        assert tokens == sorted(set(tokens))
+        assert tokens[0] > 0
+
+    def test_who_is_not_heard_of_loses_its_place_to_who_asks(self, store: Store, open_store: Opener) -> None:
+        lost = store.leases(SHORT_S).ask("dead", "normal")
+        waiter = store.leases(SHORT_S).ask("dead too", "normal")
+        assert self.taken(lost)
+        assert waiter.token is None
+        token = lost.token
+        assert token
+        with open_store() as other:
+            heir = other.leases().ask("heir", "normal")
+            self.take_in_time(heir)
+            assert not store.holds(token)
+            assert not lost.beat()
+            assert [each.name for each in other.leases().list()] == ["heir"]
+            assert lost.try_take(one_at_a_time) == "heir is first"
+
+    def test_a_heartbeat_keeps_a_place(self, store: Store) -> None:
+        ticket = store.leases(SHORT_S * 5).ask("alive", "normal")
+        rival = store.leases().ask("rival", "normal")
+        assert self.taken(ticket)
+        until = time.monotonic() + SHORT_S * 7
+        while time.monotonic() < until:
+            assert ticket.beat()
+            assert rival.try_take(one_at_a_time) == "alive is first"
+            time.sleep(SHORT_S / 4)
+
+    def test_who_lost_its_place_cannot_write_as_if_it_had_it(self, store: Store) -> None:
+        ticket = store.leases().ask("a", "normal")
+        assert self.taken(ticket)
+        token = ticket.token
+        assert store.put_run(SweepRun(id="1", sweep="a", started=1.0), token=token).fate is Fate.COMMITTED
+        assert set_config(store, 0, token=token, a=1).version == 1
+        ticket.release()
+        with pytest.raises(LeaseLostError):
+            store.put_run(SweepRun(id="2", sweep="a", started=1.0), token=token)
+        with pytest.raises(LeaseLostError):
+            set_config(store, 1, token=token, a=2)
+        assert [run.id for run in store.runs()] == ["1"]
+        assert store.config().version == 1
+
+    def test_never_more_are_in_than_the_rule_allows_however_many_ask_at_once(self, store: Store) -> None:
+        most = []
+
+        def work(name: str) -> None:
+            ticket = store.leases().ask(name, "normal")
+            self.take_in_time(ticket, two_at_a_time)
+            most.append(sum(each.held for each in store.leases().list()))
+            ticket.release()
+
+        threads = [threading.Thread(target=work, args=(str(number),)) for number in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(most) == 5
+        assert max(most) <= 2
+
+    def test_a_place_needs_a_name_and_a_kind(self, store: Store) -> None:
+        for name, kind in (("", "normal"), ("a", ""), ("a\0", "normal"), ("a" * 2000, "normal")):
+            with pytest.raises(RowError):
+                store.leases().ask(name, kind)
+        assert store.leases().list() == []
+
+    @staticmethod
+    def taken(ticket: Ticket) -> bool:
+        return isinstance(ticket.try_take(one_at_a_time), Lease)
+
+    @staticmethod
+    def take_in_time(ticket: Ticket, rule: Callable[[list[Lease], list[Lease]], str] = one_at_a_time) -> None:
+        until = time.monotonic() + 60
+        while not isinstance(answer := ticket.try_take(rule), Lease):
+            assert time.monotonic() < until, answer
+            time.sleep(0.01)
