@@ -74,7 +74,7 @@ def test_another_version_of_a_library_that_is_used_is_another_key(monkeypatch: p
 
     used = stage(reads=("seed",), uses=("sklearn",))(fit)
     before = code_of(used)
-    monkeypatch.setattr(workloads, "version", lambda name: "99.0")
+    monkeypatch.setattr(workloads, "version_of", lambda name: "99.0")
     assert code_of(used) != before
 
 

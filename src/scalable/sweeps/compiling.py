@@ -19,7 +19,7 @@ from scalable.grid import Cell, Grid
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
 from scalable.sweeps.units import RowWork, Unit
-from scalable.sweeps.workload import Keys, Workload, distinct, find_workload
+from scalable.sweeps.workload import Keys, Workload, find_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,16 @@ class Compiled:
 
     def sharing(self) -> dict[str, tuple[int, int]]:
         """By stage: for how many rows it is asked for, and how many distinct ones there are."""
-        return distinct((cell.keys for cell, _ in self.cells), self.workload)
+        asked: dict[str, list[str]] = {}
+        for work, _ in self.cells:
+            for stage in self.workload.stages:
+                if stage.name in work.keys and not stage.left_out(work.configuration):
+                    asked.setdefault(stage.name, []).append(work.keys[stage.name])
+        return {name: (len(keys), len(set(keys))) for name, keys in asked.items()}
 
     def artefact_keys(self) -> set[str]:
-        return {cell.keys[stage.name] for cell, _ in self.cells for stage in self.workload.stages if stage.keep}
+        kept = [stage.name for stage in self.workload.stages if stage.keep]
+        return {work.keys[name] for work, _ in self.cells for name in kept if name in work.keys}
 
 
 def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Compiled:
@@ -116,11 +122,11 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
     cells = []
     with uncollected():
         for where in rows:
-            given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, "factor": where.factor}
+            given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, where.factor: where.variant}
+            named = {"factor": where.factor, "variant": where.variant}  # for those that ask for them
+            given |= {name: value for name, value in named.items() if name in workload.reads}
             try:
-                whole = workload.configured(
-                    {**settings, **given, "variant": where.variant, where.factor: where.variant}
-                )
+                whole = workload.configured({**settings, **given})
             except ScalableError as error:
                 raise type(error)(f"sweeps.{name}: {where.factor} {where.variant}: {error}") from None
             found = keys.of(whole)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from types import FunctionType
@@ -24,6 +25,7 @@ from scalable.sweeps.stages import Stage, StageError
 from scalable.wording import not_defined
 
 SHIPPED = "scalable.finetune.workload:WORKLOAD"  # what a sweep without  run:  is made of
+OTHER_NAMES = {"xgboost": ("xgboost-cpu", "xgboost"), "sklearn": ("scikit-learn",)}  # distributions of packages
 SHORT = 8  # characters of a fingerprint where a person compares them
 
 Configuration = Mapping[str, Any]
@@ -78,6 +80,18 @@ class Workload:
         rules = [name for stage in self.stages for name, _ in stage.only_if.values()]
         return frozenset(name for stage in self.stages for name in (*stage.reads, *stage.unless)) | frozenset(rules)
 
+    def needed(self, configuration: Configuration) -> set[str]:
+        """Stages without which there is no row."""
+        needed = {self.row.name}
+        for stage in reversed(self.stages):
+            if stage.name not in needed:
+                continue
+            if stage.left_out(configuration):
+                needed.add(stage.needs[0])
+            else:
+                needed |= {need for need, given in stage.needed(configuration).items() if given}
+        return needed
+
     @cached_property
     def code(self) -> dict[str, str]:
         """What each stage's code and libraries are now."""
@@ -110,9 +124,12 @@ class Keys:
         self.outside: dict[tuple[Any, ...], str] = {}
 
     def of(self, configuration: Configuration) -> dict[str, str]:
-        """By stage; one that is left out has the key of what passes through it."""
+        """Of the stages that the row needs; one that is left out has the key of what passes through it."""
         found: dict[str, str] = {}
+        needed = self.workload.needed(configuration)
         for stage in self.workload.stages:
+            if stage.name not in needed:
+                continue
             if stage.left_out(configuration):
                 found[stage.name] = found[stage.needs[0]]
                 continue
@@ -150,21 +167,22 @@ def code_of(stage: Stage[..., Any]) -> str:
     if not isinstance(function, FunctionType):
         raise StageError(f"stage {stage.name} is a {type(function).__name__}; write a function")
     DECORATED.add(function)
-    libraries = {name: version_of(name, stage) for name in stage.uses}
+    libraries = {name: version_of(name) for name in stage.uses}
+    if missing := [name for name, there in libraries.items() if there is None]:
+        raise StageError(f"stage {stage.name} uses {missing[0]}, which is not installed; pip install {missing[0]}")
     encoder = Encoder()
     encoder.put((fingerprint_of(function).key, libraries, sys.version_info[:2], stage.needs, stage.reads))
     return encoder.key()
 
 
-def version_of(library: str, stage: Stage[..., Any]) -> str:
-    """The version of an importable package, which may come from a distribution of another name."""
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        named = packages_distributions().get(library)
-    if not named:
-        raise StageError(f"stage {stage.name} uses {library}, which is not installed; pip install {library}")
-    return version(named[0])
+@cache
+def version_of(library: str) -> str | None:
+    """The version of an importable package, which may come from a distribution of another name; None if of none."""
+    for name in OTHER_NAMES.get(library, (library,)):
+        with suppress(PackageNotFoundError):
+            return version(name)
+    named = packages_distributions().get(library)  # reads what every package brings: slow
+    return version(named[0]) if named else None
 
 
 def find_workload(path: str | None) -> Workload:
@@ -207,12 +225,3 @@ def plain(function: FunctionType) -> Stage[..., Any]:
         unless={}, only_if={}, inputs=None, needs=(), __wrapped__=function,
     )  # fmt: skip
     return made
-
-
-def distinct(keys: Iterable[Mapping[str, str]], workload: Workload) -> dict[str, tuple[int, int]]:
-    """How often each stage is asked for, and how many distinct ones that are."""
-    asked: dict[str, list[str]] = {stage.name: [] for stage in workload.stages}
-    for each in keys:
-        for name, key in each.items():
-            asked[name].append(key)
-    return {name: (len(found), len(set(found))) for name, found in asked.items()}
