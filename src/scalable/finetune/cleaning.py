@@ -65,7 +65,8 @@ def out_of_block(part: Part, classes: int, seed: int) -> Floats:
     """For each event the probabilities of its classes, by a model that knows nothing of its time."""
     xgboost = needed("xgboost")
     found = np.full((len(part), classes), 1 / classes)
-    settings = {**TREES, "objective": "multi:softprob", "num_class": classes, "tree_method": "hist", "nthread": 1}
+    kind = {"objective": "binary:logistic"} if classes == 2 else {"objective": "multi:softprob", "num_class": classes}
+    settings = {**TREES, **kind, "tree_method": "hist", "nthread": 1}
     for number, block in enumerate(np.array_split(np.arange(len(part)), BLOCKS)):
         if not len(block):
             continue
@@ -78,7 +79,8 @@ def out_of_block(part: Part, classes: int, seed: int) -> Floats:
             known.features, known.target, weight=known.weight, max_bin=TREES["max_bin"], nthread=1
         )
         model = xgboost.train({**settings, "seed": seed + number}, matrix, ROUNDS)
-        found[block] = model.predict(xgboost.DMatrix(part.features[block], nthread=1))
+        said = np.asarray(model.predict(xgboost.DMatrix(part.features[block], nthread=1)), dtype=np.float64)
+        found[block] = said if classes > 2 else np.column_stack((1 - said, said))
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 

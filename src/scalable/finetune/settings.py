@@ -12,7 +12,7 @@ from typing import Any
 
 from scalable.catalogue import FACTORS, FULL_FEATURES
 from scalable.errors import UsageError
-from scalable.finetune import guards
+from scalable.finetune.guards import check as check_data
 from scalable.wording import shown, undefined
 
 DEFAULTS: dict[str, Any] = {
@@ -58,7 +58,7 @@ def check(configuration: Mapping[str, Any]) -> None:
     known("model", settings["model"], MODELS)
     numbers(settings)
     contradictions(settings)
-    guards.check(settings)
+    check_data(settings)
 
 
 def known(name: str, value: object, variants: tuple[object, ...]) -> None:
