@@ -71,7 +71,8 @@ class Finding:
         return low <= 0 <= high
 
     def __str__(self) -> str:
-        return f"{self.metric.name} {self.comparison.delta:+.3g} (p {self.p_corrected:.2g}, d {self.gain:+.2f})"
+        found = self.comparison
+        return f"{self.metric.name} {found.delta:+.3g} (p {self.p_corrected:.2g}, d {found.effect:+.2f})"
 
     def to_dict(self) -> dict[str, Any]:
         found = self.comparison

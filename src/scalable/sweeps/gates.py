@@ -111,42 +111,46 @@ def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> 
     harmful = [each for each in findings if each.harmful]
     strongest = max(findings, key=lambda each: abs(each.gain), default=None)
     small = strongest is not None and abs(strongest.gain) < NEGLIGIBLE
+    reached = f"the largest effect is {strongest}" if strongest else "nothing could be compared"
     needs = (
         Check(
             f"at least {BETTER_METRICS} metrics better (corrected p < {SIGNIFICANT}, effect ≥ {GAIN})",
             len(better) >= BETTER_METRICS,
-            f"{plural(len(better), 'metric')}: {listed(better)}" if better else "no metric is",
+            f"better is {listed(better)}" if better else "no metric is better",
         ),
-        Check("no metric significantly worse", not worse, f"worse: {listed(worse)}" if worse else "none is"),
-        Check(f"power: {TRADES_WANTED} trades in every fold", power.given, str(power)),
         Check(
-            "every row of the sweep there",
+            "no metric significantly worse",
+            not worse,
+            f"significantly worse is {listed(worse)}" if worse else "no metric is worse",
+        ),
+        Check(f"power ({TRADES_WANTED} trades in every fold)", power.given, str(power)),
+        Check(
+            "every row of the sweep",
             outcome.complete,
-            outcome.shortfall() or f"all {len(outcome.expected)} rows",
+            outcome.shortfall() or f"all {len(outcome.expected)} rows are there",
         ),
     )
-    reached = f"the largest effect is {strongest}" if strongest else "nothing could be compared"
     abandon = (
         Check(
-            f"a primary metric significantly worse with effect ≥ {GAIN}", bool(harmful), listed(harmful) or "none is"
+            f"a primary metric is significantly worse with effect ≥ {GAIN}",
+            bool(harmful),
+            f"that is {listed(harmful)}" if harmful else "none is",
         ),
         Check(
-            f"every effect < {NEGLIGIBLE}, with power",
+            f"every effect is < {NEGLIGIBLE}, with power",
             small and power.given,
-            reached if not small or power.given else f"{reached}, but power is not given: {power}",
+            reached if not small or power.given else f"{reached}, but power is not given",
         ),
     )
-    verdict = Verdict.KEEP_AVAILABLE
-    reason = "not LOCK: " + "; ".join(f"{check.figures}" for check in needs if not check.holds)
     if all(check.holds for check in needs):
-        verdict = Verdict.LOCK
-        reason = f"better in {listed(better)}; no metric worse; {power}; {needs[-1].figures} there"
+        verdict, reason = Verdict.LOCK, "; ".join(check.figures for check in needs)
     elif harmful:
-        verdict = Verdict.ABANDON
-        reason = f"significantly worse in what matters most: {listed(harmful)}"
+        verdict, reason = Verdict.ABANDON, f"significantly worse in what matters most: {listed(harmful)}"
     elif abandon[1].holds:
-        verdict = Verdict.ABANDON
-        reason = f"no effect reaches {NEGLIGIBLE}: {reached}; {power}"
+        verdict, reason = Verdict.ABANDON, f"no effect reaches {NEGLIGIBLE}, {reached}; {power}"
+    else:
+        verdict = Verdict.KEEP_AVAILABLE
+        reason = "; ".join(f"LOCK needs {check.asks}: {check.figures}" for check in needs if not check.holds)
     return Judgement(variant, verdict, reason, findings, power, needs, abandon, remarks(findings, better, power))
 
 

@@ -1,0 +1,134 @@
+"""``scalable decide``: the verdict on each variant of a sweep, the figures it rests on, and why.
+
+Its exit status is 0 only if the sweep is complete: what is decided on some of the rows is not decided.
+"""
+
+from __future__ import annotations
+
+import argparse
+from math import floor, log10
+
+from rich.console import Console
+from rich.text import Text
+
+from scalable.cli.commands.results import figure, opened, which
+from scalable.cli.output import Cell, console, note, print_json, show_table, working
+from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
+from scalable.sweeps.gates import decide
+from scalable.sweeps.loading import outcome
+from scalable.wording import plural
+
+STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}
+MARKS = {Standing.BETTER: ("▲", "green"), Standing.WORSE: ("▼", "red"), Standing.OPEN: (" ", "")}
+NONE = "–"
+
+
+def run(options: argparse.Namespace) -> int:
+    with opened(options) as (manifest, store, folder):
+        name = which(manifest, options.sweep)
+        with working("comparing"):
+            decision = decide(outcome(manifest, name, store, folder))
+    if options.format == "json":
+        print_json(decision.to_dict())
+    else:
+        show(console(), decision)
+    return 0 if decision.complete else 1
+
+
+def show(screen: Console, decision: Decision) -> None:
+    state = Text("complete", "green") if decision.complete else Text("incomplete, so nothing is locked", "bold red")
+    there = f"{decision.finished} of {decision.expected} rows, "
+    compared = f"    every variant beside {decision.baseline} over asset × fold; "
+    screen.print(Text.assemble((decision.sweep, "bold"), compared, there, state))
+    screen.print()
+    verdicts = [
+        (
+            Text(str(one.variant), "bold"),
+            Text(one.verdict.value, STYLES[one.verdict]),
+            names(one, Standing.BETTER, "green"),
+            names(one, Standing.WORSE, "red"),
+            Text(str(one.power.pairs), "" if one.power.given else "yellow"),
+            trades(one),
+        )
+        for one in decision.variants
+    ]
+    show_table(screen, ("variant", "verdict", "better", "worse", ">pairs", ">least trades"), verdicts, indent=2)
+    for one in decision.variants:
+        show_figures(screen, one, decision)
+    screen.print()
+    for one in decision.variants:
+        show_why(screen, one)
+    if decision.not_judged:
+        screen.print(note("·", f"not judged: {', '.join(decision.not_judged)}", "dim"))
+    if (best := decision.recommended) is not None:
+        command = f"scalable lock {decision.factor} {best.variant}"
+        screen.print(note("▸", f"{command}  makes it part of the base of every further sweep", "bold green"))
+    elif not decision.complete:
+        screen.print(note("▸", f"scalable run --sweep {decision.sweep}  computes what is missing", "bold"))
+
+
+def names(one: Judgement, standing: Standing, style: str) -> Text:
+    found = [each.metric.name for each in one.findings if each.standing is standing]
+    return Text(", ".join(found), style) if found else Text(NONE, "dim")
+
+
+def trades(one: Judgement) -> Text:
+    if one.power.least_trades is None:
+        return Text(NONE, "dim")
+    thin = f" in {plural(one.power.thin, 'thin fold')}" if one.power.thin else ""
+    return Text(f"{one.power.least_trades:g}{thin}", "yellow" if one.power.thin else "")
+
+
+def show_figures(screen: Console, one: Judgement, decision: Decision) -> None:
+    if not one.findings:
+        return
+    screen.print()
+    columns = (
+        f"  {one.variant}",
+        f">{decision.baseline}",
+        f">{one.variant}",
+        ">Δ",
+        ">95 % of Δ",
+        ">p corrected",
+        ">effect",
+    )
+    show_table(screen, columns, [line(each) for each in one.findings], indent=2)
+
+
+def line(finding: Finding) -> list[Cell]:
+    found = finding.comparison
+    mark, style = MARKS[finding.standing]
+    low, high = found.interval
+    places = decimals(max(abs(low), abs(high)))
+    return [
+        Text.assemble((f"{mark} {finding.metric.name}", style), ("  primary" if finding.metric.primary else "", "dim")),
+        figure(found.baseline),
+        figure(found.mean),
+        Text(f"{found.delta:+.{places}f}", style),
+        f"{low:+.{places}f} … {high:+.{places}f}",
+        probability(finding.p_corrected),
+        f"{found.effect:+.2f}",
+    ]
+
+
+def decimals(size: float) -> int:
+    """So many that a number of this size has two or three digits that say something."""
+    return min(9, max(0, 1 - floor(log10(size)) + 1)) if size else 0
+
+
+def probability(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def show_why(screen: Console, one: Judgement) -> None:
+    """The lines of the rule that lead to the verdict, with how each stands; the figures are in the tables above."""
+    screen.print(Text.assemble(f"  {one.variant}: ", (one.verdict.value, STYLES[one.verdict])))
+    if one.verdict is Verdict.ABANDON:
+        screen.print(note("  ✗", one.reason, "red"))
+    else:
+        for check in one.lock_needs:
+            mark, style = ("  ✓", "green") if check.holds else ("  ✗", "red")
+            screen.print(note(mark, f"LOCK needs {check.asks}: {check.figures}", style))
+    for text in one.remarks:
+        screen.print(note("  !", text, "yellow"))
+    screen.print()

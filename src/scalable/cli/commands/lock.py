@@ -1,0 +1,142 @@
+"""``scalable lock``: a variant that won becomes part of the base configuration; ``--undo`` and ``--list`` with it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from textwrap import shorten as shortened
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from scalable.catalogue import Variant
+from scalable.cli.commands.report import moment
+from scalable.cli.commands.results import opened
+from scalable.cli.output import Cell, console, note, print_json, show_table, working
+from scalable.errors import UsageError
+from scalable.manifest.models import Manifest
+from scalable.store import Config
+from scalable.sweeps import locking
+from scalable.sweeps.gates import decide
+from scalable.sweeps.loading import outcome
+from scalable.wording import undefined
+
+UNKNOWN = "–"
+SHOWN = 48  # characters of a reason in the list, so that a lock is one line; machines get all
+
+
+def run(options: argparse.Namespace) -> int:
+    check(options)
+    with opened(options) as (manifest, store, folder):
+        if options.list:
+            history = store.config_history()
+            return show_list(options, store.config(), history)
+        if options.undo:
+            return show_change(options, manifest, locking.undo(store, options.reason or ""))
+        sweep = sweep_of(manifest, options.factor, options.sweep)
+        base = store.config()
+        with working("comparing"):
+            found = outcome(manifest, sweep, store, folder)
+            decision = decide(found)
+        variant = variant_of(options.variant, found.variants, sweep)
+        locked = locking.lock(store, decision, variant, force=options.force, reason=options.reason or "", on=base)
+        return show_change(options, manifest, locked)
+
+
+def check(options: argparse.Namespace) -> None:
+    named = options.factor is not None
+    if options.list or options.undo:
+        if named or (options.list and options.undo) or options.force or options.sweep:
+            raise UsageError("--list and --undo go alone; write e.g.  scalable lock --undo --reason TEXT")
+    elif not named or options.variant is None:
+        raise UsageError("name a factor and its variant, e.g.  scalable lock calibration isotonic")
+
+
+def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
+    """The sweep whose decision counts: the one that is named, else the one that varies the factor."""
+    if named is not None:
+        if named not in manifest.sweeps:
+            raise UsageError(undefined("sweep", named, manifest.sweeps))
+        varied = manifest.sweeps[named].factor
+        if varied != factor:
+            raise UsageError(f"sweep {named} varies {varied}, not {factor}; write  scalable lock {varied} …")
+        return named
+    those = [name for name, sweep in manifest.sweeps.items() if sweep.factor == factor]
+    if not those:
+        raise UsageError(undefined("factor", factor, {sweep.factor for sweep in manifest.sweeps.values()}))
+    if len(those) > 1 and factor not in those:
+        raise UsageError(f"{', '.join(those)} all vary {factor}; say whose decision counts with --sweep {those[0]}")
+    return factor if factor in those else those[0]
+
+
+def variant_of(written: str, variants: Sequence[Variant], sweep: str) -> Variant:
+    """The sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
+    spelt = {spelling: each for each in variants for spelling in spellings(each)}
+    if written not in spelt:
+        raise UsageError(f"{undefined('variant', written, map(str, variants))} (of sweep {sweep})")
+    return spelt[written]
+
+
+def spellings(variant: Variant) -> set[str]:
+    if isinstance(variant, bool):
+        return {str(variant), str(variant).lower()}
+    return {str(variant), f"{variant:g}"} if isinstance(variant, int | float) else {variant}
+
+
+def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking.Locked) -> int:
+    config = locked.config
+    if options.format == "json":
+        print_json({"changed": locked.changed, **as_dict(config)})
+        return 0
+    screen = console()
+    if not locked.changed:
+        screen.print(f"{options.factor} {options.variant} is locked already", soft_wrap=True)
+    elif options.undo:
+        now = "as it was before any lock" if config.variant is None else f"back at {config.variant}"
+        screen.print(f"{config.reason}: {config.factor} is {now}", soft_wrap=True)
+    else:
+        screen.print(Text.assemble("locked ", (f"{config.factor} {config.variant}", "bold green")), soft_wrap=True)
+        screen.print(note("·", config.reason, "dim"))
+    show_base(screen, config)
+    open_factors = [name for name, sweep in manifest.sweeps.items() if sweep.factor not in config.base_env]
+    if open_factors:
+        screen.print(note("▸", f"scalable run --sweep {open_factors[0]}  runs the next factor on this base", "bold"))
+    return 0
+
+
+def show_base(screen: Console, config: Config) -> None:
+    base = ", ".join(f"{name} {value}" for name, value in config.base_env.items()) or "nothing is locked"
+    screen.print(note("·", f"base of every further sweep: {base} (version {config.version})", "dim"))
+    if config.base_env:
+        screen.print(note("·", "scalable lock --undo  goes one lock back; --list  shows all", "dim"))
+
+
+def show_list(options: argparse.Namespace, config: Config, history: Sequence[Config]) -> int:
+    standing = {each.version for each in locking.in_force(history)}
+    if options.format == "json":
+        told = [{**as_dict(each), "in_force": each.version in standing} for each in history]
+        print_json({"current": as_dict(config), "history": told})
+        return 0
+    screen = console()
+    rows: list[list[Cell]] = [
+        [
+            str(each.version),
+            moment(each.written_at) or UNKNOWN,
+            Text(each.factor or UNKNOWN, "bold"),
+            UNKNOWN if each.variant is None else str(each.variant),
+            Text("in force", "green") if each.version in standing else Text("", "dim"),
+            shortened(each.reason, SHOWN, placeholder=" …"),
+        ]
+        for each in history
+    ]
+    if rows:
+        show_table(screen, (">", "when", "factor", "variant", "", "why"), rows, indent=2)
+        screen.print()
+    show_base(screen, config)
+    return 0
+
+
+def as_dict(config: Config) -> dict[str, Any]:
+    names = ("version", "base_env", "factor", "variant", "reason", "written_at")
+    return {name: getattr(config, name) for name in names}

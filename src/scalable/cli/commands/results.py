@@ -1,0 +1,145 @@
+"""``scalable results``: what a sweep has given so far, by variant or row by row."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from scalable.cli import context
+from scalable.cli.output import Cell, console, note, print_json, show_table, working
+from scalable.errors import UsageError
+from scalable.manifest.load import read
+from scalable.manifest.models import Manifest
+from scalable.store import Store, open_store
+from scalable.sweeps.judged import KNOWN
+from scalable.sweeps.loading import outcome, store_url
+from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
+from scalable.telemetry.redact import redact, redact_text
+from scalable.wording import undefined
+
+UNKNOWN = "–"
+FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all
+
+
+def run(options: argparse.Namespace) -> int:
+    with opened(options) as (manifest, store, folder):
+        name = which(manifest, options.sweep)
+        with working("looking at what is there"):
+            found = outcome(manifest, name, store, folder)
+    if options.format == "json":
+        print_json(redact(found.to_dict()))
+        return 0
+    screen = console()
+    screen.print(title(found))
+    screen.print()
+    if options.all:
+        show_rows(screen, found)
+    elif found.finished:
+        show_variants(screen, found)
+    show_shortfall(screen, found)
+    if not options.all and found.finished:
+        screen.print(note("·", f"scalable decide {name}  judges the variants; --all  shows every row", "dim"))
+    return 0
+
+
+@contextmanager
+def opened(options: argparse.Namespace) -> Iterator[tuple[Manifest, Store, Path]]:
+    """The manifest that is meant, its store, and the folder its workloads are imported from."""
+    path = context.manifest_path(options.manifest)
+    manifest = context.load_named(read(path), str(path), options.target, options.overlay).manifest
+    with open_store(store_url(manifest)) as store:
+        yield manifest, store, path.resolve().parent
+
+
+def which(manifest: Manifest, named: str | None) -> str:
+    if named is not None:
+        if named not in manifest.sweeps:
+            raise UsageError(undefined("sweep", named, manifest.sweeps))
+        return named
+    if len(manifest.sweeps) == 1:
+        return next(iter(manifest.sweeps))
+    known = ", ".join(manifest.sweeps) or "the manifest has none"
+    raise UsageError(f"which sweep? write its name ({known})")
+
+
+def title(found: Outcome) -> Text:
+    state = Text("complete", "green") if found.complete else Text("incomplete", "bold red")
+    there = f"    {found.finished} of {len(found.expected)} rows, "
+    return Text.assemble((found.sweep, "bold"), there, state)
+
+
+def show_variants(screen: Console, found: Outcome) -> None:
+    """A column per variant, a line per metric: variants are few and metrics many."""
+    summary = found.summary()
+    names = [f"{each['variant']}{' (baseline)' if is_baseline(found, each) else ''}" for each in summary]
+    rows: list[list[Cell]] = [
+        ["rows", *(f"{each['finished']}/{each['expected']}" for each in summary)],
+    ]
+    if any(each["failed"] for each in summary):
+        rows.append(["failed", *(Text(str(each["failed"]), "red" if each["failed"] else "") for each in summary)])
+    for name in ordered(found):
+        values = [each["metrics"][name] for each in summary]
+        best = bests(name, values)
+        rows.append(
+            [
+                name,
+                *(Text(figure(value), "bold green" if value is not None and value == best else "") for value in values),
+            ]
+        )
+    show_table(screen, ("", *(f">{name}" for name in names)), rows, indent=2)
+    screen.print()
+    screen.print(note("·", "means over asset × fold, costs averaged within a fold; failed rows do not count", "dim"))
+
+
+def is_baseline(found: Outcome, each: dict[str, object]) -> bool:
+    return same(each["variant"]) == same(found.baseline)  # type: ignore[arg-type]
+
+
+def ordered(found: Outcome) -> list[str]:
+    """Metrics that verdicts rest on first, then those that only describe."""
+    there = found.metric_names
+    return [*(name for name in KNOWN if name in there), *(name for name in there if name not in KNOWN)]
+
+
+def bests(name: str, values: list[float | None]) -> float | None:
+    """The best of several different values, if the metric has a better and a worse."""
+    numbers = [value for value in values if value is not None]
+    if name not in KNOWN or len(set(numbers)) < 2:
+        return None
+    return (max if KNOWN[name].better.value > 0 else min)(numbers)
+
+
+def show_rows(screen: Console, found: Outcome) -> None:
+    metrics = ordered(found)[:FEW]
+    rows: list[list[Cell]] = []
+    for key, cell in found.expected:
+        row = found.rows.get(key)
+        state = Text("missing", "dim") if row is None else Text(row.run_status.value, "" if row.finished else "red")
+        took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.1f} s"
+        values = [number(row.metrics.get(name)) if row is not None and row.finished else None for name in metrics]
+        where = [str(cell.variant), cell.asset, str(cell.fold), f"{cell.cost_bps:g}"]
+        rows.append([*where, state, took, *map(figure, values)])
+    columns = ("variant", "asset", ">fold", ">bps", "status", ">took", *(f">{name}" for name in metrics))
+    show_table(screen, columns, rows, indent=2)
+    screen.print()
+
+
+def show_shortfall(screen: Console, found: Outcome) -> None:
+    if said := found.shortfall():
+        screen.print(note("!", said, "bold red"))
+    for cell, row in [each for each in found.there() if not each[1].finished][:LISTED]:
+        first = redact_text((row.error or "no reason was given").strip().partition("\n")[0])
+        screen.print(note("·", f"{cell_name(cell)}: {first}", "dim"))
+    if found.missing or found.failed:
+        screen.print(note("·", f"scalable run --sweep {found.sweep}  computes what is missing", "dim"))
+
+
+def figure(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

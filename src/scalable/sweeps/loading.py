@@ -1,0 +1,80 @@
+"""From a sweep's name to its rows: the manifest says what is expected, the store what is there.
+
+``results`` and ``decide`` are what notebooks and scripts call; everything they rest on is pure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalable.manifest.load import load_file
+from scalable.store import Filter, Store, open_store
+from scalable.sweeps.results import Outcome
+
+if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
+    from scalable.sweeps.decisions import Decision
+
+
+def results(
+    sweep: str, *, manifest: str | Path | None = None, target: str | None = None, overlay: str | None = None
+) -> Any:
+    """A sweep's rows as a pandas DataFrame: one line per cell, metrics as columns, what is missing said so.
+
+    ``attrs`` has ``complete``, ``expected``, ``baseline`` and a ``summary`` by variant. Rows whose ``run_status`` is
+    not ``finished`` have no metrics and count nowhere.
+    """
+    return found(sweep, manifest, target, overlay).frame()
+
+
+def decide(
+    sweep: str, *, manifest: str | Path | None = None, target: str | None = None, overlay: str | None = None
+) -> Decision:
+    """The verdict on each variant of a sweep; shows itself as a table in a notebook."""
+    from scalable.sweeps import gates
+
+    return gates.decide(found(sweep, manifest, target, overlay))
+
+
+def found(sweep: str, manifest: str | Path | None, target: str | None, overlay: str | None) -> Outcome:
+    """Manifest and target by argument, then environment, as every command finds them."""
+    path = Path(manifest or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
+    chosen = target or os.environ.get("SCALABLE_TARGET") or None
+    providers = (point.name for point in entry_points(group="scalable.providers"))
+    loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=providers)
+    with open_store(store_url(loaded.manifest)) as store:
+        return outcome(loaded.manifest, sweep, store, path.resolve().parent)
+
+
+def store_url(manifest: Manifest) -> str:
+    return os.environ.get("SCALABLE_STORE_URL") or manifest.store
+
+
+def outcome(manifest: Manifest, name: str, store: Store, folder: Path | None = None) -> Outcome:
+    """The rows of a sweep on top of what is locked now. A workload of one's own is imported from ``folder``."""
+    from scalable.sweeps.compiling import compiled
+
+    with importable(folder):
+        made = compiled(manifest, name, store.config().base_env)
+    expected = made.expected
+    rows = {row.run_key: row for row in store.rows(Filter(sweep=name))}
+    others = len(rows.keys() - {key for key, _ in expected})
+    return Outcome(name, expected, rows, made.baseline, others)
+
+
+@contextmanager
+def importable(folder: Path | None) -> Iterator[None]:
+    """The user's modules are found beside the manifest, as on workers."""
+    before = list(sys.path)
+    if folder is not None:
+        sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path[:] = before

@@ -1,0 +1,128 @@
+"""Lock and advance: a variant that won becomes part of the base configuration, on which the next factor is tested.
+
+The store keeps every version with its reason, so a lock can be undone, and undone again further back. Two people who
+lock at the same moment do not overwrite each other: the store refuses the slower one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scalable.catalogue import Variant
+from scalable.errors import ScalableError, UsageError
+from scalable.sweeps.decisions import Decision, Verdict
+from scalable.sweeps.results import same
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scalable.store import Config
+
+UNDO = re.compile(r"undo of version (\d+)")  # how the reason of an undo begins; no other reason does
+LONGEST = 900  # characters of a reason; the store takes a thousand
+
+
+class LockRefused(ScalableError):  # noqa: N818  (nothing failed: the rule says no)
+    """A variant that may not be locked; the message says why, and what would lock it nevertheless."""
+
+
+class ConfigStore(Protocol):
+    """What of a store locking needs."""
+
+    def config(self) -> Config: ...
+
+    def config_history(self) -> list[Config]: ...
+
+    def set_config(
+        self, base_env: Mapping[str, Any], *, factor: str, variant: Any, reason: str, expect_version: int
+    ) -> Config: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """The configuration after a lock or an undo."""
+
+    config: Config
+    changed: bool = True
+    """Whether it is a new version; a variant that is locked already is not locked again."""
+
+
+def lock(
+    store: ConfigStore,
+    decision: Decision,
+    variant: Variant,
+    *,
+    force: bool = False,
+    reason: str = "",
+    on: Config | None = None,
+) -> Locked:
+    """Make a variant part of the base configuration if its verdict is LOCK, or if it is the baseline.
+
+    ``force`` locks any variant and needs a reason, which is kept with the verdict it overrules. ``on`` is the
+    configuration the decision was made on; if another has taken its place meanwhile, the store refuses.
+    """
+    config = store.config() if on is None else on
+    why = justified(decision, variant, force, reason.strip())
+    factor = decision.factor
+    if factor in config.base_env and same(config.base_env[factor]) == same(variant):
+        return Locked(config, changed=False)
+    changed = {**config.base_env, factor: variant}
+    return Locked(
+        store.set_config(changed, factor=factor, variant=variant, reason=cut(why), expect_version=config.version)
+    )
+
+
+def justified(decision: Decision, variant: Variant, force: bool, reason: str) -> str:
+    """Why the variant may be locked; raises if it may not."""
+    if force and not reason:
+        raise UsageError('--force needs a reason that is kept, e.g. --reason "agreed on 3 May, see minutes"')
+    added = f" ({reason})" if reason else ""
+    if same(variant) == same(decision.baseline):
+        return f"baseline: what the other variants were compared with{added}"
+    one = decision.of(variant)
+    if one is None:
+        known = ", ".join(str(each) for each in (decision.baseline, *(each.variant for each in decision.variants)))
+        raise UsageError(f"sweep {decision.sweep} has no variant {variant}; it has {known}")
+    if one.verdict is Verdict.LOCK:
+        return f"decided by {decision.sweep}: {one.reason}{added}"
+    if force:
+        return f"forced: {reason} (the verdict was {one.verdict.value}: {one.reason})"
+    raise LockRefused(
+        f"{decision.factor} {variant} is not locked: its verdict is {one.verdict.value}. {one.reason}. "
+        f'To lock it nevertheless: scalable lock {decision.factor} {variant} --force --reason "…"'
+    )
+
+
+def undo(store: ConfigStore, reason: str = "") -> Locked:
+    """Go back to the configuration before the last lock that is in force."""
+    config = store.config()
+    standing = in_force(store.config_history())
+    if not standing:
+        raise UsageError("nothing is locked, so there is nothing to undo")
+    last = standing[-1]
+    before = dict(standing[-2].base_env) if len(standing) > 1 else {}
+    factor = last.factor or ""
+    why = f"undo of version {last.version}" + (f": {reason.strip()}" if reason.strip() else "")
+    return Locked(
+        store.set_config(
+            before, factor=factor, variant=before.get(factor), reason=cut(why), expect_version=config.version
+        )
+    )
+
+
+def in_force(history: Iterable[Config]) -> list[Config]:
+    """The locks that were not undone, oldest first."""
+    standing: dict[int, Config] = {}
+    for entry in sorted(history, key=lambda each: each.version):
+        if undone := UNDO.match(entry.reason):
+            standing.pop(int(undone[1]), None)
+        elif entry.version > 0:
+            standing[entry.version] = entry
+    return list(standing.values())
+
+
+def cut(reason: str) -> str:
+    return reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
