@@ -25,10 +25,9 @@ def registered() -> Iterator[str]:
 
 def this_machine() -> Machine:
     from scalable.planning import Machine
+    from scalable.providers.base import usable_cpus
 
-    allowed = getattr(os, "sched_getaffinity", None)  # Linux: the CPUs this process may use, not all there are
-    cpus = len(allowed(0)) if allowed else os.cpu_count() or 1
-    return Machine(Cpu.of(cpus), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    return Machine(Cpu.of(usable_cpus()), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
 def history(env: Mapping[str, str] = os.environ) -> History:

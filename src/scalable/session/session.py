@@ -40,6 +40,7 @@ from scalable.session.recorder import record
 from scalable.session.rules import rules
 from scalable.sizing.resources import ScalePlan
 from scalable.store import Store, open_store
+from scalable.sweeps.loading import store_url
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.history import learn
 from scalable.telemetry.journal import Journal
@@ -241,6 +242,7 @@ class ScalableSession:
     def compile(self, sweep: str, store: Store) -> Compiled:
         """A sweep's rows with their keys, on top of what is locked in the store."""
         from scalable.sweeps.compiling import compiled
+        from scalable.sweeps.loading import importable
 
         with importable(self.path.resolve().parent):
             return compiled(self.manifest, sweep, store.config().base_env)
@@ -307,7 +309,7 @@ class ScalableSession:
 
     @property
     def store_url(self) -> str:
-        return os.environ.get("SCALABLE_STORE_URL") or self.manifest.store
+        return store_url(self.manifest)
 
     def open_store(self) -> Store:
         return open_store(self.store_url)
@@ -378,17 +380,6 @@ class ScalableSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(*ending(error))
-
-
-@contextmanager
-def importable(folder: Path) -> Iterator[None]:
-    """The user's modules are found beside the manifest, as on workers."""
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            sys.path.remove(str(folder))
 
 
 def ending(error: BaseException | None) -> tuple[str, str]:

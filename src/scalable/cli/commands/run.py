@@ -210,19 +210,25 @@ def conclude(folder: RunFolder) -> None:
 def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
     """Results and decision as  scalable results  and  scalable decide  show them, and where the rows are."""
     from scalable.cli.commands import decide, results
+    from scalable.sweeps.gates import decide as decided
+    from scalable.sweeps.loading import outcome as loaded
 
     screen = console()
-    took = f" in {Duration(outcome.seconds)}" if outcome.computed else ""
-    screen.print(
-        f"{outcome.sweep}: {outcome.finished:,} of {outcome.expected:,} rows, {outcome.computed:,} computed{took}"
-    )
-    if not outcome.complete:
-        errors().print(f"! incomplete: {outcome.why()}", style="bold red", markup=False, soft_wrap=True)
     with session.open_store() as store:
-        found = results.outcome(session, outcome.sweep, store)
-    results.show(found, screen)
-    decide.show(found, screen)
-    screen.print(facts([("rows", shown_url(session.store_url)), ("artefacts", session.artefacts())]))
+        found = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent)
+    screen.print(results.title(found))
+    screen.print()
+    if found.finished:
+        results.show_variants(screen, found)
+    results.show_shortfall(screen, found)
+    if len(found.variants) > 1 and found.finished:
+        screen.print()
+        decide.show(screen, decided(found))
+    shared = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
+    took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
+    pairs = [("computed", f"{took}: {shared}" if outcome.computed else "nothing: every row was there")]
+    pairs += [("rows in", shown_url(session.store_url)), ("artefacts in", session.artefacts())]
+    screen.print(facts(pairs))
 
 
 def shown(value: Any) -> str:
