@@ -18,8 +18,7 @@ def returns_of(bars: Bars) -> np.ndarray:
 
 def test_the_same_seed_gives_the_same_market_in_another_process() -> None:
     code = (
-        "from scalable.finetune.market.generator import generate\n"
-        "print(hash(generate('AAVEUSDC', 7, 0.1).close.tobytes()) and generate('AAVEUSDC', 7, 0.1).close.sum().hex())"
+        "from scalable.finetune.market.generator import generate\nprint(generate('AAVEUSDC', 7, 0.1).close.sum().hex())"
     )
     elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert elsewhere.stdout.strip() == generate("AAVEUSDC", 7, 0.1).close.sum().hex()
