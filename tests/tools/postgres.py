@@ -87,15 +87,16 @@ class PrivatePostgres:
 
     def execute(self, statement: str, url: str = "") -> list[Any]:
         """Run one statement outside of any transaction; the rows it gives."""
-        with self.connection(url) as connection:
+        with self.connection_to(url or self.url()) as connection:
             cursor = connection.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
 
+    @staticmethod
     @contextmanager
-    def connection(self, url: str = "") -> Iterator[Any]:
+    def connection_to(url: str) -> Iterator[Any]:
         import psycopg
 
-        with psycopg.connect(url or self.url(), autocommit=True, connect_timeout=10) as connection:
+        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
             yield connection
 
     def start(self) -> None:

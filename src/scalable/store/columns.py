@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Dialect, Text
@@ -51,6 +52,7 @@ def variant_text(value: Any) -> str | None:
     return value if isinstance(value, str) and unmistakable(value) else json.dumps(value)
 
 
+@lru_cache(maxsize=10_000)  # variants are few, rows are many
 def unmistakable(text: str) -> bool:
     """Not JSON, so nothing but a text."""
     try:

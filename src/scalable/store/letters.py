@@ -33,10 +33,12 @@ ID_LENGTH = 16  # hexadecimal digits
 
 
 def letter_of(source: Entry | Damage, reason: str, tries: int, now: float) -> DeadLetter:
-    kind = LINE if isinstance(source, Damage) else source.kind
-    text = source.content if isinstance(source, Damage) else source.to_line().decode("ascii").rstrip("\n")
-    name = digest(f"{kind} {text}")[:ID_LENGTH]
-    return DeadLetter(name, now, storable(reason), tries, kind, text)
+    """``tries`` is how often it was refused."""
+    if isinstance(source, Damage):
+        kind, text, same = LINE, source.content, source.content
+    else:
+        kind, text, same = source.kind, source.to_line().decode("ascii").rstrip("\n"), source.digest
+    return DeadLetter(digest(f"{kind} {same}")[:ID_LENGTH], now, storable(reason), tries, kind, text)
 
 
 class DeadLetters:

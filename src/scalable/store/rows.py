@@ -6,12 +6,14 @@ Both check themselves when they are made, which is where the run's result is mad
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
 from math import isfinite
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, Protocol, Self
 
 from scalable.store.errors import RowError
@@ -191,11 +193,18 @@ def digest(text: str) -> str:
 
 def as_dict(record: Any) -> dict[str, Any]:
     """The fields of a record, its status as the word of the table."""
-    found = {name: getattr(record, name) for name in record.__slots__}
+    names = record.__slots__
+    found: dict[str, Any] = dict(zip(names, reader(names)(record), strict=True))
     for status in ("run_status", "status"):
         if status in found:
             found[status] = found[status].value
     return found
+
+
+@cache
+def reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads all fields of a record at once, which is several times as fast as one by one."""
+    return attrgetter(*names)
 
 
 def check_names(record: Any, where: str, *names: str) -> None:
