@@ -47,7 +47,7 @@ class Split:
     test_end: int
 
 
-@stage(reads=("fold", "folds", "fold_size", "embargo"), uses=("numpy",))
+@stage(reads=("fold", "folds", "fold_size", "embargo"), uses=("numpy",), keep=False)
 def split(bars: Bars, labels: Labels, *, fold: int, folds: int, fold_size: str, embargo: str) -> Split:
     size, pause = seconds_of(fold_size, "fold_size"), embargo_seconds(embargo)
     if not 0 <= fold < folds:

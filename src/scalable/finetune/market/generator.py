@@ -4,7 +4,7 @@ Volatility changes between calm, usual and stormy days (a Markov chain), over th
 Student-t; volume follows the hours and the size of moves; every asset moves with Bitcoin, which comes from the same
 seed. What a model can find: in calm and usual days a drift that lasts for hours (momentum), in stormy ones excursions
 that are undone within hours (reversion). Both are small against the noise, and an asset's weather is hidden behind that
-of Bitcoin: a boosted model of the default features reaches an area under the curve of about 0.59 on unseen quarters.
+of Bitcoin: a boosted model of the default features reaches an area under the curve of about 0.58 on unseen quarters.
 
 Each ingredient of each asset has a random stream of its own (PCG64, seeded by market seed, asset and ingredient), so
 the same seed gives the same market in every process, more years only add bars at the end, and a change to one
