@@ -108,6 +108,18 @@ def test_an_incomplete_sweep_ends_decide_with_1_and_locks_nothing(incomplete: Ca
     assert "1 row failed" in refused.err
 
 
+def test_a_sweep_with_only_the_baseline_says_that_there_is_nothing_to_compare(call: Call, tmp_path: Path) -> None:
+    a_folder(tmp_path)
+    manifest = tmp_path / "scalable.yaml"
+    text = manifest.read_text(encoding="utf-8").replace(
+        "factor: calibration,", "factor: calibration, variants: [none],"
+    )
+    manifest.write_text(text, encoding="utf-8")
+    shown = call("decide", "calibration")
+    assert shown.status == 0
+    assert "the sweep has only none: there is nothing to compare it with" in shown.out
+
+
 def test_rows_that_were_marked_failed_decide_nothing(complete: Call, tmp_path: Path) -> None:
     drop_all(tmp_path)
     shown = complete("decide", "calibration")

@@ -99,17 +99,23 @@ class Power:
     def given(self) -> bool:
         return self.pairs == self.wanted and self.pairs >= FEWEST_PAIRS and not self.thin
 
+    @property
+    def asked(self) -> str:
+        if self.least_trades is None:
+            return f"power ({FEWEST_PAIRS} pairs or more; no trades are counted)"
+        return f"power ({TRADES_WANTED} trades in every fold)"
+
     def __str__(self) -> str:
-        said = f"{self.pairs} of {plural(self.wanted, 'pair')}" if self.pairs < self.wanted else ""
-        if not said and self.pairs < FEWEST_PAIRS:
-            said = f"{plural(self.pairs, 'pair')}, and fewer than {FEWEST_PAIRS} cannot show anything"
-        trades = "no trades are counted, so the number of pairs has to do" if not said else ""
-        if self.least_at is not None and self.least_trades is not None:
-            trades = f"{self.least_trades:g} trades or more in every fold"
-            if self.thin:
-                where = f"least {self.least_trades:g} in {self.least_at[0]} fold {self.least_at[1]}"
-                trades = f"{self.thin} of {plural(self.pairs, 'fold')} with under {TRADES_WANTED} trades, {where}"
-        return "; ".join(filter(None, (said, trades)))
+        missing = self.pairs < self.wanted
+        said = f"{self.pairs} of {plural(self.wanted, 'pair')}" if missing else plural(self.pairs, "pair")
+        if self.least_at is None or self.least_trades is None:
+            return said
+        trades = f"{self.least_trades:g} trades or more in every fold"
+        if self.thin:
+            where = f"least {self.least_trades:g} in {self.least_at[0]} fold {self.least_at[1]}"
+            trades = f"{self.thin} of {plural(self.pairs, 'fold')} with under {TRADES_WANTED} trades, {where}"
+        few = missing or self.pairs < FEWEST_PAIRS
+        return f"{said}; {trades}" if few else trades
 
 
 @dataclass(frozen=True, slots=True)

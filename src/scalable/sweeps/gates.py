@@ -123,7 +123,7 @@ def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> 
             not worse,
             f"significantly worse is {listed(worse)}" if worse else "no metric is worse",
         ),
-        Check(f"power ({TRADES_WANTED} trades in every fold)", power.given, str(power)),
+        Check(power.asked, power.given, str(power)),
         Check(
             "every row of the sweep",
             outcome.complete,

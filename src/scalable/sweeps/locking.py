@@ -91,7 +91,7 @@ def justified(decision: Decision, variant: Variant, force: bool, reason: str) ->
     if force:
         return f"forced: {reason} (the verdict was {one.verdict.value}: {one.reason})"
     raise LockRefused(
-        f"{decision.factor} {variant} is not locked: its verdict is {one.verdict.value}. {one.reason}. "
+        f"{decision.factor} {variant} is not locked: its verdict is {one.verdict.value}: {one.reason}. "
         f'To lock it nevertheless: scalable lock {decision.factor} {variant} --force --reason "…"'
     )
 

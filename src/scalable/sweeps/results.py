@@ -203,7 +203,8 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def cell_name(cell: Cell) -> str:
-    return f"{cell.variant} {cell.asset} fold {cell.fold} at {cell.cost_bps:g} bps"
+    cost = f" at {cell.cost_bps:g} bps" if cell.cost_bps else ""  # work without costs has none, not free trades
+    return f"{cell.variant} {cell.asset} fold {cell.fold}{cost}"
 
 
 def named(cells: Sequence[Cell], word: str) -> str:

@@ -165,7 +165,8 @@ def test_a_workload_without_trades_is_judged_by_its_pairs() -> None:
     one = decision.of("isotonic")
     assert one is not None
     assert one.verdict is Verdict.LOCK
-    assert "no trades are counted" in one.lock_needs[2].figures
+    assert one.lock_needs[2].asks == "power (6 pairs or more; no trades are counted)"
+    assert one.lock_needs[2].figures == "25 pairs"
     assert decision.not_judged == ("depth",)
 
 
@@ -177,8 +178,9 @@ def test_a_workload_with_one_metric_is_told_that_it_can_never_lock() -> None:
 
 def test_five_pairs_give_no_power() -> None:
     assert not Power(5, 5).given
-    assert "fewer than 6 cannot show anything" in str(Power(5, 5))
     assert Power(6, 6).given
+    assert not Power(6, 7).given
+    assert str(Power(6, 7, 80, ("X", 0))) == "6 of 7 pairs; 80 trades or more in every fold"
 
 
 def test_a_gain_that_some_assets_do_not_share_is_remarked() -> None:

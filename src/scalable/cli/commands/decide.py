@@ -41,6 +41,7 @@ def show(screen: Console, decision: Decision) -> None:
     compared = f"    every variant beside {decision.baseline} over asset × fold; "
     screen.print(Text.assemble((decision.sweep, "bold"), compared, there, state))
     screen.print()
+    counted = any(one.power.least_trades is not None for one in decision.variants)
     verdicts = [
         (
             Text(str(one.variant), "bold"),
@@ -48,11 +49,15 @@ def show(screen: Console, decision: Decision) -> None:
             names(one, Standing.BETTER, "green"),
             names(one, Standing.WORSE, "red"),
             Text(str(one.power.pairs), "" if one.power.given else "yellow"),
-            trades(one),
+            *([trades(one)] if counted else []),
         )
         for one in decision.variants
     ]
-    show_table(screen, ("variant", "verdict", "better", "worse", ">pairs", ">least trades"), verdicts, indent=2)
+    if not verdicts:
+        screen.print(note("·", f"the sweep has only {decision.baseline}: there is nothing to compare it with", "dim"))
+        return
+    columns = ("variant", "verdict", "better", "worse", ">pairs", *([">least trades"] if counted else []))
+    show_table(screen, columns, verdicts, indent=2)
     for one in decision.variants:
         show_figures(screen, one, decision)
     screen.print()
