@@ -179,3 +179,15 @@ def test_rows_are_the_same_whatever_the_number_of_workers(sweeps: Sweeps, tmp_pa
     session = sweeps.session()
     session.run_sweep("trial", session.plan_sweep("trial", policy="aggressive"))
     assert {row.run_key: row.metrics for row in sweeps.rows()} == two
+
+
+def test_rows_marked_as_failed_are_computed_afresh_whatever_is_kept(sweeps: Sweeps) -> None:
+    sweeps.run()
+    (sweeps.project.folder / "executed.log").unlink()
+    with open_store("sqlite:///.scalable/results.db") as store:
+        doubted = [row.run_key for row in store.rows(Filter(sweep="trial", asset="BB", variant=2, fold=1))]
+        assert store.mark_failed(doubted, "looks wrong") == 2
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == 2
+    assert sweeps.executed() == ["table BB", "fitted 2 2 1"]
+    assert {row.attempt for row in sweeps.rows() if row.run_key in doubted} == {2}

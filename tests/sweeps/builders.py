@@ -46,3 +46,18 @@ def lone(*, asset: str) -> dict[str, Any]:
 
 def plain(variant: str, asset: str, fold: int, weight: float = 2.0) -> dict[str, float]:
     return {"score": weight * len(variant) + len(asset) + fold}
+
+
+@stage(over=("asset", "universe"), keep=False)
+def together(fitted: dict[str, float]) -> dict[str, float]:
+    return dict(fitted)
+
+
+@stage(reads=("weight",), keep=False)
+def summed(together: dict[str, float], *, weight: float) -> dict[str, float]:
+    return {"score": weight * sum(together.values()), "of": float(len(together))}
+
+
+PORTFOLIO = Workload(
+    (table, noisy, fitted, together, summed), unit="together", defaults={"noise": "off", "depth": 1, "weight": 1.0}
+)

@@ -307,8 +307,33 @@ def operator_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
     mark.add_argument("--reason", required=True, metavar="TEXT", help="what is wrong with them, for those who ask")
-    debug = about("debug", "run what failed again here, in the foreground", "debug first --pdb", names="RUN: which")
+    dlq = add(
+        "dlq",
+        "list, replay or drop what the store's database refused for good",
+        "dlq list",
+        "dlq replay --all      once the cause is gone",
+        "dlq drop 3f2a --yes",
+    )
+    dlq_options(dlq)
+    debug = about(
+        "debug", "run what failed, or one cell of a sweep, again here in the foreground", "debug first --pdb",
+        "debug --sweep calibration --asset AAVEUSDC --fold 2", names="RUN: which", optional=True,
+    )  # fmt: skip
     debug.add_argument("--pdb", action="store_true", help="enter the debugger where the error was raised")
+    debug.add_argument("--sweep", metavar="S", help="instead: a cell of this sweep, the first that matches")
+    for name in ("asset", "variant", "fold", "cost"):
+        debug.add_argument(f"--{name}", metavar=name[0].upper(), help=f"which cell: its {name}")
+    debug.add_argument("--fresh", action="store_true", help="compute every stage of the cell, whatever is kept")
+
+
+def dlq_options(command: argparse.ArgumentParser) -> None:
+    actions = ("list", "replay", "drop")
+    command.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    command.add_argument("ids", nargs="*", metavar="ID", help="of a dead letter, or its first digits")
+    command.add_argument("--all", action="store_true", help="every dead letter")
+    yes_option(command)
+    command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    format_option(command)
 
 
 def yes_option(command: argparse.ArgumentParser) -> None:

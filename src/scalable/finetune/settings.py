@@ -20,8 +20,8 @@ DEFAULTS: dict[str, Any] = {
     "market": "synthetic",  # or a folder of files, one per asset
     "years": 3.0,
     "market_seed": 0,
-    "take_profit": 1.0,  # in units of the volatility at the event
-    "stop_loss": 1.0,
+    "take_profit": 0.75,  # in units of the volatility at the event
+    "stop_loss": 0.75,
     "horizon": "12h",
     "embargo": "1d",
     "folds": 5,

@@ -7,7 +7,19 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Amount, Count, CountOrNone, Many, Positive, Section, Text, Variant, Wait, as_number
+from scalable.manifest.fields import (
+    Amount,
+    Count,
+    CountOrNone,
+    Flag,
+    Many,
+    Positive,
+    Section,
+    Text,
+    Variant,
+    Wait,
+    as_number,
+)
 from scalable.quantities import Memory, Money, Share
 from scalable.wording import shown
 
@@ -58,6 +70,8 @@ class Sweep(Section):
     """package.module:function of a workload of your own."""
     settings: dict[str, Variant] = {}
     """Values of the workload's configuration that differ from its defaults, the same for every row."""
+    overlap: Flag = False
+    """It may run beside any other sweep, as Discovery and WFRB may; else two normal ones, or a heavy one alone."""
     run_minutes: Minutes | None = None
     """Minutes of one run on all CPUs of its profile's limit; learned from history when not given."""
     samples: Many | None = None

@@ -143,6 +143,8 @@ class SweepExecution:
         self.began = time.time()
         self.before = before
         self.executed: Counter[str] = Counter()
+        self.fresh: set[str] = set()
+        """Units whose costliest stage was computed, not found: only their durations say something."""
         self.computed = 0
         self.writing: set[asyncio.Task[None]] = set()
         self.refused = ""
@@ -171,6 +173,8 @@ class SweepExecution:
             "sweep-started", sweep=self.compiled.name, factor=self.compiled.grid.factor, tag=self.request.tag,
             expected=expected, there=there, units=units, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
+            run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
+            trials=self.compiled.grid.trials,
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
@@ -183,7 +187,8 @@ class SweepExecution:
         for place in self.compiled.units_of(missing):
             run = place.name if place.name not in known else f"{place.name} #{again + 1}"
             units[run] = place
-            works[run] = Work(self.compiled.unit(place, request.artefacts))
+            marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
+            works[run] = Work(self.compiled.unit(place, request.artefacts, fresh=marked))
         runs = tuple(
             Run(run, sweep, request.tag, place.group, request.expected_s, request.peak) for run, place in units.items()
         )
@@ -208,6 +213,8 @@ class SweepExecution:
         )
         for one in found:
             self.executed.update(one.executed)
+        if any(self.compiled.workload.shared_by in one.executed for one in found):
+            self.fresh.add(run)
         rows = [self.row(one, attempt, worker) for one in found]
         self.write(run, rows)
 
@@ -250,7 +257,9 @@ class SweepExecution:
         if rows and rows[0].worker:
             self.driver.handle(RowPersisted(rows[0].worker))
         failed = sum(not row.finished for row in rows)
-        self.driver.journal.write("rows", sweep=self.compiled.name, run=run, count=len(rows), failed=failed)
+        self.driver.journal.write(
+            "rows", sweep=self.compiled.name, run=run, count=len(rows), failed=failed, fresh=run in self.fresh
+        )
 
     async def settle(self) -> None:
         """Rows under way to the store arrive there, also when the sweep is interrupted."""

@@ -91,8 +91,8 @@ class Compiled:
             parts.append(f"{first.cost_bps:g} bps")
         return " ".join(parts)
 
-    def unit(self, place: Place, artefacts: str) -> Unit:
-        return Unit(self.workload.path, artefacts, place.cells)
+    def unit(self, place: Place, artefacts: str, *, fresh: bool = False) -> Unit:
+        return Unit(self.workload.path, artefacts, place.cells, fresh)
 
     def sharing(self) -> dict[str, tuple[int, int]]:
         """By stage: for how many rows it is asked for, and how many distinct ones there are."""
@@ -105,7 +105,8 @@ class Compiled:
 
     def artefact_keys(self) -> set[str]:
         kept = [stage.name for stage in self.workload.stages if stage.keep]
-        return {work.keys[name] for work, _ in self.cells for name in kept if name in work.keys}
+        found = (keys for work, _ in self.cells for keys in (work.keys, *work.parts.values()))
+        return {keys[name] for keys in found for name in kept if name in keys}
 
 
 def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Compiled:
@@ -123,7 +124,8 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
     with uncollected():
         for where in rows:
             given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, where.factor: where.variant}
-            named = {"factor": where.factor, "variant": where.variant}  # for those that ask for them
+            universe = tuple(manifest.groups.get(where.asset, (where.asset,)))
+            named = {"factor": where.factor, "variant": where.variant, "universe": universe}  # for those that ask
             given |= {name: value for name, value in named.items() if name in workload.reads}
             try:
                 whole = workload.configured({**settings, **given})
@@ -132,7 +134,8 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
             found = keys.of(whole)
             identity = (name, where.factor, where.variant, where.asset, where.fold, where.cost_bps)
             read = {key: whole[key] for key in workload.reads}
-            cells.append((RowWork(key_of((identity, found[workload.row.name])), read, found), where))
+            run_key = key_of((identity, found[workload.row.name]))
+            cells.append((RowWork(run_key, read, found, keys.parts(whole)), where))
     return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), keys.data_fingerprint())
 
 

@@ -38,6 +38,7 @@ class Stage(Generic[P, R]):
         unless: Mapping[str, object],
         only_if: Mapping[str, tuple[str, object]],
         inputs: Callable[..., str] | None,
+        over: tuple[str, str] | None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -54,6 +55,8 @@ class Stage(Generic[P, R]):
         """Inputs it gets (else nothing) only where a value of the configuration is the given one."""
         self.inputs = inputs
         """Tells what lies outside and is read, such as files; called where keys are made, with what ``reads`` names."""
+        self.over = over
+        """``("asset", "universe")``: each of its inputs is a mapping with a result for every asset of the universe."""
         self.needs = check(self)
         """Names of the stages whose results it gets, in order."""
 
@@ -86,6 +89,7 @@ def stage(
     unless: Mapping[str, object] | None = None,
     only_if: Mapping[str, tuple[str, object]] | None = None,
     inputs: Callable[..., str] | None = None,
+    over: tuple[str, str] | None = None,
 ) -> Callable[[Callable[P, R]], Stage[P, R]]: ...
 def stage(
     function: Callable[..., Any] | None = None,
@@ -97,6 +101,7 @@ def stage(
     unless: Mapping[str, object] | None = None,
     only_if: Mapping[str, tuple[str, object]] | None = None,
     inputs: Callable[..., str] | None = None,
+    over: tuple[str, str] | None = None,
 ) -> Any:
     """Make a stage of a function; see ``Stage`` for what each word means.
 
@@ -110,7 +115,7 @@ def stage(
     """
 
     def made(function: Callable[..., Any]) -> Stage[..., Any]:
-        return Stage(function, tuple(reads), tuple(uses), keep, unless or {}, only_if or {}, inputs)
+        return Stage(function, tuple(reads), tuple(uses), keep, unless or {}, only_if or {}, inputs, over)
 
     return made if function is None else made(function)
 

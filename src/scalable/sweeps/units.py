@@ -36,6 +36,12 @@ class RowWork:
     run_key: str
     configuration: Mapping[str, Any]
     keys: Mapping[str, str]
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Where a stage goes over several assets: the keys of what it needs of each."""
+
+    def part(self, name: str, value: str) -> RowWork:
+        """The same cell for one of several assets."""
+        return RowWork(self.run_key, {**self.configuration, name: value}, self.parts[value])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +64,27 @@ class Unit:
     path: str
     artefacts: str
     cells: tuple[RowWork, ...]
+    fresh: bool = False
+    """A person did not believe what was there: nothing that is kept counts, and what is kept is replaced."""
 
     def __scalable_prepare__(self) -> None:
         """Called before the call itself: code that is not there is another error than one it raises."""
         workload(self.path)
 
     def __call__(self) -> list[Computed]:
-        work = Evaluation(workload(self.path), opened(self.artefacts))
+        work = Evaluation(workload(self.path), opened(self.artefacts), fresh=self.fresh)
         return [work.row(cell) for cell in self.cells]
 
 
 class Evaluation:
     """The stages of some cells, each found or computed once."""
 
-    def __init__(self, workload: Workload, artefacts: Artefacts | None) -> None:
+    def __init__(self, workload: Workload, artefacts: Artefacts | None, *, fresh: bool = False) -> None:
         self.workload = workload
         self.artefacts = artefacts
+        self.fresh = fresh
+        self.made: set[str] = set()
+        """Keys of what was computed here, which counts however fresh all must be."""
         self.failed: dict[str, Exception] = {}
         """By key: what failed for one row is not tried again for the next."""
         self.executed: list[str] = []
@@ -101,7 +112,8 @@ class Evaluation:
         key = cell.keys[stage.name]
         if key in self.failed:
             raise self.failed[key]
-        if (value := RECENT.get(stage.name, key)) is not MISSING:
+        known = not self.fresh or key in self.made
+        if known and (value := RECENT.get(stage.name, key)) is not MISSING:
             return value
         try:
             value = (
@@ -111,6 +123,7 @@ class Evaluation:
             self.failed[key] = error
             raise
         RECENT.put(stage.name, key, value)
+        self.made.add(key)
         return value
 
     def kept(self, stage: Stage[..., Any], key: str, cell: RowWork) -> Any:
@@ -119,11 +132,12 @@ class Evaluation:
 
         artefacts = self.artefacts
         assert artefacts is not None
-        if (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
+        known = not self.fresh or key in self.made
+        if known and (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
             return value
         inputs = self.inputs(stage, cell)  # before the claim: they may be claimed by others themselves
         with artefacts.claimed(stage.name, key):
-            if (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
+            if known and (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
                 return value
             with scratch_from(lambda: artefacts.scratch(stage.name, key)):
                 value = self.call(stage, inputs, cell)
@@ -134,6 +148,11 @@ class Evaluation:
         return self.call(stage, self.inputs(stage, cell), cell)
 
     def inputs(self, stage: Stage[..., Any], cell: RowWork) -> list[Any]:
+        if stage.over is not None:
+            name, among = stage.over
+            parts = {value: cell.part(name, value) for value in cell.configuration[among]}
+            stages = [self.workload.by_name[need] for need in stage.needs]
+            return [{value: self.value(one, part) for value, part in parts.items()} for one in stages]
         needed = stage.needed(cell.configuration).items()
         return [self.value(self.workload.by_name[need], cell) if given else None for need, given in needed]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -78,17 +78,22 @@ class Workload:
     def reads(self) -> frozenset[str]:
         """Everything of a configuration that can matter."""
         rules = [name for stage in self.stages for name, _ in stage.only_if.values()]
+        rules += [stage.over[1] for stage in self.stages if stage.over is not None]
         return frozenset(name for stage in self.stages for name in (*stage.reads, *stage.unless)) | frozenset(rules)
 
     def needed(self, configuration: Configuration) -> set[str]:
         """Stages without which there is no row."""
-        needed = {self.row.name}
+        return self.before([self.row.name], configuration)
+
+    def before(self, names: Iterable[str], configuration: Configuration) -> set[str]:
+        """These stages and all they need; what one of them needs of several assets is not among them."""
+        needed = set(names)
         for stage in reversed(self.stages):
             if stage.name not in needed:
                 continue
             if stage.left_out(configuration):
                 needed.add(stage.needs[0])
-            else:
+            elif stage.over is None:
                 needed |= {need for need, given in stage.needed(configuration).items() if given}
         return needed
 
@@ -125,28 +130,52 @@ class Keys:
 
     def of(self, configuration: Configuration) -> dict[str, str]:
         """Of the stages that the row needs; one that is left out has the key of what passes through it."""
+        return self.found(self.workload.needed(configuration), configuration)
+
+    def parts(self, configuration: Configuration) -> dict[str, dict[str, str]]:
+        """Of the stages that are needed for several assets: the keys for each of them."""
+        found: dict[str, dict[str, str]] = {}
+        for stage in self.workload.stages:
+            if stage.over is not None and stage.name in self.workload.needed(configuration):
+                for value, keys in self.gathered(stage, configuration).items():
+                    found.setdefault(value, {}).update(keys)
+        return found
+
+    def gathered(self, stage: Stage[..., Any], configuration: Configuration) -> dict[str, dict[str, str]]:
+        """The keys of all that a stage needs of every asset it goes over."""
+        assert stage.over is not None
+        name, among = stage.over
+        each = [{**configuration, name: value} for value in configuration[among]]
+        return {one[name]: self.found(self.workload.before(stage.needs, one), one) for one in each}
+
+    def found(self, needed: set[str], configuration: Configuration) -> dict[str, str]:
         found: dict[str, str] = {}
-        needed = self.workload.needed(configuration)
         for stage in self.workload.stages:
             if stage.name not in needed:
                 continue
             if stage.left_out(configuration):
                 found[stage.name] = found[stage.needs[0]]
                 continue
-            read = tuple((type(configuration[name]), configuration[name]) for name in stage.reads)
-            inputs = tuple(found[need] if given else "" for need, given in stage.needed(configuration).items())
-            try:
-                known = self.known.get((stage.name, read, inputs))
-            except TypeError:  # a list or a mapping in the configuration
-                known = None
-                read = tuple(key_of(configuration[name]) for name in stage.reads)  # type: ignore[misc]
-            if known is None:
-                values = {name: configuration[name] for name in stage.reads}
-                outside = self.read_outside(stage, values)
-                parts = (stage.name, self.workload.code[stage.name], values, outside, inputs)
-                known = self.known[stage.name, read, inputs] = key_of(parts)
-            found[stage.name] = known
+            inputs: tuple[Any, ...]
+            if stage.over is not None:
+                gathered = self.gathered(stage, configuration)
+                inputs = tuple((value, need, keys[need]) for value, keys in gathered.items() for need in stage.needs)
+            else:
+                inputs = tuple(found[need] if given else "" for need, given in stage.needed(configuration).items())
+            found[stage.name] = self.key(stage, configuration, inputs)
         return found
+
+    def key(self, stage: Stage[..., Any], configuration: Configuration, inputs: tuple[Any, ...]) -> str:
+        values = {name: configuration[name] for name in stage.reads}
+        at: Any = (stage.name, tuple((type(value), value) for value in values.values()), inputs)
+        try:
+            hash(at)
+        except TypeError:  # a list or a mapping in the configuration
+            at = (stage.name, key_of(values), inputs)
+        if at not in self.known:
+            outside = self.read_outside(stage, values)
+            self.known[at] = key_of((stage.name, self.workload.code[stage.name], values, outside, inputs))
+        return self.known[at]
 
     def read_outside(self, stage: Stage[..., Any], values: Configuration) -> str:
         if stage.inputs is None:
@@ -222,6 +251,6 @@ def plain(function: FunctionType) -> Stage[..., Any]:
     made = Stage.__new__(Stage)
     vars(made).update(
         function=function, name=function.__name__, reads=tuple(each.name for each in parameters), uses=(), keep=False,
-        unless={}, only_if={}, inputs=None, needs=(), __wrapped__=function,
+        unless={}, only_if={}, inputs=None, over=None, needs=(), __wrapped__=function,
     )  # fmt: skip
     return made

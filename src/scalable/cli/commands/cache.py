@@ -156,8 +156,9 @@ def quantity(kind: type[Q], flag: str, text: str | None) -> Q | None:
 
 def reachable(manifest: str | None) -> set[str]:
     """Keys of what the manifest's sweeps would use if they were run now, on top of what is locked in the store."""
-    from scalable.session.session import ScalableSession, importable
+    from scalable.session.session import ScalableSession
     from scalable.sweeps.compiling import reachable as keys_of
+    from scalable.sweeps.loading import importable
 
     session = ScalableSession.from_yaml(context.manifest_path(manifest))
     with session.open_store() as store, importable(Path(session.path).resolve().parent):

@@ -1,4 +1,4 @@
-"""``scalable debug``: one run that did not finish, again, in the foreground of this process and under a debugger.
+"""``scalable debug``: one run that did not finish, or one cell of a sweep, again, in the foreground of this process.
 
 No guard, no limits and no runner: what it prints is seen, Ctrl-C stops it, and ``breakpoint()`` works.
 """
@@ -15,10 +15,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalable.cli import operating
-from scalable.cli.output import console, errors, print_json
+from scalable.cli.output import console, errors, facts, print_json
 from scalable.errors import ScalableError, UsageError
 from scalable.quantities import Duration
 from scalable.telemetry import RunFolder, read
@@ -27,10 +27,19 @@ from scalable.telemetry.fields import text
 from scalable.telemetry.story import FINAL, Story
 from scalable.wording import undefined
 
+if TYPE_CHECKING:
+    from scalable.grid import Cell
+    from scalable.sweeps.compiling import Compiled
+    from scalable.sweeps.units import RowWork
+
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.sweep is not None:
+        return run_cell(options)
+    if options.name is None:
+        raise UsageError("name the run, or a cell: --sweep calibration --asset AAVEUSDC --fold 2")
     folder = operating.chosen(options)
     path = saved(folder, options.name)
     prepare(folder)
@@ -50,6 +59,48 @@ def run(options: argparse.Namespace) -> int:
         console().print(repr(value), soft_wrap=True)
     errors().print(f"finished in {Duration(time.monotonic() - began)}: the error did not come again", style="green")
     return 0
+
+
+def run_cell(options: argparse.Namespace) -> int:
+    """The first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
+    from scalable.session.session import ScalableSession
+    from scalable.session.sweeps import named
+    from scalable.sweeps.loading import importable
+    from scalable.sweeps.units import Evaluation, opened
+
+    session = ScalableSession.from_yaml(options.manifest)
+    with session.open_store() as store:
+        compiled = session.compile(options.sweep, store)
+    work, cell, here = the_cell(compiled, options)
+    errors().print(f"{named(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
+    evaluation = Evaluation(compiled.workload, None if options.fresh else opened(session.artefacts()))
+    began = time.monotonic()
+    try:
+        with importable(session.path.resolve().parent):
+            metrics = evaluation.value(compiled.workload.row, work)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the cell's own; its traceback is what is wanted
+        report(error, enter=options.pdb)
+        return 1
+    if options.format == "json":
+        print_json({"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": plain(metrics)})
+    else:
+        console().print(facts([(name, f"{value}") for name, value in metrics.items()]))
+    done = ", ".join(evaluation.executed) or "nothing"
+    errors().print(f"finished in {Duration(time.monotonic() - began)}, computed: {done}; not stored", style="green")
+    return 0
+
+
+def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, Cell, dict[str, str]]:
+    """The first cell that has what is asked for, and what people call it by."""
+    wanted = {name: getattr(options, name) for name in ("asset", "variant", "fold", "cost") if getattr(options, name)}
+    for work, cell in compiled.cells:
+        here = {"asset": cell.asset, "variant": str(cell.variant), "fold": str(cell.fold), "cost": f"{cell.cost_bps:g}"}
+        if wanted.items() <= here.items():
+            return work, cell, here
+    told = ", ".join(f"{name} {value}" for name, value in wanted.items())
+    raise UsageError(f"{options.sweep} has no cell with {told}; scalable results {options.sweep} --all  lists them")
 
 
 def saved(folder: RunFolder, name: str) -> Path:
