@@ -13,7 +13,7 @@ import numpy as np
 from scalable.errors import ScalableError
 from scalable.finetune.extras import needed
 from scalable.finetune.search import Scored, Search
-from scalable.finetune.training import Floats
+from scalable.finetune.training import Floats, Indices
 from scalable.sweeps.stages import stage
 
 FAR = 1e-6  # the model's own probabilities are kept this far from 0 and 1 before their log odds are taken
@@ -25,6 +25,8 @@ class Calibrated:
     """The probability of BUY for each event of the test part."""
 
     probability: Floats
+    event: Indices
+    """The bar at whose end it is said."""
     break_even: float
     """The probability from which on a trade is expected to gain, before costs; the same for every calibration."""
 
@@ -39,7 +41,7 @@ def calibrated(search: Search, *, calibration: str) -> Calibrated:
         probability = isotonic(search.validation, search.test.probability)
     else:
         raise ScalableError(f"calibration {calibration!r} is not defined; choose one of none, sigmoid, isotonic")
-    return Calibrated(probability, search.break_even)
+    return Calibrated(probability, search.test.event, search.break_even)
 
 
 def sigmoid(known: Scored, asked: Floats) -> Floats:

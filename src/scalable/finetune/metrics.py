@@ -37,8 +37,8 @@ def row(trades: Trades, *, cost_bps: float) -> dict[str, float]:
         "f1": share(2 * precision * recall, precision + recall),
         "hit_rate": share(float((net > 0).sum()), len(net)),
         "profit_factor": ratio(float(net[net > 0].sum()), float(-net[net < 0].sum())),
-        "sharpe": annual(daily, float(daily.std(ddof=1)) if len(daily) > 1 else 0.0),
-        "sortino": annual(daily, float(np.sqrt(np.mean(np.minimum(daily, 0) ** 2)))),
+        "sharpe": annual(daily, spread(daily)),
+        "sortino": annual(daily, downside(daily)),
         "max_drawdown": drawdown(returns),
         "total_return": float(np.expm1(returns.sum())),
         "exposure": share(float((trades.exit - trades.entry + 1).sum()), len(returns)),
@@ -49,6 +49,15 @@ def by_day(returns: Floats, time: Indices) -> Floats:
     """Plain returns per day, from logarithmic ones per bar."""
     day = time // DAY_S
     return np.asarray(np.expm1(np.bincount(day - day[0], weights=returns)))
+
+
+def spread(daily: Floats) -> float:
+    return float(daily.std(ddof=1)) if len(daily) > 1 else 0.0
+
+
+def downside(daily: Floats) -> float:
+    """The spread of losses alone, around nothing."""
+    return float(np.sqrt(np.mean(np.minimum(daily, 0) ** 2)))
 
 
 def annual(daily: Floats, spread: float) -> float:

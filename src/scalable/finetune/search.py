@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scalable.finetune.extras import needed
 from scalable.finetune.losses import objective, smoothed
-from scalable.finetune.training import Floats, Part, Training
+from scalable.finetune.training import Floats, Indices, Part, Training
 from scalable.finetune.trials import Trial, Trials
 from scalable.runner.stamp import progress
 from scalable.sweeps.stages import scratch, stage
@@ -44,6 +44,8 @@ class Scored:
     bought: NDArray[np.bool_]
     """Whether BUY was right."""
     weight: Floats
+    event: Indices
+    """The bar at whose end it is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def own_seed(seed: int, number: int, purpose: int) -> int:
 
 
 def scored(part: Part, probability: Floats, classes: int) -> Scored:
-    return Scored(probability, part.target == classes - 1, part.weight)
+    return Scored(probability, part.target == classes - 1, part.weight, part.begin)
 
 
 class Trees:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scalable.finetune.calibration import Calibrated
 from scalable.finetune.labels import Labels
 from scalable.finetune.market import Bars
 from scalable.finetune.search import Scored, Search, search
@@ -53,7 +54,7 @@ def some_scores(events: int = 400, seed: int = 0) -> Scored:
     random = np.random.default_rng(seed)
     odds = random.normal(size=events)
     bought = random.random(events) < 1 / (1 + np.exp(-0.4 * odds - 0.2))
-    return Scored(1 / (1 + np.exp(-odds)), bought, random.uniform(0.5, 1.5, events))
+    return Scored(1 / (1 + np.exp(-odds)), bought, random.uniform(0.5, 1.5, events), np.arange(events))
 
 
 def some_bars(close: list[float], asset: str = "AAVEUSDC", first: int = 0) -> Bars:
@@ -74,3 +75,9 @@ def some_labels(
     barrier = np.full(len(event), 0.1)
     target = np.array(right, dtype=np.int8)
     return Labels(event, event + 1, end, target, gross, sides, barrier, barrier, np.ones(len(event), dtype=bool), 2)
+
+
+def said(probability: list[float], event: list[int] | None = None, break_even: float = 0.5) -> Calibrated:
+    """What a model said, at the ends of these bars."""
+    at = np.arange(len(probability)) if event is None else np.array(event, dtype=np.int64)
+    return Calibrated(np.array(probability), at, break_even)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from scalable.finetune.backtest import Trades, trades
-from scalable.finetune.calibration import Calibrated
 from scalable.finetune.folds import Split
 from scalable.finetune.market import Bars
 from scalable.finetune.metrics import LARGEST_RATIO, row
-from tests.finetune.model.builders import some_bars, some_labels
+from tests.finetune.model.builders import said, some_bars, some_labels
 
 PRICES = [100.0, 100.0, 110.0, 121.0, 121.0, 99.0, 99.0, 99.0]
 POSITIONS = [(0, 3), (1, 4), (3, 5), (5, 7)]
@@ -26,7 +25,7 @@ def split_of(events: int) -> Split:
 def traded(probability: list[float], side: list[int] | None = None, break_even: float = 0.5) -> Trades:
     bars = some_bars(PRICES)
     labels = some_labels(bars, POSITIONS, [True, True, False, False], side)
-    return trades(Calibrated(np.array(probability), break_even), bars, labels, split_of(len(POSITIONS)))
+    return trades(said(probability, break_even=break_even), bars, labels, split_of(len(POSITIONS)))
 
 
 def test_a_position_is_entered_at_the_next_open_and_left_where_its_label_ends() -> None:
@@ -79,7 +78,7 @@ def test_a_row_reckoned_by_hand() -> None:
 def test_ratios_are_of_daily_returns_and_annual() -> None:
     bars = some_bars([100.0] * 30 + [103.0] * 30 + [101.0] * 30)
     labels = some_labels(bars, [(28, 30), (58, 60)], [True, False])
-    both = trades(Calibrated(np.array([0.9, 0.9]), 0.5), bars, labels, split_of(2))
+    both = trades(said([0.9, 0.9]), bars, labels, split_of(2))
     daily = np.array([0.03, 101 / 103 - 1])
     found = row(both, cost_bps=0.0)
     assert found["sharpe"] == pytest.approx(daily.mean() / daily.std(ddof=1) * sqrt(365))
@@ -102,7 +101,7 @@ def test_a_higher_cost_never_gains_more_from_the_same_trades() -> None:
     bars: Bars = some_bars((100 * np.exp(np.cumsum(0.01 * random.normal(size=2000)))).tolist())
     positions = [(int(at), int(at) + int(random.integers(1, 12))) for at in range(0, 1980, 4)]
     labels = some_labels(bars, positions, (random.random(len(positions)) < 0.5).tolist())
-    found = trades(Calibrated(random.random(len(positions)), 0.5), bars, labels, split_of(len(positions)))
+    found = trades(said(random.random(len(positions)).tolist()), bars, labels, split_of(len(positions)))
     rows = [row(found, cost_bps=cost) for cost in (0.0, 10.0, 20.0, 30.0)]
     for name in ("total_return", "sharpe", "sortino", "profit_factor", "hit_rate"):
         values = [each[name] for each in rows]

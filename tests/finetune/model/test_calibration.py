@@ -43,14 +43,14 @@ def test_both_bring_an_overconfident_model_nearer_to_what_happens() -> None:
 
 @pytest.mark.parametrize("bought", [False, True])
 def test_scores_of_one_class_alone_are_no_trouble(bought: bool) -> None:
-    known = Scored(np.linspace(0.4, 0.6, 20), np.full(20, bought), np.ones(20))
+    known = Scored(np.linspace(0.4, 0.6, 20), np.full(20, bought), np.ones(20), np.arange(20))
     np.testing.assert_array_equal(sigmoid(known, ASKED), ASKED)
     found = isotonic(known, ASKED)
     assert ((found > 0) & (found < 1)).all()
 
 
 def test_scores_that_are_all_the_same_give_probabilities() -> None:
-    known = Scored(np.full(20, 0.5), np.arange(20) % 4 == 0, np.ones(20))
+    known = Scored(np.full(20, 0.5), np.arange(20) % 4 == 0, np.ones(20), np.arange(20))
     for calibration in (sigmoid, isotonic):
         assert calibration(known, np.array([0.5]))[0] == pytest.approx(0.25, abs=0.03)
 
