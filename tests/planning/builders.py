@@ -20,13 +20,13 @@ def example() -> str:
     return EXAMPLE.read_text(encoding="utf-8")
 
 
-def a_site(*changes: Change, target: str | None = None) -> Site:
+def a_site(*changes: Change, target: str | None = None, machine: Machine = MACHINE) -> Site:
     """The pools of the example, whatever its targets; with a target, work runs there."""
     text = example()
     for old, new in changes:
         assert old in text, f"the example no longer says {old!r}"
         text = text.replace(old, new, 1)
-    return Site(load_text(text, env={}, target=target).manifest, target, MACHINE)
+    return Site(load_text(text, env={}, target=target).manifest, target, machine)
 
 
 def with_sweep(text: str) -> Change:

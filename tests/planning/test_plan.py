@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from scalable.errors import PlanningError
-from scalable.planning import Choice, History, Plan, plan_all, plan_sweep
+from scalable.planning import Choice, History, Machine, Plan, plan_all, plan_sweep
 from scalable.planning.front import OBJECTIVES, Point
-from scalable.quantities import Money
+from scalable.quantities import Cpu, Memory, Money
 from tests.planning.builders import Change, a_site, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
@@ -277,10 +277,28 @@ def test_a_sweep_with_code_of_its_own_shares_nothing() -> None:
     assert found.profile == "standard"
 
 
-def test_a_sweep_of_unknown_length_is_refused_with_what_to_write() -> None:
-    mine = "mine: {factor: mine, variants: [a, b], assets: [X, Y]}"
-    with pytest.raises(PlanningError, match=r"sweeps.mine: nothing is known about how long a run takes; write run_min"):
-        plan(with_sweep(mine), sweep="mine")
+def test_a_sweep_of_unknown_length_is_planned_with_a_guess_that_says_what_to_write() -> None:
+    mine = "mine: {factor: mine, variants: [a, b], assets: [X, Y], folds: 1, run: m:f, workers: 2}"
+    found = plan(with_sweep(mine), sweep="mine", policy="manual")
+    assert found.wall_s == pytest.approx(2 * 60)
+    assert "1 min a run (a guess: nothing is known yet)" in found.assumptions
+    assert "how long a run of mine takes is not known; 1 min is a guess: write run_minutes, or run it once small" in (
+        found.warnings
+    )
+
+
+@pytest.mark.parametrize(("sweep", "minutes"), [("calibration", 3.5), ("n_features", 9.0)])
+@pytest.mark.parametrize("trials", [30, 15])
+def test_a_shipped_factor_without_run_minutes_takes_what_it_usually_does(
+    sweep: str, minutes: float, trials: int
+) -> None:
+    written = f"{sweep}: {{factor: {sweep}, assets: defi_top5, folds: 5, costs_bps: [10, 20, 30], "
+    found = plan(
+        (f"{written}trials: 30, run_minutes: 3.5}}", f"{written}trials: {trials}}}"), sweep=sweep, policy="manual"
+    )
+    assert found.wall_s == pytest.approx(found.units / 5 * minutes * 60 * trials / 30)
+    assert f"(usual for {trials} trials; no history yet)" in found.assumptions[0]
+    assert not [one for one in found.warnings if "guess" in one]
 
 
 def test_all_sweeps_together_are_1350_rows_and_400_searches() -> None:
@@ -313,6 +331,27 @@ def test_on_this_machine_nothing_is_paid_and_the_target_bounds_the_workers() -> 
     assert found.pool == "local"
     assert found.guarantees is None
     assert found.wall_s == pytest.approx(13 * 210), "two at once, each with 4 of 16 cores"
+
+
+def test_workers_of_this_machine_share_its_cpus_so_time_follows_cpu() -> None:
+    found = plan_sweep(a_site(target="local", machine=Machine(Cpu.of(2), Memory.of_gib(16))), "calibration")
+    assert (found.workers, found.resources.cpus) == (2, 1)
+    assert found.wall_s == pytest.approx(13 * 210 * 4), "one core does the work of four"
+    assert "a worker has 1 of the 2 CPU here: runs take 4 × as long as on 4 CPU" in found.warnings
+
+
+@pytest.mark.parametrize(("cores", "workers", "cpus"), [(2, 2, 1), (2, 1, 2), (1, 2, 1), (16, 2, 4), (8, 3, 2)])
+def test_a_worker_of_this_machine_has_an_equal_part_of_it_up_to_its_limit(cores: int, workers: int, cpus: int) -> None:
+    change = ("local: {provider: local, max_workers: 2", f"local: {{provider: local, max_workers: {workers}")
+    site = a_site(change, target="local", machine=Machine(Cpu.of(cores), Memory.of_gib(64)))
+    assert plan_sweep(site, "calibration", Choice(policy="manual")).resources.cpus == cpus
+
+
+def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:
+    priced = ("max_workers: 2, processes: true", "max_workers: 2, processes: true, cpu_price: 0.10 EUR/h")
+    found = plan_sweep(a_site(priced, target="local"), "calibration", Choice(policy="manual"))
+    assert found.cost is not None
+    assert float(found.cost.amount) == pytest.approx(0.10 * 2 * 4 * found.wall_s / 3600, rel=1e-3)
 
 
 def test_a_plan_names_workers_and_their_size_for_providers() -> None:

@@ -36,6 +36,8 @@ class Cluster:
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
     script: list[tuple[float, Event]] = field(default_factory=list)
     durations: dict[str, RunLength] = field(default_factory=dict)
+    uses: dict[str, float] = field(default_factory=dict)
+    """Cores that a sweep's runs can use; all of their worker's if nothing is said."""
     faults: Faults = field(default_factory=Faults)
     seen: list[tuple[float, Event, list[Instruction]]] = field(default_factory=list)
 
@@ -103,6 +105,7 @@ class Cluster:
             [],
             caps={"standard": CORES, "heavy": CORES},
             durations=self.durations,
+            uses=self.uses,
             seed=seed,
             faults=self.faults,
             script=self.script,

@@ -14,7 +14,7 @@ from scalable.simulate.cluster import Node, Work, shares
 from scalable.simulate.durations import Fixed, LogNormal, Measured
 from scalable.simulate.faults import Faults, Kind
 from scalable.sizing.resources import Size
-from tests.simulate.builders import Cluster, a_cluster
+from tests.simulate.builders import CORES, Cluster, a_cluster
 
 HOUR = 3600.0
 
@@ -273,10 +273,32 @@ def test_another_seed_changes_nothing_when_durations_are_fixed() -> None:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-def test_measured_durations_are_drawn_again_from_what_was_measured() -> None:
-    outcome = a_cluster().with_sweep("s", 25, 1, Measured((100.0, 200.0))).run()
-    assert 25 * 100 < outcome.wall_s < 25 * 200
-    assert outcome.wall_s % 100 == pytest.approx(0, abs=1e-6)
+@pytest.mark.parametrize("seed", range(3))
+def test_as_many_runs_as_were_measured_take_as_long_together(seed: int) -> None:
+    measured = Measured(tuple(float(10 * n) for n in range(1, 26)))
+    outcome = a_cluster().with_sweep("s", 25, 1, measured).run(seed)
+    assert outcome.wall_s == pytest.approx(sum(measured.seconds))
+
+
+def test_more_runs_than_were_measured_take_what_was_measured_again() -> None:
+    outcome = a_cluster().with_sweep("s", 26, 1, Measured((100.0, 200.0))).run()
+    assert outcome.wall_s == pytest.approx(13 * 300)
+
+
+@pytest.mark.parametrize(("uses", "wall_s"), [(1.0, 600.0), (CORES, 600.0), (2 * CORES, 1200.0)])
+def test_a_run_takes_longer_only_where_its_worker_has_fewer_cores_than_it_used(uses: float, wall_s: float) -> None:
+    cluster = a_cluster().with_sweep("s", 3, 1, Fixed(200.0))
+    cluster.uses["s"] = uses
+    assert cluster.run().wall_s == pytest.approx(wall_s)
+
+
+def test_runs_of_one_core_do_not_slow_each_other_down_where_runs_of_four_do() -> None:
+    walls = []
+    for uses in (1.0, CORES):
+        cluster = a_cluster().with_nodes(1, request=1.0).with_sweep("s", 12, 12, Fixed(200.0))
+        cluster.uses["s"] = uses
+        walls.append(cluster.run().wall_s)
+    assert walls == [pytest.approx(200), pytest.approx(200 * 12 * CORES / 15.6)]
 
 
 def test_log_normal_durations_have_the_median_and_the_95th_percentile_asked_for() -> None:

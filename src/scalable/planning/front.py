@@ -94,7 +94,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
     foreseen = [foresee(site, load, workers, safe=safe) for workers in worth_a_look(site, load, limit)]
     manual = min(load.workers, limit)
     allowed = [p for p in foreseen if p.guaranteed or not safe] or foreseen
-    most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.grid.searches)) - 1)
+    most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.units)) - 1)
     kept = {point.workers: point for point in thin(pareto(allowed), most)}
     if policy == "manual":
         kept[manual] = foresee(site, load, manual, safe=False)
@@ -147,7 +147,7 @@ def check_words(objective: str, policy: str) -> None:
 
 def most_workers(site: Site, load: SweepLoad) -> int:
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak)
-    limits = [load.grid.searches, placement.per_node * site.pools[load.pool].most]
+    limits = [load.units, placement.per_node * site.pools[load.pool].most]
     if site.worker_limit is not None:
         limits.append(site.worker_limit)
     return max(1, min(limits))
@@ -155,7 +155,7 @@ def most_workers(site: Site, load: SweepLoad) -> int:
 
 def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
     """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
-    units = load.grid.searches
+    units = load.units
     most = site.pools[load.pool].most
     rounds = {ceil(units / number) for number in range(1, 201)}
     full = set()
@@ -183,19 +183,24 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy)
     spread = min(load.profile.min_nodes, pool.most, workers)
     nodes = min(max(ceil(workers / placement.per_node), spread, pool.least), pool.most)
-    cores = load.profile.limit.cpu.cores
     room = (node.allocatable or node).cpu.cores - (pool.used.cpu.cores if pool.used else 0)
-    slowed = max(1.0, ceil(workers / nodes) * cores / room)
-    wall = ceil(load.grid.searches / workers) * load.duration.expected * slowed
+    slowed = max(1.0, ceil(workers / nodes) * load.cores / room)
+    wall = ceil(load.units / workers) * load.unit_s * slowed
     price = site.price(load.pool)
     hours = (wall + site.tail_s(load.pool)) / 3600
-    cost = price * (nodes - pool.least) * hours if price is not None else None
+    cost = price * (nodes - pool.least) * hours if price is not None else charged(site, load, workers, wall)
     return with_margins(site, load, Point(workers, nodes, wall, cost, 0.0, 0.0, False, roomy))
+
+
+def charged(site: Site, load: SweepLoad, workers: int, wall_s: float) -> Money | None:
+    """The cost where CPUs are charged by the hour: workers are there until the last row."""
+    hourly = site.hourly(load.profile, load.pool)
+    return hourly * workers * (wall_s / 3600) if hourly is not None else None
 
 
 def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
     there, policy = site.offered(load.pool) * max(1, point.nodes), site.manifest.policies.margins
-    cpu = margin(load.profile.limit.cpu.millis * point.workers, there.cpu.millis)
+    cpu = margin(load.cpus.millis * point.workers, there.cpu.millis)
     ram = margin(load.profile.memory_peak.bytes * point.workers, there.memory.bytes)
     kept = (cpu > policy.cpu or not site.promises) and (ram > policy.ram or (not site.promises and ram > 0))
     return replace(point, cpu_margin=cpu, ram_margin=ram, guaranteed=kept)
@@ -211,7 +216,10 @@ def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = 
 
 def measured(site: Site, load: SweepLoad, point: Point, outcome: Outcome) -> Point:
     price = site.price(load.pool)
-    cost = outcome.cost({load.pool: price}, price.currency) if price is not None else None
+    if price is not None:
+        cost: Money | None = outcome.cost({load.pool: price}, price.currency)
+    else:
+        cost = charged(site, load, point.workers, outcome.wall_s)
     nodes = outcome.peak_nodes + site.pools[load.pool].least
     return with_margins(site, load, replace(point, wall_s=outcome.wall_s, cost=cost, nodes=nodes, simulated=True))
 

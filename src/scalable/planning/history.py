@@ -25,9 +25,35 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Units of a sweep that were computed under the same circumstances, on which their duration depends."""
+
+    seconds: tuple[float, ...]
+    run: str = ""
+    """The workload, as the manifest names it; empty for the shipped one."""
+    settings: str = ""
+    trials: int = 0
+    provider: str = ""
+    cpus: float = 1.0
+    """What a worker had."""
+    cores: float | None = None
+    """What a unit used of it on average."""
+    rows: int = 1
+    """That one unit gave."""
+
+    @property
+    def mean(self) -> float:
+        return sum(self.seconds) / len(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Durations of finished searches by factor, and of finished tasks by ``tag:<component>``."""
+    """Durations of finished tasks by ``tag:<component>``; by factor, of runs on all CPUs of the profile's limit."""
+    units: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
+    """What finished sweeps measured, by factor."""
+    startups: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Seconds from a session's start to its first unit, by provider."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
     """Highest memory peak seen, by the same names; of the last time it was run, by ``run:<name>``."""
     sessions: tuple[Session, ...] = ()
@@ -43,7 +69,9 @@ class History:
         """
         try:
             return cls(
-                seconds={name: tuple(map(seconds, values)) for name, values in data.get("seconds", {}).items()},
+                seconds={name: tuple(map(duration, values)) for name, values in data.get("seconds", {}).items()},
+                units={name: tuple(measured(**one) for one in found) for name, found in data.get("units", {}).items()},
+                startups={name: tuple(map(duration, values)) for name, values in data.get("startups", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
                 sessions=tuple(session(**one) for one in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
@@ -65,7 +93,7 @@ def spent_in(month: str | None, spent: object) -> Money | None:
     return amount if then == month else None
 
 
-def seconds(value: object) -> float:
+def duration(value: object) -> float:
     """A duration that something can have taken."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LONGEST_S:
         raise ValueError(f"{value!r} is not a number of seconds above 0")
@@ -78,8 +106,26 @@ def count(value: object) -> int:
     return value
 
 
+def measured(
+    seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
+    run: str = "", settings: str = "", provider: str = "", **_: object,
+) -> Measured:  # fmt: skip
+    if not seconds:
+        raise ValueError("units without durations")
+    used = None if cores is None else amount(cores)
+    taken = tuple(map(duration, seconds))
+    return Measured(taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)))
+
+
+def amount(value: object) -> float:
+    """A number of CPUs."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
+        raise ValueError(f"{shown(value)} is not a number of CPUs above 0")
+    return float(value)
+
+
 def session(
     oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None
 ) -> Session:
-    up, down = (None if value is None else seconds(value) for value in (scale_up_s, scale_down_s))
+    up, down = (None if value is None else duration(value) for value in (scale_up_s, scale_down_s))
     return Session(count(oom_kills), count(failures), up, down)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 from scalable.catalogue import FACTORS, FULL_FEATURES, profile_for
 from scalable.engine.events import SweepKind
@@ -12,13 +12,13 @@ from scalable.errors import PlanningError
 from scalable.grid import Grid
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
+from scalable.planning.expected import Expected, expect
 from scalable.planning.history import History
 from scalable.planning.site import Job, Site
-from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
+from scalable.quantities import Cpu
+from scalable.simulate.durations import Fixed
 from scalable.sizing.margins import Load
 from scalable.sizing.preflight import Estimate, Verdict, estimate_peak, preflight
-
-ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,9 @@ class SweepLoad:
     profile_name: str
     profile: Profile
     pool: str
-    duration: RunLength
-    duration_source: str
+    cpus: Cpu
+    """What a worker has, which on this machine may be less than the profile's limit."""
+    expected: Expected
     estimate: Estimate
     verdict: Verdict
 
@@ -42,20 +43,46 @@ class SweepLoad:
         return self.sweep.workers or len(self.grid.assets)
 
     @property
+    def units(self) -> int:
+        """How many distinct computations serve all rows; for a workload of one's own as it was seen to share them."""
+        return -(-len(self.grid) // self.rows_per_unit)
+
+    @property
+    def rows_per_unit(self) -> int:
+        if self.grid.shared:
+            return self.grid.rows_per_search
+        return max(1, min(self.expected.rows or 1, len(self.grid)))
+
+    @property
+    def cores(self) -> float:
+        """What a unit uses on a worker."""
+        return min(self.expected.cores, self.cpus.cores)
+
+    @property
+    def unit_s(self) -> float:
+        """What a unit takes on a worker that nobody disturbs."""
+        return self.expected.length.expected * self.expected.cores / self.cores
+
+    @property
     def kind(self) -> SweepKind:
+        if self.sweep.overlap:
+            return SweepKind.FREE
         return SweepKind.HEAVY if self.profile.alone else SweepKind.NORMAL
 
     def job(self, workers: int, *, shared: bool = True, pool: str | None = None) -> Job:
         units = tuple(searches(self) if shared else rows(self))
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
-        return Job(self.name, self.kind, self.profile_name, place, workers, units, self.duration, peak, memory)
+        return Job(
+            self.name, self.kind, self.profile_name, place, workers, units, self.expected.length, peak, memory,
+            self.expected.cores,
+        )  # fmt: skip
 
 
 def searches(load: SweepLoad) -> Iterator[tuple[str, str]]:
     """The distinct computations, numbered, each with the asset whose data it needs."""
     grid = load.grid
     if not grid.shared:
-        yield from rows(load)
+        yield from islice(rows(load), 0, None, load.rows_per_unit)
         return
     variants = grid.variants if FACTORS[grid.factor].in_search else ("",)
     for number, (_, _, asset) in enumerate(product(range(grid.folds), variants, grid.assets)):
@@ -74,7 +101,9 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     if measured := history.peaks.get(sweep.factor):
         profile = profile.model_copy(update={"peak": Peak(typical=measured, highest=measured)})
     where = site.pool_for(pool or sweep.pool, f"sweep {name}")
-    duration, source = duration_of(name, sweep, history)
+    grid = Grid.of(sweep, site.manifest.groups)
+    cpus = site.worker_cpus(profile, where)
+    expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus)
     estimate = peak_of(site, sweep, profile_name, profile, history)
     policy = site.manifest.policies.preflight
     larger = site.larger(profile_name, where)
@@ -86,22 +115,7 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         share=policy.memory,
         larger=larger if helps else None,
     )
-    grid = Grid.of(sweep, site.manifest.groups)
-    return SweepLoad(name, sweep, grid, profile_name, profile, where, duration, source, estimate, verdict)
-
-
-def duration_of(name: str, sweep: Sweep, history: History) -> tuple[RunLength, str]:
-    measured = history.seconds.get(sweep.factor, ())
-    if len(measured) >= ENOUGH_HISTORY:
-        mean = sum(measured) / len(measured)
-        return Measured(measured), f"{mean / 60:.3g} min a run (mean of {len(measured)} measured)"
-    if sweep.run_minutes is None:
-        raise PlanningError(
-            f"sweeps.{name}: nothing is known about how long a run takes; write run_minutes: 3.5, or run it once small"
-        )
-    duration = from_minutes(sweep.run_minutes)
-    spread = "" if isinstance(duration, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
-    return duration, f"{sweep.run_minutes.p50:g} min a run{spread} (manifest; no history yet)"
+    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, expected, estimate, verdict)
 
 
 def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from scalable.errors import PlanningError, UnknownNameError
@@ -11,7 +12,7 @@ from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Money, percent
+from scalable.quantities import Duration, Memory, Money, percent
 from scalable.simulate.durations import Fixed
 from scalable.simulate.outcome import NodeSpan, Outcome
 from scalable.sizing.placement import Placement, margin
@@ -47,7 +48,9 @@ class Plan:
     """Where 8 of 10 simulations end when runs vary in length."""
     wall_unshared_s: float
     ready_s: float
-    """Until the first worker is there."""
+    """Until the first run starts: as earlier sessions took, else until the first node is there."""
+    peak: Memory
+    """The memory one worker is expected to use."""
     cost: Money | None
     """With the start of nodes and their idle tail."""
     cost_computing: Money | None
@@ -76,6 +79,11 @@ class Plan:
         return {self.profile: self.workers}
 
     @property
+    def total_s(self) -> float:
+        """From the start of a session to the last row."""
+        return self.ready_s + self.wall_s
+
+    @property
     def scale_plan(self) -> ScalePlan:
         return ScalePlan(self.workers_by_tag, {self.profile: self.resources})
 
@@ -102,6 +110,8 @@ class Plan:
                 value = value.to_dict() if value is not None else None
             elif name == "front":
                 value = [point.to_dict() for point in value]
+            elif name == "peak":
+                value = value.exact
             elif name == "resources":
                 value = value.to_dict()
             elif name == "nodes":
@@ -111,7 +121,13 @@ class Plan:
             elif isinstance(value, tuple):
                 value = list(value)
             record[name] = value
-        return {**record, "workers_by_tag": self.workers_by_tag}
+        return {
+            **record,
+            "total_s": round(self.total_s, 4),
+            "workers_by_tag": self.workers_by_tag,
+            "tasks": {self.profile: self.units},
+            "peaks": {self.profile: self.peak.exact},
+        }
 
 
 def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: History | None = None) -> Plan:
@@ -125,8 +141,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     if not load.verdict.ok:
         raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
     allowed = walltime(site)
-    if allowed is not None and load.duration.expected > allowed:
-        takes = f"a run takes {Duration(load.duration.expected)}, a job of this target {Duration(allowed)} at most"
+    if allowed is not None and load.unit_s > allowed:
+        takes = f"a run takes {Duration(load.unit_s)}, a job of this target {Duration(allowed)} at most"
         raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
     deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
     front = find_front(site, load, choice, deadline)
@@ -136,8 +152,9 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     margins = site.manifest.policies.margins
     left = budget_left(site, history)
     over = left is not None and chosen.cost is not None and chosen.cost > left
-    computing = outcome.cost({load.pool: price}, price.currency, computing_only=True) if price else None
+    computing = outcome.cost({load.pool: price}, price.currency, computing_only=True) if price else chosen.cost
     hours = sum(outcome.node_hours().values())
+    started = startup(site, history)
     paid_cores = sum(
         (min(span.gone, outcome.over) - span.requested) / 3600 * site.node(span.pool).cpu.cores
         for span in outcome.nodes
@@ -153,15 +170,15 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         sweep=name,
         rows=len(load.grid),
         grid=describe(load),
-        units=load.grid.searches,
-        rows_per_unit=load.grid.rows_per_search,
+        units=load.units,
+        rows_per_unit=load.rows_per_unit,
         profile=load.profile_name,
-        provider=site.target.provider if site.target else "",
+        provider=site.provider,
         pool=load.pool,
         node=site.pools[load.pool].node,
         workers=chosen.workers,
         resources=ResourceRequest(
-            cpus=load.profile.limit.cpu.cores,
+            cpus=load.cpus.cores,
             memory=load.profile.limit.memory.exact,
             walltime=getattr(site.target, "walltime", None),
             gpus=load.profile.limit.gpus or None,
@@ -171,7 +188,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         wall_s=outcome.wall_s,
         wall_range_s=wall_range(site, load, chosen, seed),
         wall_unshared_s=unshared(site, load, chosen, seed, outcome),
-        ready_s=outcome.started,
+        ready_s=started if started is not None else outcome.started,
+        peak=load.estimate.peak,
         cost=chosen.cost,
         cost_computing=computing,
         cpu_margin=chosen.cpu_margin,
@@ -186,7 +204,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         policy=choice.policy,
         seed=seed,
         front=front.points,
-        assumptions=tuple(assumptions(site, load)),
+        assumptions=tuple(assumptions(site, load, history)),
         warnings=tuple(warnings),
         budget_left=left,
         over_budget=over,
@@ -227,27 +245,35 @@ def describe(load: SweepLoad) -> str:
 
 def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
     """The time if every row did its own search."""
-    if load.grid.rows_per_search == 1:
+    if load.rows_per_unit == 1:
         return outcome.wall_s
     if len(load.grid) <= UNSHARED_RUNS:
         return run(site, load, chosen, seed, shared=False).wall_s
-    return outcome.wall_s * load.grid.rows_per_search
+    return outcome.wall_s * load.rows_per_unit
 
 
 def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:
     """The 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
-    if isinstance(load.duration, Fixed) or load.grid.searches * SEEDS > UNSHARED_RUNS:
+    if isinstance(load.expected.length, Fixed) or load.units * SEEDS > UNSHARED_RUNS:
         return None
     walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
     return walls[SEEDS // 10], walls[-1 - SEEDS // 10]
 
 
-def assumptions(site: Site, load: SweepLoad) -> list[str]:
+def startup(site: Site, history: History) -> float | None:
+    """What sessions on such a target usually take until the first run starts."""
+    known = history.startups.get(site.provider, ())
+    return median(known) if known else None
+
+
+def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     pool = site.pools[load.pool]
     node = site.node(load.pool)
-    lines = [load.duration_source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
-    if load.grid.rows_per_search > 1:
+    lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
+    if load.rows_per_unit > 1:
         lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
+    if known := history.startups.get(site.provider):
+        lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")
     if node.price:
         lines.append(f"{pool.node} costs {node.price} (manifest)")
     if pool.max is not None and site.promises:
@@ -284,10 +310,16 @@ def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placeme
             )
         else:
             lines.append(f"{fact}; a spread constraint in the generated pods makes it {chosen.nodes}")
-    if site.local and load.profile.limit.cpu * chosen.workers > node.cpu:
-        times = load.profile.limit.cpu.millis * chosen.workers / node.cpu.millis
-        share = f"{plural(chosen.workers, 'worker')} of {load.profile.limit.cpu} CPU on {node.cpu}"
+    if load.expected.warning:
+        lines.append(load.expected.warning)
+    if site.local and load.cpus * chosen.workers > node.cpu:
+        times = load.cpus.millis * chosen.workers / node.cpu.millis
+        share = f"{plural(chosen.workers, 'worker')} of {load.cpus} CPU on {node.cpu}"
         lines.append(f"{share}: runs take {times:.2g} × as long as with a machine to themselves")
+    elif site.local and load.expected.cores > load.cpus.cores:
+        times = load.expected.cores / load.cpus.cores
+        share = f"a worker has {load.cpus} of the {node.cpu} CPU here"
+        lines.append(f"{share}: runs take {times:.2g} × as long as on {load.expected.cores:g} CPU")
     elif site.promises and chosen.cpu_margin <= policy.cpu:
         lines.append(f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}")
     if chosen.ram_margin <= (policy.ram if site.promises else 0):
@@ -388,7 +420,7 @@ def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[st
     if stated is None:
         return []
     rows = sum(plan.rows for plan in plans)
-    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).duration.expected for plan in plans) / 3600
+    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).unit_s for plan in plans) / 3600
     notes = []
     if stated.rows and stated.rows != rows:
         notes.append(f"stated are {stated.rows:,} rows; the sweeps listed have {rows:,}")

@@ -11,12 +11,12 @@ from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget, SlurmTarget
-from scalable.quantities import Cpu, Duration, Memory, Money
+from scalable.quantities import Cpu, Duration, Memory, Money, Price
 from scalable.simulate import Outcome, simulate
 from scalable.simulate.cluster import ModelPool
 from scalable.simulate.durations import RunLength
 from scalable.sizing.placement import Placement, PoolRoom, place
-from scalable.sizing.resources import Size, allocatable, offered
+from scalable.sizing.resources import Size, allocatable, equal_part, offered
 
 LOCAL = "this machine"
 JOB = "batch job"
@@ -48,6 +48,9 @@ class Job:
     """What a worker usually uses, for placing it."""
     memory: Memory | None = None
     """What a run may use at most, for the memory check."""
+    cores: float | None = None
+    """What a run uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,13 @@ class Stage:
     sweeps: list[Sweep]
     caps: dict[str, float]
     durations: dict[str, RunLength]
+    uses: dict[str, float]
     placements: dict[str, Placement]
 
     def simulate(self, seed: int = 0) -> Outcome:
-        return simulate(self.rules, self.pools, self.sweeps, caps=self.caps, durations=self.durations, seed=seed)
+        return simulate(
+            self.rules, self.pools, self.sweeps, caps=self.caps, durations=self.durations, uses=self.uses, seed=seed
+        )
 
 
 class Site:
@@ -123,6 +129,11 @@ class Site:
             return self.manifest.budget.monthly.currency
         prices = [node.price.money.currency for node in self.nodes.values() if node.price]
         return prices[0] if prices else NO_CURRENCY
+
+    @property
+    def provider(self) -> str:
+        """Whose target it is; empty where only pools are asked about."""
+        return self.target.provider if self.target else "local" if self.local else ""
 
     @property
     def worker_limit(self) -> int | None:
@@ -217,10 +228,23 @@ class Site:
                 for name, room in rooms.items()
             },
             sweeps=sweeps,
-            caps={tag: profiles[profile].limit.cpu.cores for tag, (profile, _) in tags.items()},
+            caps={tag: self.worker_cpus(profiles[profile], pool).cores for tag, (profile, pool) in tags.items()},
             durations={job.id: job.duration for job in jobs},
+            uses={job.id: job.cores or profiles[job.profile].limit.cpu.cores for job in jobs},
             placements=placements,
         )
+
+    def worker_cpus(self, profile: Profile, pool: str) -> Cpu:
+        """What a worker has: its limit; on this machine an equal part of it at most, so that thread pools fit."""
+        if not self.local:
+            return profile.limit.cpu
+        cores = self.node(pool).cpu.cores
+        return min(profile.limit.cpu, Cpu.of(equal_part(cores, self.worker_limit or int(cores))))
+
+    def hourly(self, profile: Profile, pool: str) -> Money | None:
+        """What a worker costs an hour where CPUs are charged, not nodes."""
+        price: Price | None = getattr(self.target, "cpu_price", None)
+        return price.hourly * self.worker_cpus(profile, pool).cores if price is not None else None
 
     def memory_allowed(self, profile: Profile, pool: str) -> Memory:
         """What a run may be expected to use: the profile's limit, or the policy's share of a node if that is less."""

@@ -6,6 +6,7 @@ to ``TaggedCluster``, which does the rest.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
@@ -18,7 +19,7 @@ from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import LocalTarget, Target
 from scalable.quantities import Memory
-from scalable.sizing.resources import CostEstimate, ScalePlan
+from scalable.sizing.resources import CostEstimate, ScalePlan, equal_part
 from scalable.wording import not_defined
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ class DeploymentSpec:
     ) -> DeploymentSpec:
         """A target of the manifest; without any target, this machine."""
         if target_name is None:
-            target: Target = LocalTarget(provider="local", max_workers=max(1, len(manifest.components)))
+            workers = max(1, len(manifest.components)) if manifest.components else usable_cpus()
+            target: Target = LocalTarget(provider="local", max_workers=workers)
         elif target_name in manifest.targets:
             target = manifest.targets[target_name]
         else:
@@ -118,22 +120,40 @@ class DeploymentSpec:
             project=manifest.project.name,
             target_name=target_name or "local",
             target=target,
-            components=templates(manifest, slots),
+            components=templates(manifest, slots, most_cpus(target)),
             policies=manifest.policies,
             folder=folder,
             run_folder=run_folder,
         )
 
 
-def templates(manifest: Manifest, slots: int) -> dict[str, WorkerTemplate]:
-    """The manifest's components; where it has none, the profiles its sweeps run on."""
+def usable_cpus() -> int:
+    """CPUs that this process may use, which may be fewer than the machine has."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def most_cpus(target: Target) -> int | None:
+    """What a worker can have at most; on this machine its part of it, as the planner counts."""
+    if not isinstance(target, LocalTarget):
+        return None
+    return equal_part(usable_cpus(), target.adaptive.maximum if target.adaptive else target.max_workers)
+
+
+def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[str, WorkerTemplate]:
+    """The manifest's components; where it has none, the profiles its sweeps run on.
+
+    A component says how many CPUs its workers have, and is believed. A profile says how many a worker may use, so it
+    gets no more than ``most``: thread pools of several workers that each believe to have a whole machine slow it down.
+    """
     if manifest.components or not manifest.sweeps:
         return {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
     by_memory = sorted(manifest.profiles, key=lambda tag: (manifest.profiles[tag].limit.memory, tag))
     found = {}
     for tag, one in manifest.profiles.items():
         above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
-        size = (ceil(one.limit.cpu.cores), one.limit.memory, one.limit.gpus, slots)
+        cpus = ceil(one.limit.cpu.cores)
+        size = (min(cpus, most or cpus), one.limit.memory, one.limit.gpus, slots)
         found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None)
     return found
 

@@ -43,12 +43,12 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of runs that ended, drawn again with replacement."""
+    """Seconds of runs that ended. They are dealt like cards: as many runs again take as long together."""
 
     seconds: Sequence[float]
 
-    def draw(self, chance: random.Random) -> float:
-        return chance.choice(self.seconds)
+    def shuffled(self, chance: random.Random) -> list[float]:
+        return chance.sample(self.seconds, len(self.seconds))
 
     @property
     def expected(self) -> float:

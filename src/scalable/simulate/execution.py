@@ -17,7 +17,7 @@ from scalable.engine.events import (
 )
 from scalable.engine.records import RunRecord
 from scalable.simulate.cluster import Node, Work, shares
-from scalable.simulate.durations import Fixed
+from scalable.simulate.durations import Fixed, Measured
 from scalable.simulate.faults import LOSSES, Kind, RunFault
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Execution:
         """How many runs a worker has begun."""
         self.lines: dict[str, dict[str, int]] = {}
         """What waits on a worker, in order: run and attempt."""
+        self.decks: dict[str, list[float]] = {}
+        """Measured durations of a sweep that were not dealt yet."""
 
     def obey(self, instruction: Instruction) -> None:
         match instruction:
@@ -58,15 +60,16 @@ class Execution:
     def begin(self, record: RunRecord, attempt: int, worker: str, node: Node) -> None:
         self.count(record)
         world, run = self.world, record.run.id
-        source = world.durations.get(record.run.sweep) or Fixed(record.run.expected_s or 60.0)
-        seconds = source.draw(world.chance)
+        seconds = self.length(record)
         fault = world.faults.of(run, attempt, world.chance)
         if fault is not None:
             seconds = self.inject(fault, run, attempt, worker, seconds)
         kind = world.rules.kinds[record.tag]
-        cap = world.caps[record.tag] / kind.slots
+        there = world.caps[record.tag] / kind.slots
+        used = world.uses.get(record.run.sweep, there)
+        cap = min(used, there)
         what = fault.kind if fault is not None else None
-        work = Work(run, attempt, worker, node, seconds * cap, cap, what, world.now, since=world.now)
+        work = Work(run, attempt, worker, node, seconds * used, cap, what, world.now, since=world.now)
         self.works[run] = node.works[run] = work
         self.computing[worker] = self.computing.get(worker, 0) + 1
         node.load += cap
@@ -75,6 +78,17 @@ class Execution:
             self.set_rate(work, cap)
         else:
             self.share_out(node, cpus)
+
+    def length(self, record: RunRecord) -> float:
+        """How long a run takes with all the cores it can use."""
+        name, chance = record.run.sweep, self.world.chance
+        source = self.world.durations.get(name) or Fixed(record.run.expected_s or 60.0)
+        if not isinstance(source, Measured):
+            return source.draw(chance)
+        deck = self.decks.setdefault(name, [])
+        if not deck:
+            deck += source.shuffled(chance)
+        return deck.pop()
 
     def count(self, record: RunRecord) -> None:
         outcome, now = self.world.outcome, self.world.now

@@ -58,13 +58,18 @@ def simulate(
     *,
     caps: Mapping[str, float],
     durations: Mapping[str, RunLength] | None = None,
+    uses: Mapping[str, float] | None = None,
     seed: int = 0,
     faults: Faults | None = None,
     script: Iterable[tuple[float, Event]] = (),
     journal: Journal | None = None,
 ) -> Outcome:
-    """Run the sweeps, all submitted at once, to their end and until the last node is gone."""
-    world = World(rules, pools, caps, durations or {}, seed, faults or Faults(), journal)
+    """Run the sweeps, all submitted at once, to their end and until the last node is gone.
+
+    ``caps`` are the CPUs of a worker by tag; ``uses``, by sweep, the cores a run's duration was measured with and that
+    it can use at most: all of its worker's if nothing is said.
+    """
+    world = World(rules, pools, caps, durations or {}, seed, faults or Faults(), journal, uses or {})
     for sweep in sweeps:
         world.at(0.0, world.deliver, SweepSubmitted(sweep))
     for when, event in script:
@@ -85,12 +90,15 @@ class World:
         seed: int,
         faults: Faults,
         journal: Journal | None = None,
+        uses: Mapping[str, float] | None = None,
     ) -> None:
         self.engine = Engine(rules)
         self.rules = rules
         self.caps = caps
         self.durations = durations
         """How long the runs of a sweep take."""
+        self.uses = uses or {}
+        """With how many cores they take so long."""
         self.chance = random.Random(seed)
         self.faults = faults
         self.journal = journal

@@ -64,6 +64,11 @@ def allocatable(node: NodeType, pool: Pool | None = None) -> Size:
     return room
 
 
+def equal_part(cpus: float, workers: int) -> int:
+    """CPUs of one of so many workers on one machine: whole ones, as thread pools are sized, and never none."""
+    return max(1, int(cpus) // max(1, workers))
+
+
 def burst(profile: Profile, peak: Memory | None = None) -> Size:
     """What a worker takes at its worst: all CPUs of its limit, and the memory it was seen to use."""
     return Size(profile.limit.cpu, peak or profile.memory_peak, profile.limit.gpus)

@@ -79,7 +79,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
         low, high = plan.wall_range_s
         time += f" ({Duration(low)} to {Duration(high)} in 8 of 10 simulations)"
     if plan.ready_s:
-        time += f" after {Duration(plan.ready_s)} for the first node"
+        time += f" after {Duration(plan.ready_s)} {'for the first node' if plan.guarantees else 'of start-up'}"
     if plan.rows_per_unit > 1:
         time += f"; without sharing {Duration(plan.wall_unshared_s)}"
     margins = f"CPU {quoted(plan.cpu_margin)}  RAM {quoted(plan.ram_margin)}"

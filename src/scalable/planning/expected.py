@@ -1,0 +1,108 @@
+"""How long a unit of a sweep takes and with how many cores: measured where that was done, else written, else assumed.
+
+The rule. Units are alike that have the same factor, workload and settings; of those, the ones measured closest to here
+count: with the same provider, the same CPUs of a worker, and trials as near as can be. A search of the shipped workload
+takes as long as its trials together, so its durations are scaled to the trials asked for; what trials mean to other
+workloads nobody knows, so only the same number counts. A unit that used one core takes as long on a worker with four.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+from scalable.catalogue import FACTORS, TRIALS, is_heavy
+from scalable.grid import Grid
+from scalable.manifest.work import Sweep
+from scalable.planning.history import History
+from scalable.planning.history import Measured as Units
+from scalable.quantities import Cpu
+from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
+
+ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
+SEARCH_MINUTES = 3.5  # D2: a search of 30 trials on 4 saturated cores
+HEAVY_MINUTES = 9.0  # B2: 8-10 h for the 300 searches of a heavy factor on 5 workers
+SEARCH_CORES = 4.0  # D2
+OWN_MINUTES = 1.0  # of a workload nothing is known about; the plan says that it is a guess
+LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one unit takes."""
+
+    length: RunLength
+    """With all the cores it can use."""
+    cores: float
+    """What it can use at most."""
+    source: str
+    """Where that comes from, in words."""
+    rows: int | None = None
+    """That a unit gives, where this was measured."""
+    warning: str = ""
+
+
+def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
+    """``limit`` is what the profile allows, ``worker`` what a worker has here."""
+    if (found := closest(sweep, grid, history, provider, worker)) is not None:
+        return from_units(found, grid, provider, worker)
+    plain = history.seconds.get(sweep.factor, ())
+    if len(plain) >= ENOUGH_HISTORY:
+        mean = sum(plain) / len(plain)
+        return Expected(Measured(plain), limit.cores, f"{shown(mean)} a run (mean of {len(plain)} measured)")
+    if sweep.run_minutes is not None:
+        length = from_minutes(sweep.run_minutes)
+        spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
+        return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a run{spread} (manifest; no history yet)")
+    if is_shipped(sweep):
+        minutes = (HEAVY_MINUTES if is_heavy(sweep.factor) else SEARCH_MINUTES) * grid.trials / TRIALS["deep"]
+        source = f"{minutes:.3g} min a run on {SEARCH_CORES:g} CPU (usual for {grid.trials} trials; no history yet)"
+        return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
+    source = f"{OWN_MINUTES:g} min a run (a guess: nothing is known yet)"
+    guess = f"how long a run of {name} takes is not known; {OWN_MINUTES:g} min is a guess"
+    return Expected(
+        Fixed(OWN_MINUTES * 60), worker.cores, source, warning=f"{guess}: write run_minutes, or run it once small"
+    )
+
+
+def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: Cpu) -> Units | None:
+    """What was measured under the circumstances that are most like these."""
+    alike = [
+        units
+        for units in history.units.get(sweep.factor, ())
+        if (units.run, units.settings) == (sweep.run or "", settings_of(sweep))
+        and len(units.seconds) >= ENOUGH_HISTORY
+        and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
+    ]
+
+    def distance(units: Units) -> tuple[bool, bool, float]:
+        trials = abs(log(units.trials / grid.trials)) if units.trials else 0.0
+        return units.provider != provider, units.cpus != worker.cores, trials
+
+    return min(alike, key=distance, default=None)
+
+
+def from_units(found: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
+    times = grid.trials / found.trials if found.trials else 1.0
+    seconds = tuple(times * one for one in found.seconds)
+    cores = max(LEAST_CORES, min(found.cores or found.cpus, found.cpus))
+    told = f"mean of {len(seconds)} measured"
+    if (found.provider, found.cpus) != (provider, worker.cores):
+        told += f" on workers of {found.cpus:g} CPU, provider {found.provider}"
+    if found.trials != grid.trials:
+        told += f" with {found.trials} trials, scaled to {grid.trials}"
+    source = f"{shown(found.mean * times)} a run on {cores:.2g} CPU ({told})"
+    return Expected(Measured(seconds), cores, source, found.rows)
+
+
+def is_shipped(sweep: Sweep) -> bool:
+    return sweep.run is None and sweep.factor in FACTORS
+
+
+def settings_of(sweep: Sweep) -> str:
+    """As the history keeps them."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(sweep.settings.items()))
+
+
+def shown(seconds: float) -> str:
+    return f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.3g} s"
