@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,19 +47,9 @@ def test_results_show_a_column_per_variant_and_a_line_per_metric(complete: Call)
 def test_results_for_machines_have_every_row(complete: Call) -> None:
     told = complete("results", "calibration", "--format", "json").json
     assert (told["complete"], told["expected"], len(told["rows"])) == (True, 150, 150)
-    wanted = [
-        "factor",
-        "variant",
-        "asset",
-        "fold",
-        "cost_bps",
-        "run_key",
-        "run_status",
-        "attempt",
-        "elapsed_s",
-        "metrics",
-    ]
-    assert set(wanted) <= set(told["rows"][0])
+    assert {"factor", "variant", "asset", "fold", "cost_bps"} <= set(told["rows"][0])
+    assert {"run_status", "attempt", "elapsed_s", "metrics"} <= set(told["rows"][0])
+    assert re.fullmatch(r"[0-9a-f]{32,}", told["rows"][0]["run_key"])  # no secret, whatever it looks like
 
 
 def test_results_say_which_rows_failed_and_why(incomplete: Call) -> None:
@@ -81,9 +72,16 @@ def test_decide_shows_verdicts_figures_and_the_rule(complete: Call) -> None:
     lines = [line.split() for line in shown.out.splitlines()]
     assert ["isotonic", "LOCK", "sharpe,", "sortino", "–", "25", "80"] in lines
     assert ["sigmoid", "KEEP_AVAILABLE", "–", "f1", "25", "80"] in lines
-    assert any(line[:3] == ["▲", "sharpe", "primary"] for line in lines)
+    assert any(line[:3] == ["▲", "sharpe", "*"] for line in lines)
     assert "✗ LOCK needs no metric significantly worse: significantly worse is f1" in shown.out
     assert "scalable lock calibration isotonic" in shown.out
+
+
+def test_decide_fits_a_narrow_terminal(complete: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = complete("decide", "calibration").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.split()[:3] == ["▲", "sharpe", "*"] and len(line.split()) >= 8 for line in lines)  # still a table
 
 
 def test_decide_for_machines(complete: Call) -> None:

@@ -101,7 +101,7 @@ class Power:
 
     @property
     def asked(self) -> str:
-        if self.least_trades is None:
+        if self.least_trades is None and self.pairs:
             return f"power ({FEWEST_PAIRS} pairs or more; no trades are counted)"
         return f"power ({TRADES_WANTED} trades in every fold)"
 

@@ -9,10 +9,11 @@ import argparse
 from math import floor, log10
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.commands.results import figure, opened, which
-from scalable.cli.output import Cell, console, note, print_json, show_table, working
+from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
 from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
@@ -21,6 +22,7 @@ from scalable.wording import plural
 STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}
 MARKS = {Standing.BETTER: ("▲", "green"), Standing.WORSE: ("▼", "red"), Standing.OPEN: (" ", "")}
 NONE = "–"
+WIDE = 100  # columns; with fewer, both sides' means give way to the difference
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 def show(screen: Console, decision: Decision) -> None:
     state = Text("complete", "green") if decision.complete else Text("incomplete, so nothing is locked", "bold red")
     there = f"{decision.finished} of {decision.expected} rows, "
-    compared = f"    every variant beside {decision.baseline} over asset × fold; "
+    compared = f"    compared with {decision.baseline} over asset × fold; "
     screen.print(Text.assemble((decision.sweep, "bold"), compared, there, state))
     screen.print()
     counted = any(one.power.least_trades is not None for one in decision.variants)
@@ -57,10 +59,13 @@ def show(screen: Console, decision: Decision) -> None:
         screen.print(note("·", f"the sweep has only {decision.baseline}: there is nothing to compare it with", "dim"))
         return
     columns = ("variant", "verdict", "better", "worse", ">pairs", *([">least trades"] if counted else []))
-    show_table(screen, columns, verdicts, indent=2)
+    screen.print(Padding(table(columns, verdicts), (0, 0, 0, 2)))
     for one in decision.variants:
         show_figures(screen, one, decision)
     screen.print()
+    if any(each.metric.primary for one in decision.variants for each in one.findings):
+        screen.print(note("*", "primary: a variant that makes it clearly worse is given up", "dim"))
+        screen.print()
     for one in decision.variants:
         show_why(screen, one)
     if decision.not_judged:
@@ -88,27 +93,20 @@ def show_figures(screen: Console, one: Judgement, decision: Decision) -> None:
     if not one.findings:
         return
     screen.print()
-    columns = (
-        f"  {one.variant}",
-        f">{decision.baseline}",
-        f">{one.variant}",
-        ">Δ",
-        ">95 % of Δ",
-        ">p corrected",
-        ">effect",
-    )
-    show_table(screen, columns, [line(each) for each in one.findings], indent=2)
+    wide = screen.width >= WIDE
+    sides = (f">{decision.baseline}", f">{one.variant}") if wide else ()
+    columns = (f"  {one.variant}", *sides, ">Δ", ">95 % of Δ", ">p corrected", ">effect")
+    show_table(screen, columns, [line(each, wide) for each in one.findings], indent=2)
 
 
-def line(finding: Finding) -> list[Cell]:
+def line(finding: Finding, wide: bool) -> list[Cell]:
     found = finding.comparison
     mark, style = MARKS[finding.standing]
     low, high = found.interval
     places = decimals(max(abs(low), abs(high)))
     return [
-        Text.assemble((f"{mark} {finding.metric.name}", style), ("  primary" if finding.metric.primary else "", "dim")),
-        figure(found.baseline),
-        figure(found.mean),
+        Text.assemble((f"{mark} {finding.metric.name}", style), (" *" if finding.metric.primary else "", "dim")),
+        *((figure(found.baseline), figure(found.mean)) if wide else ()),
         Text(f"{found.delta:+.{places}f}", style),
         f"{low:+.{places}f} … {high:+.{places}f}",
         probability(finding.p_corrected),
