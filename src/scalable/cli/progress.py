@@ -73,13 +73,13 @@ def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.E
         tell(trouble, screen)
         status = next(looks)
         here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
-        state = [here, [each["text"] for each in status["findings"]]]
+        found = {each["code"]: each["text"] for each in reversed(status["findings"])}  # figures in it may change
         quiet += EVERY_S
-        if state != before or quiet >= LINE_EVERY_S:
+        if [here, set(found)] != before or quiet >= LINE_EVERY_S:
             screen.print(described(status), soft_wrap=True)
-            for each in status["findings"][:1]:
-                screen.print(Text(f"  ! {each['text']}"), soft_wrap=True)
-            before, quiet = state, 0.0
+            for code in set(found) - set(before[1] if before else ()):
+                screen.print(Text(f"  ! {found[code]}"), soft_wrap=True)
+            before, quiet = [here, set(found)], 0.0
     tell(trouble, screen)
 
 

@@ -91,6 +91,7 @@ class SessionObserver(Observer):
         known = sum(member.tag == tag and not member.joined for member in members)
         return replace(
             seen,
+            running=seen.running + max(0, driver.attempts.by_tag[tag] - record.ahead),
             bounds=bounds,
             minimum=minimum,
             maximum=maximum,

@@ -19,13 +19,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from scalable import __version__
-from scalable.artefacts import open_artefacts
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.planning import Campaign, Choice, Plan, Site, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
-from scalable.planning.loads import sweep_load
 from scalable.planning.plan import budget_left, plan_sweep
 from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
 from scalable.providers.client import ScalableClient
@@ -248,7 +246,7 @@ class ScalableSession:
             return compiled(self.manifest, sweep, store.config().base_env)
 
     def run_sweep(
-        self, name: str, plan: AnyPlan | None = None, *, tell: Callable[[str], None] = logger.warning,
+        self, name: str, plan: Plan | None = None, *, tell: Callable[[str], None] = logger.warning,
         watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext,
     ) -> SweepOutcome:  # fmt: skip
         """Compute what the store lacks of a sweep; the outcome is what the store has then.
@@ -256,37 +254,9 @@ class ScalableSession:
         A session that was not started is, once the sweep may run among those of other processes, and is closed again;
         not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs.
         """
-        from scalable.session import sweeps
-        from scalable.session.places import Place
+        from scalable.session.sweeping import run_sweep
 
-        with self.open_store() as store:
-            compiled = self.compile(name, store)
-            before = store.find(compiled.where)
-            missing = sweeps.lacking(compiled, before)
-            if not missing:
-                return sweeps.outcome_of(compiled, before)
-            if anew := sweeps.changed(compiled, missing, store):
-                tell(anew)
-            load = sweep_load(Site(self.manifest, self.target, this_machine()), name, history())
-            artefacts = self.artefacts()
-            request = sweeps.Request(
-                load.profile_name, load.kind, load.workers, artefacts, peak=history().peaks.get(load.sweep.factor),
-                target=self.spec().target_name,
-            )  # fmt: skip
-            normal = self.manifest.policies.concurrency.normal
-            with (
-                open_artefacts(artefacts).using(name, compiled.artefact_keys()),
-                Place(store, name, load.kind, normal, tell) as place,
-                self.opened(plan or self.plan_sweep(name)) as driver,
-                watched(self.folder),
-            ):
-                place.on_change = driver.place_changed
-                before = store.find(compiled.where)  # another process may have computed some while this one waited
-                execution = sweeps.SweepExecution(driver, compiled, store, request, before)
-                outcome: SweepOutcome = driver.cluster.sync(execution.run)
-                if not outcome.complete:
-                    self.failing = outcome.why()
-        return outcome
+        return run_sweep(self, name, plan, tell, watched)
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
@@ -398,6 +368,7 @@ def planned(plan: AnyPlan) -> dict[str, Any]:
         "workers_by_tag": dict(scale.workers_by_tag),
         "resources_by_tag": {tag: size.to_dict() for tag, size in scale.resources_by_tag.items()},
         "wall_s": facts.get("wall_s"),
+        "ready_s": facts.get("ready_s"),
         "cost": facts.get("cost"),
         "hourly": cost.total_hourly if cost else None,
         "tasks": facts.get("tasks"),

@@ -1,0 +1,113 @@
+"""All that surrounds a sweep of a session: what is there, its place among others, workers, and who is told of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from scalable.artefacts import open_artefacts
+from scalable.planning import Plan, Site
+from scalable.planning.loads import sweep_load
+from scalable.session.here import history, this_machine
+from scalable.session.places import Place
+from scalable.session.sweeps import Request, SweepExecution, SweepOutcome, changed, lacking, outcome_of
+from scalable.store import Row, Store
+from scalable.sweeps.compiling import Compiled
+from scalable.sweeps.results import Outcome
+from scalable.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
+
+if TYPE_CHECKING:
+    from scalable.session.session import ScalableSession
+    from scalable.telemetry.folders import RunFolder
+
+Watched = Callable[["RunFolder"], AbstractContextManager[object]]
+
+
+def run_sweep(
+    session: ScalableSession, name: str, plan: Plan | None, tell: Callable[[str], None], watched: Watched
+) -> SweepOutcome:
+    """See ``ScalableSession.run_sweep``."""
+    with session.open_store() as store:
+        compiled = session.compile(name, store)
+        before = store.find(compiled.where)
+        missing = lacking(compiled, before)
+        if not missing:
+            return outcome_of(compiled, before)
+        if anew := changed(compiled, missing, store):
+            tell(anew)
+        plan = plan or session.plan_sweep(name)
+        request = requested(session, name, plan)
+        normal = session.manifest.policies.concurrency.normal
+        with (
+            open_artefacts(request.artefacts).using(name, compiled.artefact_keys()),
+            open_tracker(session.manifest.tracking, tell=tell) as tracker,
+            Place(store, name, request.kind, normal, tell) as place,
+            session.opened(plan) as driver,
+            watched(session.folder),
+        ):
+            place.on_change = driver.place_changed
+            before = store.find(compiled.where)  # another process may have computed some while this one waited
+            execution = SweepExecution(driver, compiled, store, request, before)
+            outcome: SweepOutcome = driver.cluster.sync(execution.run)
+            if not outcome.complete:
+                session.failing = outcome.why()
+            track(tracker, session, compiled, store, outcome)
+    return outcome
+
+
+def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
+    past = history()
+    load = sweep_load(Site(session.manifest, session.target, this_machine()), name, past)
+    return Request(
+        tag=load.profile_name,
+        kind=load.kind,
+        workers=plan.workers,
+        artefacts=session.artefacts(),
+        peak=past.peaks.get(load.sweep.factor),
+        target=session.spec().target_name,
+    )
+
+
+def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store: Store, outcome: SweepOutcome) -> None:
+    """Log the sweep where people look for experiments; from this process, never from one that trains."""
+    if tracker.server is None:
+        return
+    found = Outcome(compiled.name, compiled.expected, store.find(compiled.where), compiled.baseline)
+    rows = [flat(row) for row in found.rows.values() if row.finished]
+    grid = compiled.grid
+    params = {
+        "factor": grid.factor, "variants": ", ".join(map(str, grid.variants)), "assets": ", ".join(grid.assets),
+        "folds": grid.folds, "costs_bps": ", ".join(f"{cost:g}" for cost in grid.costs_bps), "trials": grid.trials,
+        "seed": grid.seed, **{f"base.{name}": value for name, value in compiled.base_env.items()},
+    }  # fmt: skip
+    ended = time.time()
+    tracker.log(
+        SweepRecord(
+            id=f"{session.folder.run_id} {compiled.name}",
+            experiment=session.manifest.project.name,
+            name=compiled.name,
+            started=ended - outcome.seconds,
+            ended=ended,
+            status=Status.FINISHED if outcome.complete else Status.FAILED,
+            params=params,
+            metrics=averaged(rows, found.metric_names),
+            decision=verdicts(found),
+            rows=rows,
+        )
+    )
+
+
+def flat(row: Row) -> dict[str, Any]:
+    """A row as a line of a table."""
+    facts = {name: getattr(row, name) for name in ("variant", "asset", "fold", "cost_bps", "run_key", "elapsed_s")}
+    return {**facts, **row.metrics}
+
+
+def verdicts(found: Outcome) -> Mapping[str, Any]:
+    from scalable.sweeps.gates import decide
+
+    if len(found.variants) < 2 or not found.finished:
+        return {}
+    return {f"verdict.{one.variant}": one.verdict.value for one in decide(found).variants}
