@@ -1,0 +1,132 @@
+"""kill -9 at random moments of a sweep: resumed, it has exactly its rows, and nothing that was there is computed again.
+
+``SCALABLE_KILLS`` says how many moments are tried; ``make test-all`` asks for 50.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from scalable import chaos
+from scalable.chaos.victims import Processes
+from scalable.errors import ScalableError
+from tests.sweeps.faults.conftest import Make
+from tests.sweeps.faults.miniature import WITHIN_S, Miniature, Started, Watch, again, metrics, undisturbed, wait_for
+from tests.sweeps.faults.servers import kill_and_start
+from tests.tools.postgres import PrivatePostgres
+
+KILLS = int(os.environ.get("SCALABLE_KILLS", "6"))
+IN_ONE_SWEEP = 6  # kills of a sweep of 39 executions, before the next sweep begins anew
+BETWEEN = 6  # executions at most from one kill to the next
+LATER_S = 0.12  # or within the next execution, which takes about so long
+STARTING_S = 2.0  # a kill may come before anything is executed
+
+
+class Assassin:
+    """Kills what it is told at moments of its own choice, and sees to it that the sweep is complete in the end."""
+
+    def __init__(self, seed: int, mini: Miniature, server: PrivatePostgres | None = None) -> None:
+        self.chance = random.Random(seed)
+        self.mini = mini
+        self.server = server
+        self.watch = Watch(mini)
+        self.killed: Counter[str] = Counter()
+        self.lost = 0
+        """Executions that a kill may have cost."""
+
+    def complete(self, victims: list[str]) -> None:
+        started = self.mini.start()
+        for victim in victims:
+            self.moment(started)
+            if self.over(started):
+                started = self.mini.start()
+            if self.kill(victim, started):
+                self.killed[victim] += 1
+            if victim == "driver":
+                started.wait()
+                assert self.mini.gone(), f"left behind by a killed driver: {self.mini.left()}"
+                started = self.mini.start()
+        deadline = time.monotonic() + WITHIN_S
+        while (status := started.wait()) != 0:
+            assert self.server is not None and time.monotonic() < deadline, started.said()
+            started = self.mini.start()  # it found the server down when it started
+        assert status == 0
+
+    def over(self, started: Started) -> bool:
+        """Whether it ended by itself, as it may only if it is complete or its server was down."""
+        status = started.process.poll()
+        assert status in (None, 0) or self.server is not None, started.said()
+        return status is not None
+
+    def moment(self, started: Started) -> None:
+        """Wait for a random number of executions, and then a random while within the next one."""
+        more = self.chance.randrange(BETWEEN + 1)
+        if not more:
+            time.sleep(self.chance.uniform(0, STARTING_S))
+            return
+        goal = len(self.mini.executed()) + more
+        wait_for(lambda: len(self.mini.executed()) >= goal or started.process.poll() is not None, f"{goal} executions")
+        time.sleep(self.chance.uniform(0, LATER_S))
+
+    def kill(self, victim: str, started: Started) -> bool:
+        """Whether there was one to be killed."""
+        self.watch.look()
+        self.lost += 2 if victim in ("driver", "store") else 1  # as many as are executed at once there
+        if victim == "driver":
+            started.process.kill()
+            return True
+        if victim == "store":
+            assert self.server is not None
+            kill_and_start(self.server)
+            return True
+        runs = self.mini.run_folders()
+        try:
+            processes = Processes(runs[-1])
+            found = processes.workers() if victim == "worker" else processes.runners()
+            chaos.kill(self.chance.choice(found))
+        except (IndexError, ScalableError):  # none has been started yet, or it has just ended
+            return False
+        return True
+
+
+def check(assassin: Assassin) -> None:
+    mini, watch = assassin.mini, assassin.watch
+    work = mini.compiled()
+    rows = mini.rows()
+    executed = mini.executed()
+    assert set(rows) == {key for key, _ in work.expected}
+    assert metrics(rows) == undisturbed(work)
+    assert watch.repeated() == [], "what was there was computed again"
+    kept = [one for one in executed if not one.startswith("row-")]
+    assert again(kept) <= assassin.lost, Counter(executed)
+    assert mini.gone(), f"left behind: {mini.left()}"
+    assert mini.unfinished() == []
+
+
+def victims_of(kinds: tuple[str, ...], seed: int, count: int) -> list[str]:
+    """Every kind as often as any other, in an order of its own."""
+    chosen = [kinds[number % len(kinds)] for number in range(count)]
+    random.Random(seed).shuffle(chosen)
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(-(-KILLS // IN_ONE_SWEEP)))
+def test_a_sweep_whose_processes_are_killed_has_its_rows_once_and_computes_nothing_again(make: Make, seed: int) -> None:
+    assassin = Assassin(seed, make())
+    assassin.complete(victims_of(("driver", "worker", "runner"), seed, min(IN_ONE_SWEEP, KILLS - seed * IN_ONE_SWEEP)))
+    check(assassin)
+    assert sum(assassin.killed.values()), "nobody was there to be killed"
+
+
+@pytest.mark.parametrize("seed", range(-(-KILLS // IN_ONE_SWEEP)))
+def test_a_sweep_whose_server_is_killed_has_its_rows_once_and_computes_nothing_again(
+    make: Make, own_postgres: PrivatePostgres, seed: int
+) -> None:
+    assassin = Assassin(seed, make(store=own_postgres.new_place()), own_postgres)
+    assassin.complete(victims_of(("store", "driver", "store"), seed, IN_ONE_SWEEP // 2))
+    check(assassin)
