@@ -6,13 +6,16 @@ import itertools
 import os
 import random
 import signal
+import time
 from collections import deque
 from concurrent.futures import Future
 from multiprocessing.connection import Connection
 from stat import S_ISREG
 from typing import Any
 
-from scalable.store import Receipt, Row, StoreError, open_store
+from scalable.engine.admission import obstacle
+from scalable.engine.events import SweepKind
+from scalable.store import Lease, LeaseLostError, Receipt, Row, StoreError, SweepRun, open_store
 from scalable.store.database import Database
 from scalable.store.outbox import Outbox
 from scalable.testing.store import a_failed_row, a_row
@@ -93,3 +96,34 @@ def use_without_rights(mouth: Connection, url: str) -> None:
             mouth.send(store.put([a_row()]))
     except StoreError as error:
         mouth.send(str(error))
+
+
+def take_part(mouth: Connection, url: str, name: str, kind: str, ttl_s: float, sleeps: bool) -> None:
+    """Ask for a place as a sweep would, say when it is taken and when it is lost, and live until killed.
+
+    One that ``sleeps`` is stopped as soon as it has its place, until somebody wakes it.
+    """
+
+    def decide(holders: list[Lease], before: list[Lease]) -> str:
+        return obstacle(
+            SweepKind(kind),
+            [(lease.name, SweepKind(lease.kind)) for lease in holders],
+            [(lease.name, SweepKind(lease.kind)) for lease in before],
+            2,
+        )
+
+    with open_store(url, patience_s=30) as store:
+        ticket = store.leases(ttl_s).ask(name, kind)
+        mouth.send("asked")
+        while isinstance(ticket.try_take(decide), str):
+            time.sleep(ttl_s / 20)
+        holders = {lease.name for lease in store.leases().list() if lease.held}
+        mouth.send((ticket.token, holders))
+        if sleeps:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        while ticket.beat():
+            time.sleep(ttl_s / 10)
+        try:
+            store.put_run(SweepRun(id=name, sweep=name, started=1.0), token=ticket.token)
+        except LeaseLostError as error:
+            mouth.send(str(error))

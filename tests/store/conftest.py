@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.store import trouble
 from tests.tools.errors import ToolMissingError
 from tests.tools.postgres import PrivatePostgres
+
+
+@pytest.fixture(scope="session", autouse=True)
+def children() -> None:
+    """Before any test changes the folder."""
+    trouble.prepare()
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ any_rows = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=st.lists(rivals, max_size=8), data=st.data())
 def test_any_order_of_puts_ends_with_the_same_content(rows: list[Row], data: st.DataObject) -> None:
     expected = {entry.record for entry in merged(Entry.of(row, 1.0) for row in rows)}
@@ -97,7 +97,7 @@ def test_every_row_comes_back_from_the_outbox_as_it_was(row: Row, written_at: fl
     assert back.to_line() == line
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows=st.lists(any_rows, min_size=1, max_size=20, unique_by=lambda row: row.run_key))
 def test_every_row_comes_back_from_the_database_as_it_was(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/results.db") as store:

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,12 @@ from sqlalchemy.engine import Engine
 NOBODY = 65534
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["scalable.store.sql", "tests.store.trouble", "tests.store.children"])
+processes.set_forkserver_preload(["scalable.store.sql", "psycopg", "tests.store.trouble", "tests.store.children"])
+
+
+def prepare() -> None:
+    """Start what children are forked from, here: it finds the tests from the folder it is started in."""
+    forkserver.ensure_running()
 
 
 @contextmanager
@@ -84,9 +90,19 @@ class Child:
         assert self._ear.poll(60), "the child says nothing"
         return self._ear.recv()
 
+    def says_something(self, within_s: float) -> bool:
+        return self._ear.poll(within_s)
+
     def kill(self) -> None:
         assert self.process.pid
         os.kill(self.process.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Whatever it does and whatever it still wants to say."""
+        if self.process.is_alive():
+            self.kill()
+        self.process.join(60)
+        self._ear.close()
 
     def last_words(self) -> list[Any]:
         """What it said until its end; its last word may be half."""

@@ -1,0 +1,132 @@
+"""``scalable dlq``: what the store's database refused for good, to be tried again or dropped.
+
+Needs no session. Tries again only what is a dead letter; rows that merely wait for a database are in its outbox and
+follow by themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+
+from scalable.cli import context
+from scalable.cli.operating import confirmed
+from scalable.cli.output import console, errors, note, print_json, show_table
+from scalable.errors import UsageError
+from scalable.manifest.load import read
+from scalable.store import DeadLetter, ReplayOutcome, open_store
+from scalable.store.plain import from_json
+from scalable.wording import plural, undefined
+
+SHORTEST = 4  # digits of an id that mean one letter as a rule
+NAMES = ("sweep", "variant", "asset", "fold", "cost_bps", "name", "id", "kind", "run")
+
+
+def run(options: argparse.Namespace) -> int:
+    with open_store(store_url(options)) as store:
+        if options.action == "list":
+            return show(store.dead_letters(), options)
+        ids = chosen(options, store.dead_letters())
+        if options.action == "replay":
+            return replayed(store.replay_dead_letters(ids), options)
+        if not agreed(options, ids):
+            return 1
+        dropped = store.drop_dead_letters(ids) if ids else 0
+    if options.format == "json":
+        print_json({"dropped": dropped})
+    else:
+        console().print(f"dropped {plural(dropped, 'dead letter')}")
+    return 0
+
+
+def store_url(options: argparse.Namespace) -> str:
+    if url := os.environ.get("SCALABLE_STORE_URL"):
+        return url
+    path = context.manifest_path(options.manifest)
+    return context.load_named(read(path), str(path), None, None).manifest.store
+
+
+def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[str]:
+    """The ids that are meant, each by as many of its digits as it takes."""
+    if options.all:
+        if options.ids:
+            raise UsageError("--all means every dead letter; leave out the ids, or --all")
+        return [letter.id for letter in letters]
+    if not options.ids:
+        raise UsageError(f"which ones? write  scalable dlq {options.action} ID  or --all; scalable dlq list shows them")
+    found = []
+    for written in options.ids:
+        alike = [letter.id for letter in letters if letter.id.startswith(written)]
+        if not alike or (len(written) < SHORTEST and written not in alike):
+            raise UsageError(undefined("dead letter", written, [letter.id for letter in letters]))
+        if len(alike) > 1:
+            raise UsageError(f"{written} begins {len(alike)} dead letters; write more of its digits")
+        found += alike
+    return list(dict.fromkeys(found))
+
+
+def agreed(options: argparse.Namespace, ids: Sequence[str]) -> bool:
+    """Dropping loses results: a person at a terminal is asked, a script must have said it."""
+    if not options.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("what is dropped is lost; write --yes to drop it without being asked")
+    if not ids or confirmed(f"drop {plural(len(ids), 'dead letter')}? what is in them is lost", options.yes):
+        return True
+    errors().print("nothing was dropped")
+    return False
+
+
+def show(letters: Sequence[DeadLetter], options: argparse.Namespace) -> int:
+    if options.ids or options.all:
+        raise UsageError("list shows all of them; leave out the ids and --all")
+    if options.format == "json":
+        print_json({"dead_letters": [asdict(letter) for letter in letters]})
+        return 0
+    screen = console()
+    if not letters:
+        screen.print("no dead letters: the database took everything it was given")
+        return 0
+    rows = [[each.id, when(each.written_at), each.kind, what(each), str(each.tries)] for each in letters]
+    show_table(screen, ["id", "since", "kind", "what", ">tries"], rows)
+    reasons(screen, letters)
+    screen.print()
+    screen.print("  once the cause is gone:  scalable dlq replay --all      to give them up:  scalable dlq drop ID")
+    return 0
+
+
+def replayed(outcome: ReplayOutcome, options: argparse.Namespace) -> int:
+    if options.format == "json":
+        print_json({**asdict(outcome), "left": [asdict(letter) for letter in outcome.left]})
+    else:
+        screen = console()
+        screen.print(f"{plural(outcome.replayed, 'dead letter')} stored")
+        if outcome.left:
+            screen.print(f"{plural(len(outcome.left), 'dead letter')} refused again")
+            reasons(screen, outcome.left)
+        if outcome.reason:
+            screen.print(f"the rest was not tried: {outcome.reason}", soft_wrap=True)
+    return 1 if outcome.left or outcome.reason else 0
+
+
+def reasons(screen: Console, letters: Sequence[DeadLetter]) -> None:
+    for reason in dict.fromkeys(letter.reason for letter in letters):
+        screen.print(note("·", reason))
+
+
+def when(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
+def what(letter: DeadLetter) -> str:
+    """What the letter is about, as far as it can be read."""
+    try:
+        found: Any = from_json(letter.content)[letter.kind]
+    except (ValueError, KeyError, TypeError):
+        return f"{letter.content[:50]} …"
+    return " ".join(str(found[name]) for name in NAMES if found.get(name) is not None)
