@@ -85,6 +85,23 @@ def attempt_ended(
     return record("attempt-ended", at, run=run, attempt=number, worker=worker, tag=tag, outcome=outcome, **fields)
 
 
+def sweep_started(sweep: str = "calibration", at: float = 8.0, **fields: Any) -> Record:
+    usual = {"factor": sweep, "tag": "demeter", "expected": 225, "there": 0, "units": 25, "trials": 30, "run": ""}
+    return record("sweep-started", at, sweep=sweep, **{**usual, **fields})
+
+
+def unit(
+    run: str, seconds: float = 4.0, sweep: str = "calibration", *, at: float = 30.0, cpu_s: float | None = None,
+    number: int = 1, fresh: bool = True, failed: int = 0, peak: int | None = None, rows: int = 9,
+) -> list[Record]:  # fmt: skip
+    """A unit of a sweep that finished, and its rows."""
+    used = seconds if cpu_s is None else cpu_s
+    return [
+        attempt_ended(run, number=number, at=at, seconds=seconds, cpu_s=used, peak=peak),
+        record("rows", at + 0.1, sweep=sweep, run=run, count=rows, failed=failed, fresh=fresh),
+    ]
+
+
 def a_plan(**fields: Any) -> Record:
     return record("plan", 0.1, **fields)
 

@@ -19,6 +19,7 @@ from scalable.telemetry import HistoryError, Summary, learn
 from tests.telemetry.builders import (
     GIB,
     Record,
+    a_plan,
     attempt_ended,
     joined,
     lost,
@@ -27,7 +28,9 @@ from tests.telemetry.builders import (
     removed,
     run_started,
     summed,
+    sweep_started,
     task,
+    unit,
 )
 
 APRIL, MAY = 0.0, 31 * 86400.0  # seconds after the builders' start
@@ -71,6 +74,87 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
     (session,) = history.sessions
     assert (session.oom_kills, session.failures) == (1, 1)
     assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
+
+
+def sized(cpus: float = 1.0) -> Record:
+    return a_plan(resources_by_tag={"demeter": {"cpus": cpus, "memory": "8GiB"}})
+
+
+def units(count: int, seconds: float = 4.0, **facts: Any) -> list[Record]:
+    return [each for number in range(count) for each in unit(f"u{number}", seconds, **facts)]
+
+
+def test_a_sweep_leaves_what_its_units_took_and_under_what_circumstances(tmp_path: Path) -> None:
+    started = sweep_started(settings={"years": 2, "fast": True})
+    learn(tmp_path, a_summary("run-1", sized(), joined("w1"), started, *units(6, 4.0, cpu_s=3.0, peak=GIB)))
+    history = understood(tmp_path)
+    (found,) = history.units["calibration"]
+    assert found.seconds == (4.0,) * 6
+    assert (found.cores, found.cpus, found.rows) == (0.75, 1.0, 9)
+    assert (found.trials, found.provider, found.run, found.settings) == (30, "slurm", "", "fast=True, years=2")
+    assert history.peaks["calibration"].bytes == GIB
+    assert not [name for name in history.peaks if name.startswith("run:")], "units are not tasks"
+
+
+def test_only_first_attempts_that_computed_their_search_and_failed_in_nothing_say_how_long_one_takes(
+    tmp_path: Path,
+) -> None:
+    lost_before = attempt_ended("b", "worker lost", at=20, seconds=99.0)
+    told = a_summary(
+        "run-1",
+        sized(),
+        sweep_started(),
+        *unit("a", 4.0),
+        lost_before,
+        *unit("b", 1.0, number=2),
+        *unit("c", 0.1, fresh=False),
+        *unit("d", 2.0, failed=1),
+        attempt_ended("e", at=40, seconds=7.0),
+    )
+    learn(tmp_path, told)
+    (found,) = understood(tmp_path).units["calibration"]
+    assert found.seconds == (4.0,)
+
+
+def test_the_peak_of_an_attempt_that_died_of_it_counts(tmp_path: Path) -> None:
+    died = attempt_ended("a", "out of memory", at=20, seconds=9.0, peak=8 * GIB)
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(), died, *unit("a", number=2, peak=6 * GIB)))
+    assert understood(tmp_path).peaks["calibration"].bytes == 8 * GIB
+
+
+def test_a_sweep_replaces_what_earlier_ones_measured_unless_it_measured_little(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(), *units(8, 4.0)))
+    learn(tmp_path, a_summary("run-2", sized(), sweep_started(), *units(2, 6.0)))
+    assert understood(tmp_path).units["calibration"][0].seconds == (*(4.0,) * 8, *(6.0,) * 2)
+    learn(tmp_path, a_summary("run-3", sized(), sweep_started(), *units(5, 5.0)))
+    assert understood(tmp_path).units["calibration"][0].seconds == (5.0,) * 5
+
+
+def test_other_circumstances_are_kept_apart(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", sized(1), sweep_started(), *units(5)))
+    learn(tmp_path, a_summary("run-2", sized(4), sweep_started(), *units(5)))
+    learn(tmp_path, a_summary("run-3", sized(1), sweep_started(trials=15), *units(5)))
+    learn(tmp_path, a_summary("run-4", sized(1), sweep_started(settings={"years": 1}), *units(5)))
+    learn(tmp_path, a_summary("run-5", sized(1), sweep_started(run="m:f"), *units(5)))
+    assert len(understood(tmp_path).units["calibration"]) == 5
+
+
+def test_start_up_is_what_passed_until_the_first_unit_without_idling(tmp_path: Path) -> None:
+    """Workers were there after 5 s, somebody asked for a sweep at 60 s, its first unit began at 61 s."""
+    told = a_summary("run-1", sized(), joined("w1", 5), sweep_started(at=60), *unit("a", 4.0, at=65))
+    learn(tmp_path, told)
+    assert understood(tmp_path).startups["slurm"] == pytest.approx((6.0,))
+
+
+def test_workers_that_come_after_the_sweep_was_asked_for_are_part_of_its_start_up(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(at=2), joined("w1", 50), *unit("a", 4.0, at=55)))
+    assert understood(tmp_path).startups["slurm"] == pytest.approx((51.0,))
+
+
+def test_without_a_sweep_or_without_its_units_no_start_up_is_learned(tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", joined("w1"), task("a")))
+    learn(tmp_path, a_summary("run-2", joined("w1"), sweep_started()))
+    assert understood(tmp_path).startups == {}
 
 
 def test_later_runs_add_to_what_is_known(tmp_path: Path) -> None:
@@ -143,7 +227,7 @@ def test_what_this_version_does_not_know_stays_in_the_file(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "null", '{"seconds": []}', '{"sessions": {}}', "[" * 100_000, '{"runs": 1}']
+    "text", ["{", "[]", "null", '{"seconds": []}', '{"units": []}', '{"sessions": {}}', "[" * 100_000, '{"runs": 1}']
 )
 def test_a_history_that_cannot_be_understood_is_left_alone(text: str, tmp_path: Path) -> None:
     (tmp_path / "history.json").write_text(text, encoding="utf-8")
@@ -211,6 +295,15 @@ runs = st.lists(
         st.builds(joined, st.just("w1"), took_s=st.floats(-1e9, 1e9)),
         st.builds(removed, st.just("w1"), st.floats(-1e9, 1e9)),
         st.builds(paid, st.floats(0, 1e12)),
+        st.builds(sweep_started, at=st.floats(-1e9, 1e9), trials=st.one_of(st.integers(-5, 10**400), st.none())),
+        st.builds(lambda cpus: sized(cpus), st.one_of(st.floats(), st.text(max_size=2), st.booleans())),
+        st.builds(
+            lambda s, c, p: {**unit("a", s, cpu_s=c, peak=p)[0], "seconds": s},
+            st.floats(-1e9, 1e12),
+            st.floats(),
+            st.integers(-10, 2**60),
+        ),
+        st.just(unit("a")[1]),
     ),
     max_size=10,
 )

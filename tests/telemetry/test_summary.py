@@ -382,6 +382,7 @@ def test_what_was_planned_stands_beside_what_came() -> None:
     )["plan_vs_actual"]
     assert told == {
         "workers": {"demeter": {"planned": 5, "actual": 4}, "stitches": {"planned": 1, "actual": 0}},
+        "startup_s": {"planned": None, "actual": None},
         "wall_s": {"planned": 60.0, "actual": 70.0},
         "cost": {
             "planned": {"amount": 0.2, "currency": "EUR"},
@@ -390,6 +391,7 @@ def test_what_was_planned_stands_beside_what_came() -> None:
         "tasks": {"demeter": {"planned": 3, "actual": 2}},
         "peaks": {"demeter": {"planned": 2 * GIB, "actual": 3 * GIB}},
         "retries": {"planned": 0, "actual": 1},
+        "there": 0,
     }
 
 

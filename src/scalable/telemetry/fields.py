@@ -19,7 +19,7 @@ def text(value: object) -> str:
 
 
 def number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or abs(value) > LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LARGEST or not isfinite(value):
         return None
     return float(value)
 

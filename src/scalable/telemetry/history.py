@@ -18,9 +18,10 @@ from typing import Any
 
 from scalable.errors import QuantityError, ScalableError
 from scalable.quantities import Memory, Money, plain
-from scalable.telemetry.fields import mapping, text
+from scalable.telemetry.fields import mapping, number, text
 from scalable.telemetry.files import write_beside
 from scalable.telemetry.summary import Summary
+from scalable.telemetry.sweeps import SweepProgress
 
 logger = logging.getLogger("scalable")
 
@@ -28,7 +29,12 @@ FILE = "history.json"
 LOCK = "history.lock"
 MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
 MOST_SESSIONS = 50
+MOST_STARTUPS = 20  # by provider: enough for a median
+ENOUGH_UNITS = 5  # a sweep that measured as many replaces what earlier ones did: code and data change
+LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
+BY_NAME, LISTS = ("seconds", "peaks", "tasks", "units", "startups"), ("sessions", "runs")
+PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS, list)}
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
 
@@ -61,8 +67,7 @@ def known(path: Path) -> dict[str, Any]:
         return {}
     except (ValueError, RecursionError) as error:
         raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
-    parts = {"seconds": dict, "peaks": dict, "tasks": dict, "sessions": list, "runs": list}
-    if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in parts.items()):
+    if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in PARTS.items()):
         raise HistoryError(f"{path} is no history; move it away, this run is not learned")
     return history
 
@@ -80,11 +85,45 @@ def merge(history: dict[str, Any], summary: Summary) -> None:
             tasks[name] = count
     for run, peak in sorted(summary.run_peaks.items()):
         peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
+    for _, sweep in sorted(summary.sweeps.items()):
+        if sweep.factor and sweep.peak is not None:
+            peaks[sweep.factor] = Memory(max(sweep.peak, bytes_of(peaks.get(sweep.factor)))).exact
+        merge_units(history.setdefault("units", {}), sweep, summary)
+    provider, startup = text(summary.started.get("provider")), summary.startup_s
+    if provider and startup is not None and possible(startup):
+        startups = history.setdefault("startups", {})
+        before = startups.get(provider)
+        startups[provider] = [*(before if isinstance(before, list) else []), round(startup, 6)][-MOST_STARTUPS:]
     history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
     if summary.run_id:
         history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_SESSIONS:]
     if summary.spent_by_month:
         history["spent_this_month"] = spent(history.get("spent_this_month"), summary)
+
+
+def merge_units(units: dict[str, Any], sweep: SweepProgress, summary: Summary) -> None:
+    """Durations of a sweep's units, beside the circumstances that they depend on."""
+    size = mapping(mapping(summary.plan.get("resources_by_tag")).get(sweep.tag))
+    cpus = number(size.get("cpus"))
+    durations = [round(value, 6) for value in sweep.took.sample(MOST_DURATIONS) if possible(value)]
+    if not (sweep.factor and durations and cpus and cpus > 0):
+        return
+    circumstances = {
+        "run": sweep.run,
+        "settings": sweep.settings,
+        "trials": sweep.trials,
+        "provider": text(summary.started.get("provider")),
+        "cpus": cpus,
+    }
+    listed = units.get(sweep.factor)
+    known = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
+    if len(durations) < ENOUGH_UNITS:
+        earlier = [value for one in same for value in one.get("seconds", ())]
+        durations = [*earlier, *durations][-MOST_DURATIONS:]
+    cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
+    found = {**circumstances, "seconds": durations, "cores": cores, "rows": max(1, sweep.rows_per_unit)}
+    units[sweep.factor] = [*(one for one in known if one not in same), found]
 
 
 def session(summary: Summary) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from scalable.quantities import Money
 from scalable.telemetry.fields import count, mapping, memory, money, number
 from scalable.telemetry.liveness import State
 from scalable.telemetry.summary import Summary, Work
+from scalable.telemetry.sweeps import SweepProgress
 
 FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler", "version", "python", "command")
 
@@ -20,6 +21,7 @@ def report_of(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "workers": {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},
         "scaling": {"up": summary.scaled["up"], "down": summary.scaled["down"], "decisions": summary.decisions},
         "tasks": {tag: tasks(work, summary.fleet.busy_share(tag, until)) for tag, work in sorted(summary.work.items())},
+        "sweeps": {name: sweep(one) for name, one in sorted(summary.sweeps.items())},
         "failures": sorted(summary.failures, key=lambda one: (one["t"], one["task"], one["error"], one["worker"])),
         "retries": {"count": summary.retries.total(), "by_cause": dict(sorted(summary.retries.items()))},
         "losses": dict(sorted(summary.losses.items())),
@@ -86,6 +88,11 @@ def tasks(work: Work, busy_share: float | None) -> dict[str, Any]:
     }
 
 
+def sweep(one: SweepProgress) -> dict[str, Any]:
+    seconds = {"mean": rounded(one.took.mean), "measured": one.took.count}
+    return {**one.to_dict(), "unit_seconds": seconds, "cores": rounded(one.cores), "peak": one.peak}
+
+
 def peak(work: Work, limit: int | None) -> dict[str, Any]:
     share = work.peak / limit if work.peak and limit else None
     return {"bytes": work.peak, "task": work.peak_of, "limit": limit, "share": rounded(share)}
@@ -114,6 +121,7 @@ def plan_vs_actual(summary: Summary, until: float) -> dict[str, Any]:
             tag: pair(count(planned.get(tag)), kinds[tag].most if tag in kinds else 0)
             for tag in sorted({*planned, *kinds})
         },
+        "startup_s": pair(rounded(number(plan.get("ready_s"))), rounded(summary.startup_s)),
         "wall_s": pair(rounded(number(plan.get("wall_s"))), rounded(wall(summary, until))),
         "cost": pair(cost(money(plan.get("cost"))), cost(summary.spent)),
         "tasks": {
@@ -124,6 +132,7 @@ def plan_vs_actual(summary: Summary, until: float) -> dict[str, Any]:
             tag: pair(memory(known_peaks[tag]), work[tag].peak if tag in work else None) for tag in sorted(known_peaks)
         },
         "retries": pair(0, summary.retries.total()),
+        "there": sum(one.there for one in summary.sweeps.values()),
     }
 
 

@@ -15,7 +15,7 @@ from scalable.quantities import Money
 from scalable.telemetry.distribution import Distribution
 from scalable.telemetry.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.telemetry.fleet import Fleet
-from scalable.telemetry.sweeps import SweepProgress
+from scalable.telemetry.sweeps import SweepProgress, UnitEnd
 
 OUT_OF_MEMORY = "out of memory"
 FINISHED = "finished"
@@ -81,6 +81,8 @@ class Summary:
     progress: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How far attempts under way have said to be, by run."""
     sweeps: dict[str, SweepProgress] = field(default_factory=dict)
+    unit_ends: dict[str, UnitEnd] = field(default_factory=dict)
+    """Of units of sweeps whose rows are not stored yet, by run."""
     short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
     """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
 
@@ -120,6 +122,15 @@ class Summary:
     @property
     def failed(self) -> int:
         return sum(work.failed for work in self.work.values())
+
+    @property
+    def startup_s(self) -> float | None:
+        """From the start to a sweep's first unit, without the time in which workers were there and no sweep was."""
+        asked = min((sweep.began for sweep in self.sweeps.values() if sweep.began is not None), default=None)
+        if asked is None or self.began is None or self.work_began is None or self.work_began < asked:
+            return None
+        ready = max((moment for moment, _, _ in self.fleet.timeline if moment <= asked), default=asked)
+        return self.work_began - self.began - (asked - ready)
 
     def memory_limit(self, tag: str) -> int | None:
         """What a worker of a tag may use, as planned."""
@@ -203,6 +214,8 @@ class Summary:
         name = run.partition("#")[0]
         if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
             self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
+        if self.sweeps and (run in self.unit_ends or len(self.unit_ends) < MOST_LISTED):
+            self.unit_ends.setdefault(run, UnitEnd()).take(record, finished=outcome == FINISHED)
         if outcome != FINISHED:
             self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
 
@@ -238,8 +251,15 @@ class Summary:
         """The sweep's own records; which of them it is, its kind says."""
         name = text(record.get("sweep"))
         sweep = self.sweeps.setdefault(name, SweepProgress(name))
-        take = {"sweep-started": sweep.start, "rows": sweep.take_rows, "sweep-ended": sweep.end}
-        take[record["kind"]](record)
+        match record["kind"]:
+            case "sweep-started":
+                sweep.start(record)
+            case "rows":
+                run = text(record.get("run"))
+                sweep.take_rows(record, self.unit_ends.pop(run, None))
+                self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
+            case _:
+                sweep.end(record)
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
         self.alerted[text(record.get("alert")) or "unknown"] += 1

@@ -81,6 +81,7 @@ def show(screen: Console, found: Mapping[str, Any]) -> None:
     section(screen, "Run")
     screen.print(Padding(facts(run_facts(found)), (0, 0, 0, 2)))
     show_decisions(screen, scaling["decisions"])
+    show_sweeps(screen, found["sweeps"])
     show_tasks(screen, found["tasks"])
     show_failures(screen, found["failures"])
     show_peaks(screen, found["peaks"])
@@ -119,6 +120,22 @@ def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
         for each in shortened(screen, decisions)
     ]
     show_table(screen, ("", "", ""), rows, indent=2)
+
+
+def show_sweeps(screen: Console, sweeps: Mapping[str, Mapping[str, Any]]) -> None:
+    if not sweeps:
+        return
+    section(screen, "Sweeps")
+    rows: list[Sequence[Cell]] = []
+    for name, each in sweeps.items():
+        seconds = each["unit_seconds"]
+        failed = Text(f"{each['failed']:,}", style="bold red" if each["failed"] else "")
+        counts = (f"{each['expected']:,}", f"{each['there']:,}", f"{each['rows']:,}", failed, f"{each['units_done']:,}")
+        took = f"{length(seconds['mean'])} × {seconds['measured']}" if seconds["measured"] else UNKNOWN
+        cores = f"{each['cores']:.2g}" if each["cores"] is not None else UNKNOWN
+        rows.append([Text(name, style="bold"), plain(each["status"]), *counts, took, cores])
+    columns = ("", "", ">rows", ">there", ">computed", ">failed", ">units", ">measured", ">cores")
+    show_table(screen, columns, rows, indent=2)
 
 
 def show_tasks(screen: Console, tasks: Mapping[str, Mapping[str, Any]]) -> None:
@@ -167,12 +184,16 @@ def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
     section(screen, "Plan against actual")
     rows = [(f"workers {tag}", str(each["planned"]), str(each["actual"])) for tag, each in both["workers"].items()]
     rows += [(f"tasks {tag}", f"{each['planned']:,}", f"{each['actual']:,}") for tag, each in both["tasks"].items()]
+    if both["startup_s"]["actual"] is not None:
+        rows.append(("start-up", length(both["startup_s"]["planned"]), length(both["startup_s"]["actual"])))
     rows.append(("time", length(both["wall_s"]["planned"]), length(both["wall_s"]["actual"])))
     rows += [(f"peak {tag}", size(each["planned"]), size(each["actual"])) for tag, each in both["peaks"].items()]
     rows.append(("cost", paid(both["cost"]["planned"]), paid(both["cost"]["actual"])))
     rows.append(("retries", str(both["retries"]["planned"]), str(both["retries"]["actual"])))
     known = [(name, planned or UNKNOWN, actual or UNKNOWN) for name, planned, actual in rows if planned or actual]
     show_table(screen, ("", ">planned", ">actual"), known, indent=2)
+    if both["there"]:
+        screen.print(note("·", f"planned for all rows; {both['there']:,} were there already", "dim"))
 
 
 def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:

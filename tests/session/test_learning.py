@@ -1,0 +1,123 @@
+"""What a sweep on a real local cluster teaches the next plan, and what its workers believe of this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from scalable.cli.main import main
+from scalable.providers.base import DeploymentSpec, usable_cpus
+from scalable.session.session import ScalableSession
+from tests.session.builders import Project
+
+CODE = """
+import os
+import time
+
+def burn(asset, variant, fold, seed):
+    "Keep one core busy for a time that differs by cell, however slow the machine is."
+    took = 0.1 + 0.02 * fold + 0.03 * len(asset) + 0.01 * variant
+    until = time.process_time() + took
+    number = seed
+    while time.process_time() < until:
+        number = (number * 1103515245 + 12345) % 2**31
+    return {"score": float(number), "threads": int(os.environ["OMP_NUM_THREADS"])}
+"""
+GUESS_S = 60.0
+
+
+class Burning:
+    """24 cells of one busy core each, 0.13 to 0.25 s of CPU, on two workers."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.module = project.module(CODE)
+
+    def session(self, **changes: Any) -> ScalableSession:
+        sweep = {"factor": "size", "variants": [1, 2], "assets": ["A", "BB", "CCC"], "folds": 4}
+        run = {"run": f"{self.module}:burn", **changes}
+        target = {"max_workers": 2, "processes": True}
+        return self.project.session(components={}, sweeps={"trial": {**sweep, **run}}, target=target)
+
+    def report(self, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main(["report", "--format", "json"]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+
+@pytest.fixture
+def burning(project: Project) -> Burning:
+    return Burning(project)
+
+
+def test_the_plan_before_the_second_run_is_closer_to_what_happens_than_the_first_and_says_that_it_learned(
+    burning: Burning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guessed = burning.session().plan_sweep("trial")
+    assert guessed.wall_s == pytest.approx(24 / 2 * GUESS_S)
+    assert [one for one in guessed.warnings if "1 min is a guess" in one]
+    assert burning.session().run_sweep("trial").complete
+
+    again = burning.session(seed=1)  # nothing of the first run is found
+    learned = again.plan_sweep("trial")
+    assert "(mean of 24 measured)" in learned.assumptions[0]
+    assert "(median of 1 measured)" in " ".join(learned.assumptions)
+    assert learned.workers == 2
+    assert learned.ready_s > 0
+    assert again.run_sweep("trial", learned).computed == 24
+
+    both = burning.report(capsys)["plan_vs_actual"]
+    planned, actual = both["wall_s"]["planned"], both["wall_s"]["actual"]
+    assert planned == pytest.approx(learned.wall_s, abs=0.001)
+    assert abs(planned - actual) < abs(guessed.wall_s - actual)
+    assert 1 / 1.5 < planned / actual < 1.5
+    assert both["startup_s"]["planned"] == pytest.approx(learned.ready_s, abs=0.001)
+    assert both["retries"] == {"planned": 0, "actual": 0}
+    assert both["tasks"]["standard"] == {"planned": 24, "actual": 24}
+
+    main(["report"])
+    shown = capsys.readouterr().out
+    assert "Plan against actual" in shown
+    assert "start-up" in shown
+    (sweep,) = [line for line in shown.splitlines() if line.strip().startswith("trial")]
+    assert "finished" in sweep
+    assert "× 24" in sweep
+
+
+def test_what_was_found_and_not_computed_teaches_nothing(burning: Burning) -> None:
+    assert burning.session(folds=1).run_sweep("trial").computed == 6
+    before = (burning.project.folder / ".scalable/runs/history.json").read_text(encoding="utf-8")
+    outcome = burning.session(folds=1).run_sweep("trial")
+    assert (outcome.complete, outcome.computed) == (True, 0)
+    assert (burning.project.folder / ".scalable/runs/history.json").read_text(encoding="utf-8") == before
+
+
+def test_workers_of_this_machine_believe_in_their_part_of_it(burning: Burning) -> None:
+    """A profile allows 4 CPUs; two workers of one machine must not have thread pools of 4 each."""
+    session = burning.session(folds=1, assets=["A"], variants=[1])
+    part = max(1, usable_cpus() // 2)
+    assert session.spec().components["standard"].cpus == min(4, part)
+    session.run_sweep("trial")
+    with session.open_store() as store:
+        (row,) = store.rows()
+    assert row.metrics["threads"] == min(4, part)
+
+
+@pytest.mark.parametrize(("cores", "workers", "cpus"), [(2, 2, 1), (2, 1, 2), (1, 3, 1), (16, 2, 4), (64, 2, 4)])
+def test_a_worker_has_an_equal_part_of_the_cores_up_to_its_profiles_limit(
+    project: Project, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, cpus: int
+) -> None:
+    monkeypatch.setattr("scalable.providers.base.usable_cpus", lambda: cores)
+    sweep = {"factor": "size", "variants": [1], "assets": ["A"], "run": "m:f"}
+    session = project.session(components={}, sweeps={"trial": sweep}, target={"max_workers": workers})
+    assert session.spec().components["standard"].cpus == cpus
+    nowhere = DeploymentSpec.from_manifest(session.manifest, target_name=None)
+    assert nowhere.components["standard"].cpus == 1, "without a target there may be a worker on every core"
+
+
+def test_a_component_has_the_cpus_it_says(project: Project) -> None:
+    session = project.session(components={"model": {"cpus": 64}}, target={"max_workers": 2})
+    assert session.spec().components["model"].cpus == 64
