@@ -36,7 +36,7 @@ def test_every_family_that_may_be_set_can_be_screened() -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_family_finds_what_is_there_and_is_the_same_each_time(model: str, classes: int) -> None:
-    training = with_gaps(a_training(events=400, classes=classes, signal=1.0))
+    training = with_gaps(a_training(events=250, classes=classes, signal=1.0))
     found, again = (search(training, model=model, seed=1) for _ in range(2))
     assert edge(found) > 0.1
     np.testing.assert_array_equal(found.test.probability, again.test.probability)
