@@ -197,7 +197,7 @@ def test_a_place_that_cannot_be_opened_is_said_with_what_to_install_or_write() -
 def test_what_a_store_refuses_is_said_with_place_and_remedy(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*arguments: object) -> None:
+    def refused(*arguments: object, **options: object) -> None:
         raise PermissionError("Access Denied")
 
     artefacts = machine(url, tmp_path, "one")
@@ -205,3 +205,18 @@ def test_what_a_store_refuses_is_said_with_place_and_remedy(
     monkeypatch.setattr(system, "put_file", refused)
     with pytest.raises(ArtefactError, match=rf"{url}: the result of stage search .*Access Denied; let this user write"):
         artefacts.save(STAGE, KEY, 1)
+    monkeypatch.setattr(system, "pipe_file", refused)
+    with pytest.raises(ArtefactError, match=r"could not be claimed: .*Access Denied"), artefacts.claimed(STAGE, KEY):
+        pass
+    with pytest.raises(ArtefactError, match=r"could not be registered: .*Access Denied"), artefacts.using("one", [KEY]):
+        pass
+
+
+def test_what_goes_wrong_with_the_work_under_a_claim_is_told_as_it_is(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artefacts = machine(url, tmp_path, "one")
+    system, _ = artefacts.place()
+    with pytest.raises(ZeroDivisionError), artefacts.claimed(STAGE, KEY):
+        monkeypatch.setattr(system, "rm_file", lambda name: 1 / 0)  # the store fails now, too
+        raise ZeroDivisionError

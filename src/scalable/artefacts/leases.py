@@ -54,8 +54,9 @@ class Leases:
             try:
                 yield
             finally:
-                if self.content(name) == token:
-                    self.drop(name)
+                with suppress(Exception):  # what was computed is worth more: a lease that cannot be given up expires
+                    if self.content(name) == token:
+                        self.drop(name)
 
     @contextmanager
     def using(self, name: str, keys: frozenset[str]) -> Iterator[None]:
@@ -73,8 +74,9 @@ class Leases:
                     time.sleep(FIRST_PAUSE_S)
                 yield
         finally:
-            self.drop(f"{own}.keys")
-            self.drop(f"{own}.beat")
+            with suppress(Exception):  # it expires
+                self.drop(f"{own}.keys")
+                self.drop(f"{own}.beat")
 
     @contextmanager
     def collecting(self) -> Iterator[set[str]]:

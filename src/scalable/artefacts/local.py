@@ -197,8 +197,8 @@ class LocalArtefacts:
                     yield Leftover(stage, path.stem, path, stat.st_size, 0.0)
         for folder in (self.folder / SCRATCH).glob("*/*"):
             stage, key = folder.parent.name, folder.name
-            sizes = [file.stat() for file in folder.rglob("*") if file.is_file()]
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # saved meanwhile
+                sizes = [file.stat() for file in folder.rglob("*") if file.is_file()]
                 latest = max([folder.stat().st_mtime, *(one.st_mtime for one in sizes)])
                 idle = float("inf") if self.path(stage, key).exists() else now - latest
                 claim = self.path(stage, key, PART)

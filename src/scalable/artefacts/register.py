@@ -49,11 +49,13 @@ class Register:
                 OWN[str(path)] = needed
         except OSError as error:
             raise trouble("what is in use could not be registered", str(self.folder.parent), error) from error
+        owner = os.getpid()
         try:
             yield
         finally:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+            if os.getpid() == owner:  # a forked child that ends does not end its parent's registration
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
             OWN.pop(str(path), None)
             os.close(file)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -116,7 +116,10 @@ class RemoteArtefacts:
     @contextmanager
     def claimed(self, stage: str, key: str) -> Iterator[None]:
         """First among those of this machine, which is cheap, then among all."""
-        with self.copies.claimed(stage, key), self.leases().held(self.name(stage, key, ".claim")):
+        name = self.name(stage, key, ".claim")
+        with self.copies.claimed(stage, key), ExitStack() as stack:
+            with self.asked(f"{stage}/{key} could not be claimed"):
+                stack.enter_context(self.leases().held(name))
             yield
 
     def scratch(self, stage: str, key: str) -> Path | None:
@@ -144,7 +147,9 @@ class RemoteArtefacts:
     def using(self, name: str, keys: Iterable[str]) -> Iterator[None]:
         self.copies.collect(keep_bytes=MOST_COPIED)
         needed = frozenset(keys)
-        with self.copies.using(name, needed), self.leases().using(name, needed):
+        with self.copies.using(name, needed), ExitStack() as stack:
+            with self.asked("what is in use could not be registered"):
+                stack.enter_context(self.leases().using(name, needed))
             yield
 
     def collect(
