@@ -20,13 +20,15 @@ class Trial:
 
 
 class Trials:
-    """Those known so far, in order; new ones go into a file in ``folder``, if there is one, as lines of JSON."""
+    """Those known so far, in order; new ones go into a file in ``folder``, if there is one, as lines of JSON.
+
+    The file only saves time. Where it cannot be written the search goes on without it.
+    """
 
     def __init__(self, folder: Path | None, at_most: int) -> None:
         self.file = folder / FILE if folder else None
         self.known = read(self.file)[:at_most] if self.file else []
-        if self.file and self.known:
-            self.file.write_text("".join(map(line, self.known)), encoding="utf-8")  # without what a kill cut off
+        self.write("w", "".join(map(line, self.known)))  # without what a kill cut off
 
     @property
     def best(self) -> Trial:
@@ -35,9 +37,15 @@ class Trials:
 
     def add(self, trial: Trial) -> None:
         self.known.append(trial)
+        self.write("a", line(trial))
+
+    def write(self, mode: str, text: str) -> None:
         if self.file:
-            with self.file.open("a", encoding="utf-8") as file:
-                file.write(line(trial))
+            try:
+                with self.file.open(mode, encoding="utf-8") as file:
+                    file.write(text)
+            except OSError:  # a full disk, say: whoever keeps the result will say so
+                self.file = None
 
 
 def line(trial: Trial) -> str:
@@ -47,7 +55,10 @@ def line(trial: Trial) -> str:
 def read(file: Path) -> list[Trial]:
     """Up to the first line that is cut off or not the next trial: what follows it cannot be trusted."""
     found: list[Trial] = []
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return found
     for each in text.splitlines(keepends=True):
         try:
             trial = Trial(**json.loads(each))

@@ -14,7 +14,7 @@ import pytest
 
 from scalable.finetune import search as searching
 from scalable.finetune.search import SPACE, Search, Trees, search
-from scalable.finetune.trials import FILE
+from scalable.finetune.trials import FILE, read
 from scalable.runner.stamp import Stamp, use
 from scalable.sweeps.stages import scratch_from
 from tests.finetune.model.builders import a_training, searched, shuffled
@@ -88,6 +88,20 @@ def test_a_finished_search_that_is_asked_again_tries_nothing_new(tmp_path: Path)
         assert fingerprint(searched(a_training())) == fingerprint(first)
     assert (tmp_path / FILE).read_text() == written
     assert written.count("\n") == 3
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00 no text", b"[]\n", b'{"number": 7}\n', b""])
+def test_trials_that_cannot_be_read_are_tried_again(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    with scratch_from(lambda: tmp_path):
+        found = searched(a_training(), trials=2)
+    assert fingerprint(found) == fingerprint(searched(a_training(), trials=2))
+    assert len(read(tmp_path / FILE)) == 2
+
+
+def test_a_search_goes_on_where_its_trials_cannot_be_written(tmp_path: Path) -> None:
+    with scratch_from(lambda: tmp_path / "gone"):
+        assert len(searched(a_training(), trials=2).trials) == 2
 
 
 def test_every_trial_is_a_sign_of_life() -> None:
