@@ -6,19 +6,17 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 PEERS := $(VENV)/.peers
-SWEEP := examples/ftf/scalable.yaml
-WORKFLOW := examples/energy
+ROOT := $(CURDIR)
+SWEEP := examples/ftf
 
 .PHONY: run test test-all system check bench docs format clean
 
-run: $(READY)  ## plan the shipped sweep, then run the shipped workflow and show what happened
-	@$(BIN)/scalable plan $(SWEEP) --sweep calibration
+run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
+	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration --target local
 	@echo
-	@cd $(WORKFLOW) && ../../$(BIN)/scalable run --workflow workflow.py
+	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable run --sweep calibration --target local
 	@echo
-	@cd $(WORKFLOW) && ../../$(BIN)/scalable report
-	@echo
-	@echo "  this was  scalable plan  on $(SWEEP), then  scalable run  and  scalable report  in $(WORKFLOW)"
+	@echo "  this was  scalable plan  and  scalable run --sweep calibration --target local  in $(SWEEP)"
 	@echo "  more:     $(BIN)/scalable --help"
 
 test: $(DEV) system  ## everything a change must pass
@@ -54,7 +52,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "Python 3.11 or newer is needed; make PYTHON=/path/to/python3.12 uses another"; exit 1; }
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) -c constraints.txt -e .
+	@$(PIP) -c constraints.txt -e '.[finetune]'
 	@touch $@
 
 $(PEERS): $(DEV)

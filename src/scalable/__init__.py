@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from scalable.session.tasks import TaskError
     from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
     from scalable.store import Row, Store, StoreError, open_store
+    from scalable.sweeps.decisions import Decision, Verdict
+    from scalable.sweeps.loading import decide, results
+    from scalable.sweeps.stages import scratch, stage
+    from scalable.sweeps.workload import Workload
     from scalable.worker.guarded import RunKilledError
 
 __version__ = "0.1.0"
@@ -54,6 +58,10 @@ HOMES = {
     "scalable.session.session": ("ScalableSession",),
     "scalable.session.tasks": ("TaskError",),
     "scalable.store": ("Row", "Store", "StoreError", "open_store"),
+    "scalable.sweeps.decisions": ("Decision", "Verdict"),
+    "scalable.sweeps.loading": ("decide", "results"),
+    "scalable.sweeps.stages": ("scratch", "stage"),
+    "scalable.sweeps.workload": ("Workload",),
     "scalable.quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
     "scalable.sizing.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
 }
@@ -66,6 +74,7 @@ __all__ = [
     "ClusterHandle",
     "CostEstimate",
     "Cpu",
+    "Decision",
     "DeploymentProvider",
     "DeploymentSpec",
     "DirType",
@@ -102,8 +111,11 @@ __all__ = [
     "UsageError",
     "ValidationReport",
     "ValueType",
+    "Verdict",
     "WorkerKilledError",
+    "Workload",
     "cacheable",
+    "decide",
     "get_provider",
     "load_file",
     "load_text",
@@ -113,6 +125,9 @@ __all__ = [
     "plan_sweep",
     "progress",
     "register_provider",
+    "results",
+    "scratch",
+    "stage",
 ]
 
 

@@ -70,6 +70,8 @@ class Sweep(Section):
     """package.module:function of a workload of your own."""
     settings: dict[str, Variant] = {}
     """Values of the workload's configuration that differ from its defaults, the same for every row."""
+    metrics: dict[str, Literal["higher", "lower"]] = {}
+    """Which metrics the verdict rests on and which way each is better; those of trading and common ones are known."""
     overlap: Flag = False
     """It may run beside any other sweep, as Discovery and WFRB may; else two normal ones, or a heavy one alone."""
     run_minutes: Minutes | None = None

@@ -74,8 +74,10 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
     """Log the sweep where people look for experiments; from this process, never from one that trains."""
     if tracker.server is None:
         return
-    found = Outcome(compiled.name, compiled.expected, store.find(compiled.where), compiled.baseline)
-    rows = [flat(row) for row in found.rows.values() if row.finished]
+    rows = store.find(compiled.where)
+    metrics = compiled.sweep.metrics
+    found = Outcome(compiled.name, compiled.expected, rows, compiled.baseline, metrics=metrics)
+    lines = [flat(row) for row in rows.values() if row.finished]
     grid = compiled.grid
     params = {
         "factor": grid.factor, "variants": ", ".join(map(str, grid.variants)), "assets": ", ".join(grid.assets),
@@ -92,9 +94,9 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
             ended=ended,
             status=Status.FINISHED if outcome.complete else Status.FAILED,
             params=params,
-            metrics=averaged(rows, found.metric_names),
+            metrics=averaged(lines, found.metric_names),
             decision=verdicts(found),
-            rows=rows,
+            rows=lines,
         )
     )
 

@@ -26,7 +26,7 @@ from scalable.sweeps.decisions import (
     Standing,
     Verdict,
 )
-from scalable.sweeps.judged import Metric, judged
+from scalable.sweeps.judged import Metric, judged, stated
 from scalable.sweeps.results import Outcome, Pair, Same, same
 from scalable.wording import plural
 
@@ -44,7 +44,8 @@ def decide(outcome: Outcome, metrics: Sequence[Metric] | None = None, resamples:
             f"sweep {outcome.sweep}: the baseline {outcome.baseline} is not among its variants ({there}); "
             f"add {outcome.baseline} to sweeps.{outcome.sweep}.variants, for everything is compared with it"
         )
-    chosen = judged(outcome.metric_names) if metrics is None else tuple(metrics)
+    own = stated(outcome.metrics) or judged(outcome.metric_names)
+    chosen = own if metrics is None else tuple(metrics)
     others = [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
     compared = [comparisons(outcome, variant, chosen, resamples or RESAMPLES) for variant in others]
     corrected = iter(benjamini_hochberg([found.p for each in compared for _, found in each]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,3 +56,8 @@ def judged(names: Iterable[str]) -> tuple[Metric, ...]:
     """Those of the reported metrics that verdicts can rest on, in the order of the lists above."""
     there = set(names)
     return tuple(metric for name, metric in KNOWN.items() if name in there)
+
+
+def stated(metrics: Mapping[str, str]) -> tuple[Metric, ...]:
+    """Metrics as a sweep states them: ``{recall: higher, latency_ms: lower}``."""
+    return tuple(Metric(name, Better[way.upper()], "the sweep says so", True) for name, way in metrics.items())

@@ -65,7 +65,7 @@ def outcome(manifest: Manifest, name: str, store: Store, folder: Path | None = N
     expected = made.expected
     rows = {row.run_key: row for row in store.rows(Filter(sweep=name))}
     others = len(rows.keys() - {key for key, _ in expected})
-    return Outcome(name, expected, rows, made.baseline, others)
+    return Outcome(name, expected, rows, made.baseline, others, made.sweep.metrics)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ Failed rows are shown and never counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from math import isfinite, nan
@@ -42,6 +42,8 @@ class Outcome:
     baseline: Variant
     others: int = 0
     """Rows of this sweep's name in the store that were made with other code, data or settings."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Which metrics count and whether ``higher`` or ``lower`` is better, where the sweep says so."""
 
     @property
     def factor(self) -> str:
