@@ -5,15 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalable.store import Row, RowStatus, open_store
+from scalable.store import Fate, Row, RowStatus, open_store
 from scalable.store.entries import Entry, merged
 from scalable.store.outbox import Outbox
 from scalable.store.rows import KEY
 from scalable.testing.store import a_row, key
 from tests.store.trouble import another_writer
+from tests.tools.postgres import PrivatePostgres
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
 NUMBERS = st.floats(-1e12, 1e12)
@@ -105,14 +106,25 @@ def test_every_row_comes_back_from_the_database_as_it_was(rows: list[Row]) -> No
         assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}
 
 
-def test_the_rank_of_a_row_is_the_same_in_python_and_in_the_database() -> None:
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(any_rows, min_size=1, max_size=20, unique_by=lambda row: row.run_key))
+def test_every_row_comes_back_from_a_server_as_it_was(
+    postgres: PrivatePostgres, server_url: str, rows: list[Row]
+) -> None:
+    with open_store(server_url) as store:
+        postgres.execute("TRUNCATE finetune_results", server_url)
+        assert store.put(rows).fate is Fate.COMMITTED
+        assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}
+
+
+def test_the_rank_of_a_row_is_the_same_in_python_and_in_the_database(url: str) -> None:
     names = [(end, attempt, seconds) for end in ENDS for attempt in (1, 2, 10) for seconds in (0, 1)]
     rows = [a_row(run_status=e[0], marked=e[1], attempt=attempt, elapsed_s=seconds) for e, attempt, seconds in names]
     for first in rows:
         for second in rows:
             [expected] = merged([Entry.of(first, 1.0), Entry.of(second, 1.0)])
             assert expected.record == max((first, second), key=lambda row: Entry.of(row, 1.0).rank)
-    with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/results.db") as store:
+    with open_store(url) as store:
         for first in sorted(rows, key=lambda row: Entry.of(row, 1.0).rank):
             store.put([first])
             assert store.get(key("row")) == first
