@@ -22,3 +22,12 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"required here, but skipped: {report.longrepr}"
     return report
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked ``long`` are for ``make test-all``; naming one of them runs it, too."""
+    if os.environ.get("SCALABLE_LONG") or any("::" in name for name in config.args):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if item not in long]
