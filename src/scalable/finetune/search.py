@@ -21,13 +21,13 @@ from scalable.finetune.trials import Trial, Trials
 from scalable.runner.stamp import progress
 from scalable.sweeps.stages import scratch, stage
 
-ROUNDS = 200  # trees at most; early stopping ends nearly every trial before
-PATIENCE = 40  # trees without a better score after which a trial ends
+ROUNDS = 300  # trees at most; early stopping ends nearly every trial before
+PATIENCE = 50  # trees without a better score after which a trial ends
 BINS = 64  # of each feature: noisy labels do not tell more of them apart, and 256 cost three times as much
 STARTUP = 8  # trials drawn at random before the sampler has something to go by
 SPACE: dict[str, tuple[str, float, float]] = {
     "max_depth": ("int", 2, 5),  # deeper ones learn some hundred noisy events by heart
-    "learning_rate": ("log", 0.02, 0.15),
+    "learning_rate": ("log", 0.01, 0.1),
     "min_child_weight": ("log", 1.0, 30.0),
     "subsample": ("float", 0.5, 1.0),
     "colsample_bytree": ("float", 0.3, 1.0),
