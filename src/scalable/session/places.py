@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
 LIFE_S = 30.0  # after which a silent holder is taken for dead
+SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
 
@@ -49,12 +50,11 @@ class Place:
     def __enter__(self) -> Self:
         try:
             told = ""
-            while isinstance(found := self.ticket.try_take(self.decide), str):
+            while found := self.awaited():
                 if found != told:
                     self.tell(found)
                     told = found
                 time.sleep(ASK_EVERY_S)
-            self.heard = time.monotonic()
         except BaseException:
             self.leave()
             raise
@@ -67,6 +67,17 @@ class Place:
         self.over.set()
         self.thread.join()
         self.leave()
+
+    def awaited(self) -> str:
+        """Why it waits; empty once it has its place."""
+        try:
+            found = self.ticket.try_take(self.decide)
+        except StoreError as error:
+            if time.monotonic() - self.heard > SILENT_S:
+                raise
+            return str(error)
+        self.heard = time.monotonic()
+        return found if isinstance(found, str) else ""
 
     def decide(self, holders: list[Lease], before: list[Lease]) -> str:
         """Why the sweep may not start now; empty if it may."""

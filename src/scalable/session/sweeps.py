@@ -7,18 +7,21 @@ expected row is there. Whoever dies, the next start goes on from what the store 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from scalable.artefacts import ArtefactError
 from scalable.caching import key_of
-from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepKind
+from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCancelled, SweepKind
+from scalable.errors import ScalableError
 from scalable.grid import Cell
 from scalable.session.execution import Work
-from scalable.store import Filter, Row, RowStatus, Store, StoreError, SweepRun, SweepStatus
+from scalable.store import Fate, Filter, Row, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.units import Computed
 from scalable.telemetry.redact import redact_text
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from scalable.session.driver import Driver
 
 MOST_NAMED = 3  # failures that are told in full; the results have all of them
+STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
+ASK_STORE_EVERY_S = 1.0
+
+logger = logging.getLogger("scalable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,8 @@ class SweepOutcome:
     executed: Mapping[str, int] = field(default_factory=dict)
     """How often each stage was computed, not found."""
     seconds: float = 0.0
+    aside: str = ""
+    """Why the store refuses some of the missing rows for good, if it does: they are dead letters."""
 
     @property
     def complete(self) -> bool:
@@ -80,6 +89,8 @@ class SweepOutcome:
             named = ", ".join(self.missing[:MOST_NAMED])
             more = " …" if len(self.missing) > MOST_NAMED else ""
             parts.append(f"{plural(len(self.missing), 'row')} not computed ({named}{more})")
+        if self.missing and self.aside:
+            parts.append(f"some were computed and became dead letters: {self.aside}; see  scalable dlq list")
         return "; ".join(parts)
 
 
@@ -147,8 +158,10 @@ class SweepExecution:
         """Units whose costliest stage was computed, not found: only their durations say something."""
         self.computed = 0
         self.writing: set[asyncio.Task[None]] = set()
-        self.refused = ""
-        """Why rows could not be stored, if they could not."""
+        self.refused: list[Row] = []
+        """Rows that neither the database nor a disk took; nobody else has them."""
+        self.aside = ""
+        """Why rows became dead letters, if some did."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.code = compiled.workload.code_fingerprint()
 
@@ -162,10 +175,17 @@ class SweepExecution:
         self.tell_start(expected, expected - len(missing), missing)
         await asyncio.to_thread(self.store.put_run, started)
         try:
-            await self.compute(missing)
-        finally:
-            await self.settle()
-        return await self.conclude(started)
+            try:
+                await self.compute(missing)
+            finally:
+                await self.settle()
+            return await self.conclude(started)
+        except ScalableError as error:
+            await asyncio.to_thread(self.store.put_run, ended(started, SweepStatus.FAILED, str(error)))
+            raise
+        except BaseException:
+            self.store.put_run(ended(started, SweepStatus.INTERRUPTED))  # not awaited: nobody waits for this any more
+            raise
 
     def tell_start(self, expected: int, there: int, missing: list[str]) -> None:
         units = len(self.compiled.units_of(missing)) if missing else 0
@@ -197,6 +217,9 @@ class SweepExecution:
         try:
             for done in asyncio.as_completed(waiting):
                 await done
+        except BaseException:
+            self.driver.handle(SweepCancelled(sweep))
+            raise
         finally:
             for one in waiting:
                 one.cancel()
@@ -215,8 +238,11 @@ class SweepExecution:
             self.executed.update(one.executed)
         if any(self.compiled.workload.shared_by in one.executed for one in found):
             self.fresh.add(run)
-        rows = [self.row(one, attempt, worker) for one in found]
-        self.write(run, rows)
+        rows = [self.row(one, attempt, worker) for one in found if not one.unkept]
+        if rows:
+            self.write(run, rows)
+        if unkept := next((one.unkept for one in found if one.unkept), ""):
+            raise ArtefactError(unkept)  # every other unit would be computed in vain, too
 
     def row(self, one: Computed, attempt: int, worker: str | None) -> Row:
         where = self.compiled.where[one.run_key]
@@ -231,7 +257,7 @@ class SweepExecution:
             fold=where.fold,
             cost_bps=where.cost_bps,
             metrics=one.metrics,
-            buys=one.metrics.get("buys") if isinstance(one.metrics.get("buys"), int) else None,
+            buys=counted(one.metrics.get("buys")),
             elapsed_s=round(one.elapsed_s, 6) if not one.error else None,
             run_status=RowStatus.FAILED if one.error else RowStatus.FINISHED,
             attempt=attempt + (earlier.attempt if earlier is not None else 0),
@@ -251,8 +277,10 @@ class SweepExecution:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         receipt = await asyncio.wrap_future(self.store.submit(rows))
         if not receipt.safe:
-            self.refused = receipt.reason
+            self.refused += rows
             return
+        if receipt.fate is Fate.SET_ASIDE:
+            self.aside = receipt.reason
         self.computed += len(rows)
         if rows and rows[0].worker:
             self.driver.handle(RowPersisted(rows[0].worker))
@@ -267,29 +295,64 @@ class SweepExecution:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait(set(self.writing))
 
+    async def stored(self) -> dict[str, Row]:
+        """What the store has once it took every row. One that does not answer is waited for: its rows are safe."""
+        if self.refused:  # there may be room by now
+            receipt = await asyncio.to_thread(self.store.put, self.refused)
+            if not receipt.safe:
+                lost = plural(len(self.refused), "row")
+                raise StoreError(
+                    f"{lost} of {self.compiled.name} could not be stored: {receipt.reason}; start it again"
+                )
+            self.computed += len(self.refused)
+        deadline = time.monotonic() + STORE_WAIT_S
+        told = False
+        while True:
+            try:
+                return await asyncio.to_thread(self.found)
+            except StoreError as error:
+                if time.monotonic() > deadline:
+                    raise
+                if not told:
+                    told = True
+                    text = f"{self.compiled.name} waits for its store, nothing is lost meanwhile: {error}"
+                    self.driver.journal.write("alert", alert="store-unreachable", text=text, run=None)
+                    logger.warning("%s", text)
+            await asyncio.sleep(ASK_STORE_EVERY_S)
+
+    def found(self) -> dict[str, Row]:
+        """Raises if the store does not answer, or has not taken everything yet."""
+        if self.store.waiting:
+            receipt = self.store.replay()
+            if self.store.waiting:
+                raise StoreError(receipt.reason)
+        return self.store.find(list(self.compiled.where))
+
     async def conclude(self, started: SweepRun) -> SweepOutcome:
         """What the store has, which is what counts."""
-        if self.refused:
-            raise StoreError(f"rows of {self.compiled.name} could not be stored: {self.refused}")
-        if self.store.waiting:
-            await asyncio.to_thread(self.store.replay)
-        there = await asyncio.to_thread(self.store.find, list(self.compiled.where))
+        there = await self.stored()
         outcome = outcome_of(
             self.compiled, there, computed=self.computed, executed=dict(self.executed),
-            seconds=time.time() - self.began,
+            seconds=time.time() - self.began, aside=self.aside,
         )  # fmt: skip
         status = SweepStatus.FINISHED if outcome.complete else SweepStatus.FAILED
-        ended = SweepRun(
-            id=started.id, sweep=started.sweep, started=started.started, ended=time.time(), status=status,
-            expected=started.expected, target=started.target, reason=outcome.why() or None,
-        )  # fmt: skip
-        await asyncio.to_thread(self.store.put_run, ended)
+        await asyncio.to_thread(self.store.put_run, ended(started, status, outcome.why()))
         self.driver.journal.write(
             "sweep-ended", sweep=outcome.sweep, status=status.value, expected=outcome.expected,
             finished=outcome.finished, failed=len(outcome.failed), missing=len(outcome.missing), reason=outcome.why(),
             executed=dict(outcome.executed), seconds=round(outcome.seconds, 3),
         )  # fmt: skip
         return outcome
+
+
+def counted(buys: object) -> int | None:
+    """How often a model said BUY, if the workload tells."""
+    whole = isinstance(buys, int | float) and not isinstance(buys, bool) and buys >= 0 and buys == int(buys)
+    return int(buys) if whole else None  # type: ignore[call-overload]
+
+
+def ended(started: SweepRun, status: SweepStatus, reason: str = "") -> SweepRun:
+    return replace(started, ended=time.time(), status=status, reason=redact_text(reason) or None)
 
 
 def named(cell: Cell) -> str:

@@ -55,6 +55,8 @@ class Computed:
     """Why there is no result; empty if there is one."""
     executed: tuple[str, ...] = ()
     """Stages that were computed for it, not found."""
+    unkept: str = ""
+    """Why results of its stages could not be kept, which is nothing that other rows escape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,12 @@ class Evaluation:
                     f"{self.workload.row.name} must return a mapping of metrics; it returned {metrics!r:.80}"
                 )
         except Exception as error:  # whatever the user's code raises is the end of this row only
+            from scalable.artefacts import ArtefactError
+
             if ends.cause_of(error) in UNREPEATABLE:
                 raise
-            return Computed(cell.run_key, error=ends.said(error), executed=tuple(self.executed))
+            unkept = str(error) if isinstance(error, ArtefactError) else ""
+            return Computed(cell.run_key, error=ends.said(error), executed=tuple(self.executed), unkept=unkept)
         taken = time.perf_counter() - began
         return Computed(cell.run_key, dict(metrics), taken, executed=tuple(self.executed))
 
