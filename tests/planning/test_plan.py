@@ -11,6 +11,7 @@ import pytest
 from scalable.errors import PlanningError
 from scalable.planning import Choice, History, Machine, Plan, plan_all, plan_sweep
 from scalable.planning.front import OBJECTIVES, Point
+from scalable.planning.history import Measured
 from scalable.quantities import Cpu, Memory, Money
 from tests.planning.builders import Change, a_site, gib, with_sweep
 
@@ -345,6 +346,16 @@ def test_a_worker_of_this_machine_has_an_equal_part_of_it_up_to_its_limit(cores:
     change = ("local: {provider: local, max_workers: 2", f"local: {{provider: local, max_workers: {workers}")
     site = a_site(change, target="local", machine=Machine(Cpu.of(cores), Memory.of_gib(64)))
     assert plan_sweep(site, "calibration", Choice(policy="manual")).resources.cpus == cpus
+
+
+def test_a_worker_that_computes_two_units_at_once_needs_half_the_rounds() -> None:
+    """On 16 cores two workers have 4 CPUs each, so two units at once have 2 each: no faster, no slower."""
+    twice = ("max_workers: 2, processes: true", "max_workers: 2, threads_per_worker: 2, processes: true")
+    found = plan_sweep(a_site(twice, target="local"), "calibration", Choice(policy="manual"))
+    assert found.wall_s == pytest.approx(7 * 2 * 210)
+    small = History(units={"calibration": (Measured((4.0,) * 25, trials=30, provider="local", cpus=4, cores=1.0),)})
+    quick = plan_sweep(a_site(twice, target="local"), "calibration", Choice(policy="manual"), small)
+    assert quick.wall_s == pytest.approx(7 * 4.0), "a unit of one core finds one"
 
 
 def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:

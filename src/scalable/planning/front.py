@@ -147,7 +147,7 @@ def check_words(objective: str, policy: str) -> None:
 
 def most_workers(site: Site, load: SweepLoad) -> int:
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak)
-    limits = [load.units, placement.per_node * site.pools[load.pool].most]
+    limits = [ceil(load.units / load.slots), placement.per_node * site.pools[load.pool].most]
     if site.worker_limit is not None:
         limits.append(site.worker_limit)
     return max(1, min(limits))
@@ -155,7 +155,7 @@ def most_workers(site: Site, load: SweepLoad) -> int:
 
 def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
     """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
-    units = load.units
+    units = ceil(load.units / load.slots)
     most = site.pools[load.pool].most
     rounds = {ceil(units / number) for number in range(1, 201)}
     full = set()
@@ -184,8 +184,8 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
     spread = min(load.profile.min_nodes, pool.most, workers)
     nodes = min(max(ceil(workers / placement.per_node), spread, pool.least), pool.most)
     room = (node.allocatable or node).cpu.cores - (pool.used.cpu.cores if pool.used else 0)
-    slowed = max(1.0, ceil(workers / nodes) * load.cores / room)
-    wall = ceil(load.units / workers) * load.unit_s * slowed
+    slowed = max(1.0, ceil(workers / nodes) * load.slots * load.cores / room)
+    wall = ceil(load.units / (workers * load.slots)) * load.unit_s * slowed
     price = site.price(load.pool)
     hours = (wall + site.tail_s(load.pool)) / 3600
     cost = price * (nodes - pool.least) * hours if price is not None else charged(site, load, workers, wall)

@@ -33,6 +33,8 @@ class SweepLoad:
     pool: str
     cpus: Cpu
     """What a worker has, which on this machine may be less than the profile's limit."""
+    slots: int
+    """How many units it computes at once."""
     expected: Expected
     estimate: Estimate
     verdict: Verdict
@@ -56,7 +58,7 @@ class SweepLoad:
     @property
     def cores(self) -> float:
         """What a unit uses on a worker."""
-        return min(self.expected.cores, self.cpus.cores)
+        return min(self.expected.cores, self.cpus.cores / self.slots)
 
     @property
     def unit_s(self) -> float:
@@ -115,7 +117,7 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         share=policy.memory,
         larger=larger if helps else None,
     )
-    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, expected, estimate, verdict)
+    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict)
 
 
 def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:

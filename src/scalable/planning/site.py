@@ -136,6 +136,11 @@ class Site:
         return self.target.provider if self.target else "local" if self.local else ""
 
     @property
+    def slots(self) -> int:
+        """How many units a worker computes at once."""
+        return self.target.threads_per_worker if isinstance(self.target, LocalTarget) else 1
+
+    @property
     def worker_limit(self) -> int | None:
         """The most workers the target allows in all."""
         if self.target is None:
@@ -206,6 +211,7 @@ class Site:
                 pool,
                 self.memory_allowed(profiles[profile], pool),
                 alone=profiles[profile].alone,
+                slots=self.slots,
                 larger=tag_of(above, pool, jobs) if above else None,
             )
         rooms = {pool: self.room(pool, tags, placements, max_nodes) for pool in {job.pool: None for job in jobs}}
