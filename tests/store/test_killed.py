@@ -16,7 +16,7 @@ from scalable.testing.store import a_row, key
 from tests.store.children import die_at, write_for_ever
 from tests.store.trouble import Child
 
-KILLS = int(os.environ.get("SCALABLE_KILLS", "25"))
+KILLS = int(os.environ.get("SCALABLE_KILLS", "16"))
 
 
 def test_a_writer_killed_again_and_again_loses_nothing_it_was_told_is_safe(

@@ -19,7 +19,7 @@ from scalable.testing.store import a_row, key
 from tests.store.children import put_some
 from tests.store.trouble import Child
 from tests.tools.errors import ToolMissingError
-from tests.tools.postgres import PrivatePostgres, free_port
+from tests.tools.postgres import PrivatePostgres
 
 NEVER_S = 600.0
 
@@ -73,13 +73,15 @@ def test_a_password_may_come_from_the_environment(postgres: PrivatePostgres, mon
 def test_what_does_not_exist_is_named(postgres: PrivatePostgres) -> None:
     said = refusal(postgres.url("nowhere"))
     assert "/nowhere has no such database; create it with  createdb NAME" in said
+    nowhere = postgres.url(options="-csearch_path%3Dnowhere")
+    assert "has no such schema; create it, or leave search_path out of the URL" in refusal(nowhere)
     assert "has no such user; create it with  createuser NAME" in refusal(postgres.url(user="stranger"))
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        (f"postgresql://u:hush@127.0.0.1:{free_port()}/db", "cannot be reached: nothing listens there; start the"),
+        ("postgresql://u:hush@127.0.0.1:1/db", "cannot be reached: nothing listens there; start the"),
         ("postgresql://u:hush@no-such-host.invalid/db", "cannot be found: no host has this name; correct it"),
         ("postgresql:///db?host=/nowhere&password=hush", "cannot be reached: nothing listens there"),
         ("postgresql://u:hush@127.0.0.1/db?shush=hush", "an option in its URL that PostgreSQL does not know"),

@@ -39,6 +39,7 @@ SERVER_REASONS = {
     "25006": "is read-only; name the primary server, not a standby",
     "28": "refuses this user; allow it in pg_hba.conf, or name another user",
     "3D000": "has no such database; create it with  createdb NAME , or name another",
+    "3F": "has no such schema; create it, or leave search_path out of the URL",
     "40": "was busy with another writer; it is asked again",
     "42501": "may not be used by this user; grant it the right to create and change tables, or name another user",
     "42": "has tables that scalable did not make; name another database",

@@ -91,7 +91,8 @@ class SqlTicket:
         self.line.remove_expired(connection)
         found = places(connection)
         [own] = [lease for lease in found if lease.id == self.id]
-        if own.held:
+        if own.held:  # it may have been taken by a try whose answer was lost
+            self.token = own.token
             return own
         reason = decide(
             [lease for lease in found if lease.held], [each for each in found if not each.held and each.id < self.id]
