@@ -270,6 +270,20 @@ def test_rows_kept_while_the_server_is_away_are_found_by_the_next_process(own: P
     assert not left.exists()
 
 
+def test_a_place_outlives_a_server_that_is_away_for_a_moment(own: PrivatePostgres) -> None:
+    with open_store(own.new_place(), patience_s=0.1) as store:
+        ticket = store.leases(NEVER_S).ask("calibration", "normal")
+        assert not isinstance(ticket.try_take(lambda holders, before: ""), str)
+        own.stop(immediate=True)
+        with pytest.raises(StoreError, match="nothing listens there"):  # not False: nobody said that it is lost
+            ticket.beat()
+        with pytest.raises(StoreError, match="nothing listens there"):
+            store.set_config({}, factor="f", variant="v", reason="why", expect_version=0, token=ticket.token)
+        own.start()
+        assert ticket.beat()
+        assert store.set_config({}, factor="f", variant="v", reason="why", expect_version=0, token=ticket.token)
+
+
 def test_rows_are_stored_where_no_outbox_can_be_made(server_url: str, here: Path) -> None:
     (here / ".scalable").touch()
     with open_store(server_url) as store:

@@ -203,18 +203,28 @@ def test_a_row_changed_by_hand_into_nonsense_is_named(tmp_path: Path) -> None:
             connection.close()
 
 
-def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_rows(
+    tmp_path: Path, version: int
+) -> None:
     url = f"sqlite:///{tmp_path}/results.db"
     with open_store(url) as store:
         store.put([a_row()])
         [written] = store.rows()
     connection = sqlite3.connect(tmp_path / "results.db")
-    connection.executescript("ALTER TABLE finetune_results DROP COLUMN marked; UPDATE scalable_schema SET version = 1")
+    for table in ("ftf_config", "ftf_config_history", "scalable_incidents", "scalable_dead_letters", "scalable_leases"):
+        connection.execute(f"DROP TABLE {table}")
+    connection.execute("DROP TABLE scalable_counters")
+    connection.execute("UPDATE scalable_schema SET version = ?", (version,))
+    if version == 1:
+        connection.execute("ALTER TABLE finetune_results DROP COLUMN marked")
+    connection.commit()
     connection.close()
     for _ in range(2):
         with open_store(url) as store:
             store.put([a_row()])
             assert [row.written_at for row in store.rows()] == [written.written_at]  # its digest is the same, too
+            assert [*store.leases().list(), *store.dead_letters(), *store.incidents(), *store.config_history()] == []
     with open_store(url) as store:
         assert store.mark_failed([key("row")], "wrong prices") == 1
         store.put([a_row()])
