@@ -56,6 +56,10 @@ def run(options: argparse.Namespace) -> int:
     except BaseException as error:
         if session.run is not None:
             conclude(session.run)
+            if sweep is not None:
+                errors().print(
+                    f"rows that are there stay: scalable run --sweep {sweep}  goes on from them", soft_wrap=True
+                )
         if isinstance(error, Stopped):
             return error.status
         raise
