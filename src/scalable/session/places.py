@@ -38,7 +38,7 @@ class Place:
         self.normal = normal
         """How many normal sweeps may run at once."""
         self.tell = tell
-        """Called with the reason whenever it waits for another one."""
+        """Called with the reason whenever it waits, before it has its place or when it lost it."""
         self.on_change: Callable[[str], None] = lambda lost: None
         """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
         self.ticket = store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
@@ -89,8 +89,12 @@ class Place:
             kept = self.kept()
             if held != kept:
                 held = kept
-                lost = f"{self.name} lost its place among the sweeps of its store and waits for it"
-                self.on_change("" if kept else lost)
+                lost = (
+                    "" if kept else "its place among the sweeps of its store is lost; nothing more is started meanwhile"
+                )
+                if lost:
+                    self.tell(lost)
+                self.on_change(lost)
 
     def kept(self) -> bool:
         """Whether the place is still held, or held again."""
