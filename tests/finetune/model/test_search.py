@@ -116,7 +116,7 @@ def test_every_trial_is_a_sign_of_life() -> None:
 
 
 def test_the_best_trial_is_the_one_with_the_lowest_score() -> None:
-    found = searched(a_training(), trials=TRIALS)
+    found = searched(a_training(), trials=5)
     assert found.score == min(trial.score for trial in found.trials)
     best = next(trial for trial in found.trials if trial.score == found.score)
     assert (found.parameters, found.rounds) == (best.parameters, best.rounds)
@@ -143,8 +143,8 @@ def test_the_kept_model_is_the_one_that_gave_the_probabilities() -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(("focal_loss", "label_smoothing"), [("off", 0.0), (2.0, 0.0), ("off", 0.1)])
 def test_every_loss_finds_what_is_there(classes: int, focal_loss: float | str, label_smoothing: float) -> None:
-    training = a_training(events=600, classes=classes, signal=1.0)
-    found = search(training, trials=3, seed=0, focal_loss=focal_loss, label_smoothing=label_smoothing)
+    training = a_training(events=400, classes=classes, signal=1.0)
+    found = search(training, trials=1, seed=0, focal_loss=focal_loss, label_smoothing=label_smoothing)
     assert edge(found) > 0.15
     assert ((found.test.probability > 0) & (found.test.probability < 1)).all()
 
