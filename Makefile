@@ -7,16 +7,16 @@ READY := $(VENV)/.ready
 DEV := $(VENV)/.dev
 PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
-SWEEP := examples/ftf
+SWEEP := examples/calibration
 
 .PHONY: run test test-all system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
-	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration --target local
+	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration
 	@echo
-	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable run --sweep calibration --target local
+	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable run --sweep calibration
 	@echo
-	@echo "  this was  scalable plan  and  scalable run --sweep calibration --target local  in $(SWEEP)"
+	@echo "  this was  scalable plan  and  scalable run --sweep calibration  in $(SWEEP)"
 	@echo "  more:     $(BIN)/scalable --help"
 
 test: $(DEV) system  ## everything a change must pass

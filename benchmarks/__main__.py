@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TOPICS = ("planning", "execution", "journal", "caching", "store", "runs", "guarding", "operations", "sweeps")
+TOPICS = ("planning", "execution", "journal", "caching", "store", "runs", "guarding", "operations", "sweeps", "learning", "cleaning")
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks/results"
 

@@ -191,3 +191,32 @@ def test_rows_marked_as_failed_are_computed_afresh_whatever_is_kept(sweeps: Swee
     assert outcome.complete and outcome.computed == 2
     assert sweeps.executed() == ["table BB", "fitted 2 2 1"]
     assert {row.attempt for row in sweeps.rows() if row.run_key in doubted} == {2}
+
+
+def test_what_a_stage_notes_is_in_the_journal_with_its_run(project: Project) -> None:
+    code = """
+    from scalable.runner.notes import note
+
+    def score(depth, asset, fold):
+        note("label-cleaning", n_jobs=1, run="forged")
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
+    [note] = project.journal("note")
+    assert (note["event"], note["n_jobs"], note["run"], note["worker"]) == (
+        "label-cleaning",
+        1,
+        "A fold 0",
+        "standard-0",
+    )
+
+
+def test_a_manifest_may_have_components_and_sweeps(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold):\n    return {'score': 1.0}\n")
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    session = project.session(sweeps={"mine": sweep}, target={"processes": True, "max_workers": 2})
+    assert session.run_sweep("mine").complete
+    assert {record["tag"] for record in project.journal("worker-started")} == {"standard"}
+    with session as client:
+        assert client.submit(len, "abc", tag="demeter").result() == 3

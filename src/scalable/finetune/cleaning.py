@@ -7,8 +7,6 @@ told to use one process: its pool would fork a process that may have threads, an
 
 from __future__ import annotations
 
-import json
-import logging
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +14,8 @@ import numpy as np
 
 from scalable.finetune.extras import needed
 from scalable.finetune.training import Floats, Indices, Part, Training
+from scalable.runner.notes import note
 from scalable.sweeps.stages import stage
-
-logger = logging.getLogger("scalable")
 
 CAP = 0.05  # of each class at most; a label that surprises is more often rare than wrong
 BLOCKS = 5  # of the training part, each judged by a model of the others
@@ -85,9 +82,8 @@ def out_of_block(part: Part, classes: int, seed: int) -> Floats:
 
 
 def tell() -> None:
-    """Say once per process how cleaning is done, as a line of JSON that tools can read."""
+    """Say once per process how cleaning is done (G5)."""
     global _told
     if not _told:
         _told = True
-        event = {"event": "label-cleaning", "n_jobs": 1, "backend": "in-process", "reason": REASON}
-        logger.info(json.dumps(event), extra={"scalable_event": event})
+        note("label-cleaning", n_jobs=1, backend="in-process", reason=REASON)

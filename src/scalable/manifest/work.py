@@ -75,7 +75,7 @@ class Sweep(Section):
     overlap: Flag = False
     """It may run beside any other sweep, as Discovery and WFRB may; else two normal ones, or a heavy one alone."""
     run_minutes: Minutes | None = None
-    """Minutes of one run on all CPUs of its profile's limit; learned from history when not given."""
+    """Minutes of one run on all CPUs of its profile's limit, until five were measured."""
     samples: Many | None = None
     features: Many | None = None
     """With samples: the size of the training matrix, for the memory check before anything is paid."""

@@ -141,21 +141,19 @@ def most_cpus(target: Target) -> int | None:
 
 
 def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[str, WorkerTemplate]:
-    """The manifest's components; where it has none, the profiles its sweeps run on.
+    """The manifest's components, and the profiles its sweeps run on.
 
     A component says how many CPUs its workers have, and is believed. A profile says how many a worker may use, so it
     gets no more than ``most``: thread pools of several workers that each believe to have a whole machine slow it down.
     """
-    if manifest.components or not manifest.sweeps:
-        return {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
     by_memory = sorted(manifest.profiles, key=lambda tag: (manifest.profiles[tag].limit.memory, tag))
     found = {}
-    for tag, one in manifest.profiles.items():
+    for tag, one in manifest.profiles.items() if manifest.sweeps else ():
         above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
         cpus = ceil(one.limit.cpu.cores)
         size = (min(cpus, most or cpus), one.limit.memory, one.limit.gpus, slots)
         found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None)
-    return found
+    return {**{tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}, **found}
 
 
 @dataclass(frozen=True, slots=True)

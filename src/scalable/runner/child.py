@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scalable.runner import ends, guard
+from scalable.runner import ends, guard, notes
 from scalable.runner.path import here
 from scalable.runner.stamp import Stamp, use
 from scalable.runner.wire import LARGEST, LINE_CLOSED, Kind, Line, pack
@@ -53,11 +53,12 @@ def main() -> int:
     faulthandler.register(signal.SIGUSR1, fault_file, all_threads=True)
     own = os.getpid()
 
-    def forked(facts: dict[str, Any]) -> None:
+    def noted(facts: dict[str, Any]) -> None:
         if os.getpid() == own:
-            line.send(Kind.FORKED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
+            line.send(Kind.NOTED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
 
-    guard.install(settings["fork"], settings["allow"], on_fork=forked)
+    guard.install(settings["fork"], settings["allow"], on_fork=noted)
+    notes.use(noted)
     home, outputs = here(), kept_outputs()
     leave_signals_to_the_worker()
     try:

@@ -139,7 +139,7 @@ class Runner:
             match kind:
                 case Kind.ENDED if self.sent:
                     on_end(self, fact)
-                case Kind.FORKED:
+                case Kind.NOTED:
                     on_fork(self, fact)
                 case Kind.READY if not self.ready:
                     self.protections, self.ready = fact, True
@@ -380,7 +380,7 @@ def answer(content: bytes) -> tuple[Any, ...]:
     return cause, value, message, seconds, cpu_s, peak
 
 
-READ: Mapping[Kind, Callable[[bytes], Any]] = {Kind.READY: json.loads, Kind.FORKED: json.loads, Kind.ENDED: answer}
+READ: Mapping[Kind, Callable[[bytes], Any]] = {Kind.READY: json.loads, Kind.NOTED: json.loads, Kind.ENDED: answer}
 
 
 def readable(line: socket.socket | None) -> bool:

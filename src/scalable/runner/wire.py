@@ -25,7 +25,7 @@ class Kind(IntEnum):
     READY = 1  # from the child: it has started; what protects it
     WORK = 2  # to the child: a pickled (function, arguments)
     ENDED = 3  # from the child: how the work ended
-    FORKED = 4  # from the child: a fork was refused or warned of
+    NOTED = 4  # from the child: something to be told at once, such as a fork that was refused
 
 
 def pack(value: Any) -> bytes:

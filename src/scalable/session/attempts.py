@@ -224,9 +224,14 @@ class Attempts:
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
-        """A fork of a process with threads was refused or warned of (G1)."""
+        """A fork of a process with threads was refused or warned of (G1), or the run's code has something to note."""
         attempt = self.under_way.get(key)
         where = attempt.facts if attempt else {"run": key, "worker": member.name if member else "", "tag": None}
+        if event := facts.get("event"):
+            self.journal.write(
+                "note", event=event, **{name: facts[name] for name in facts if name not in RESERVED}, **where
+            )
+            return
         self.journal.write("fork", **where, **facts)
         if facts.get("policy") == "deny" and not facts.get("allowed"):
             self.incidents.fork_refused(where, facts)
@@ -282,4 +287,5 @@ class Attempts:
 
 
 SEEN = ("idle_s", "step", "of", "note", "memory", "cpu_s", "pid")
+RESERVED = ("event", "kind", "t", "run", "attempt", "worker", "tag")  # names that a note's facts cannot have
 STALE_S = 10.0  # a guarded task that was not seen for so long has ended

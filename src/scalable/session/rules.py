@@ -42,8 +42,9 @@ def rules(
             for tag in tags
         }
     elif adaptive or (adaptive is None and bounds is not None):
-        least = shared_out(tags, bounds.minimum) if bounds else dict.fromkeys(tags, 0)
-        limits = {tag: (least[tag], None) for tag in tags}
+        planned = [tag for tag in tags if tag in plan.workers_by_tag]
+        least = shared_out(planned, bounds.minimum) if bounds else {}
+        limits = {tag: (least.get(tag, 0), None) for tag in tags}
         most = bounds.maximum if bounds else sum(plan.workers_by_tag.values())
     else:
         limits = {tag: (plan.workers_by_tag.get(tag, 0),) * 2 for tag in tags}

@@ -76,7 +76,7 @@ class SweepOutcome:
         return self.finished == self.expected
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("expected", "finished", "computed", "failed", "missing", "executed", "seconds")
+        names = ("expected", "finished", "computed", "failed", "missing", "aside", "executed", "seconds")
         return {"complete": self.complete, **{name: getattr(self, name) for name in names}}
 
     def why(self) -> str:
