@@ -159,8 +159,8 @@ class Miniature:
         started.wait()
         return started
 
-    def here(self) -> tuple[int, str]:
-        """The same in this process and with workers in it, which is faster: its exit status and what it said."""
+    def here(self, arguments: list[str] | None = None) -> tuple[int, str]:
+        """The same, or another command, in this process, which is faster: its exit status and what it said."""
         before = self.sections
         self.sections = {**before, "targets": {"here": {"provider": "local", "max_workers": 2}}}
         self.write()
@@ -169,7 +169,7 @@ class Miniature:
             chdir(self.folder), mock.patch.dict(os.environ, self.environment, clear=True), redirect_stdout(said),
             redirect_stderr(said),
         ):  # fmt: skip
-            status = main(["run", "--sweep", self.name, *QUIET])
+            status = main(arguments or ["run", "--sweep", self.name, *QUIET])
         self.sections = before
         self.write()
         return status, " ".join(said.getvalue().split())

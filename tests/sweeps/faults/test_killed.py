@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import time
 from collections import Counter
 
@@ -15,6 +16,7 @@ import pytest
 from scalable import chaos
 from scalable.chaos.victims import Processes
 from scalable.errors import ScalableError
+from scalable.store import SweepStatus, open_store
 from tests.sweeps.faults.conftest import Make
 from tests.sweeps.faults.miniature import WITHIN_S, Miniature, Started, Watch, again, metrics, undisturbed, wait_for
 from tests.sweeps.faults.servers import kill_and_start
@@ -130,3 +132,21 @@ def test_a_sweep_whose_server_is_killed_has_its_rows_once_and_computes_nothing_a
     assassin = Assassin(seed, make(store=own_postgres.new_place()), own_postgres)
     assassin.complete(victims_of(("store", "driver", "store"), seed, IN_ONE_SWEEP // 2))
     check(assassin)
+
+
+def test_a_sweep_that_is_asked_to_end_says_so_frees_its_place_and_goes_on_later(make: Make) -> None:
+    mini = make()
+    watch = Watch(mini)
+    started = mini.start()
+    wait_for(lambda: len(mini.executed()) >= 8 and mini.committed(), "some rows", started)
+    started.process.terminate()
+    assert started.wait() == 128 + signal.SIGTERM
+    watch.look()
+    with open_store(mini.store_url) as store:
+        assert [run.status for run in store.runs()] == [SweepStatus.INTERRUPTED]
+        assert store.leases().list() == []
+    assert mini.gone()
+    status, said = mini.here()
+    assert status == 0, said
+    assert metrics(mini.rows()) == undisturbed(mini.compiled())
+    assert watch.repeated() == [] and mini.unfinished() == []

@@ -121,6 +121,15 @@ def test_a_third_waits_until_the_place_of_one_that_was_killed_is_free(
     first.ends()
 
 
+def test_the_same_sweep_from_two_shells_is_computed_once(make: Make) -> None:
+    mini = make(sections={"targets": SECTIONS["targets"]})
+    started = [mini.start(), mini.start()]
+    assert [one.wait() for one in started] == [0, 0], [one.said() for one in started]
+    assert metrics(mini.rows()) == undisturbed(mini.compiled())
+    assert again([one for one in mini.executed() if not one.startswith("row-")]) == 0
+    assert mini.unfinished() == []
+
+
 @contextmanager
 def unreachable(place: str, server: PrivatePostgres | None) -> Iterator[None]:
     """Nobody can write to the store."""

@@ -116,6 +116,24 @@ def test_tables_of_an_older_version_are_brought_up_to_date(make: Make) -> None:
     assert mini.rows() == before and mini.executed() == executed
 
 
+def test_rows_that_the_database_refuses_for_good_are_told_and_follow_without_being_computed_again(make: Make) -> None:
+    mini = make(nap_s=0.0)
+    open_store(mini.store_url).close()
+    change(
+        mini.store_url,
+        "CREATE TRIGGER closed BEFORE INSERT ON finetune_results WHEN NEW.asset = 'BB' "
+        "BEGIN SELECT RAISE(ABORT, 'not these'); END",
+    )
+    status, said = mini.here()
+    assert status == 1
+    assert '"finished": 16' in said and '"aside": "store' in said and "a constraint or trigger" in said
+    change(mini.store_url, "DROP TRIGGER closed")
+    executed = mini.executed()
+    assert mini.here(["dlq", "replay", "--all"])[0] == 0
+    completes(mini)
+    assert mini.executed() == executed
+
+
 def change(url: str, statement: str) -> None:
     engine = create_engine(url)
     with engine.begin() as connection:
