@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from scalable import chaos
 from scalable.store import open_store
 from tests.sweeps.faults.conftest import Make
 from tests.sweeps.faults.miniature import Miniature, Started, again, metrics, undisturbed, wait_for
@@ -119,6 +120,22 @@ def test_a_third_waits_until_the_place_of_one_that_was_killed_is_free(
     assert first.started is not None and first.started.process.poll() is None, "it went on all the time"
     third.ends()
     first.ends()
+
+
+def test_one_that_was_frozen_and_lost_its_place_waits_for_who_has_it_now(make: Make, tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path}/shared.db"
+    frozen = shell(make, place, "frozen", folds=2).start()
+    frozen.runs()
+    assert frozen.started is not None
+    with chaos.stopped(frozen.started.process.pid):
+        heavy = shell(make, place, "heavy", profile="solo").start()
+        heavy.runs()
+    wait_for(lambda: "frozen waits: its place among the sweeps" in frozen.said(), "a word about it", frozen.started)
+    begun = frozen.mini.executed()
+    frozen.hold.unlink()
+    heavy.ends()
+    frozen.ends()
+    assert begun == ["table-A", "fitted-A-1-0"] and again(frozen.mini.executed()) == 0
 
 
 def test_the_same_sweep_from_two_shells_is_computed_once(make: Make) -> None:
