@@ -1,7 +1,7 @@
 """Writes the parts of the documentation that come from the code: reference pages and pictures of real output.
 
-``make docs`` runs it; a test fails when what is committed differs. ``--recorded`` makes those pictures anew that show what
-a sweep gave, after  make run  has computed it.
+``make docs`` runs it; a test fails when what is committed differs. ``--recorded`` makes those pictures anew that show
+what a sweep gave, after  make run  has computed it.
 """
 
 from __future__ import annotations
