@@ -47,8 +47,8 @@ def test_a_stage_that_is_left_out_has_the_key_of_what_passes_through() -> None:
     assert found["noisy"] == found["table"]
 
 
-def with_code(code: str) -> Stage[..., Any]:
-    names: dict[str, Any] = {"__name__": "tests.sweeps.made"}
+def with_code(code: str, module: str = "tests.sweeps.made", **given: Any) -> Stage[..., Any]:
+    names: dict[str, Any] = {"__name__": module, **given}
     exec(code, names)
     function = names["made"]
     assert isinstance(function, FunctionType)
@@ -65,6 +65,37 @@ def test_other_code_is_another_key_but_other_comments_are_not() -> None:
 def test_a_helpers_code_counts() -> None:
     one = with_code("def helper(x):\n    return x\ndef made(*, seed):\n    return helper(seed)")
     other = with_code("def helper(x):\n    return -x\ndef made(*, seed):\n    return helper(seed)")
+    assert code_of(one) != code_of(other)
+
+
+@pytest.mark.parametrize("module", ["tests.sweeps.made", "scalable.finetune.made"])
+def test_the_code_of_what_runs_stages_does_not_count(module: str) -> None:
+    def product(code: str) -> Any:
+        names: dict[str, Any] = {"__name__": "scalable.runner.made"}
+        exec(code, names)
+        return names["report"]
+
+    code = "def made(*, seed):\n    report(seed)\n    return seed"
+    one = with_code(code, module, report=product("def report(step):\n    return None"))
+    other = with_code(code, module, report=product("def report(step):\n    return print(step)"))
+    assert code_of(one) == code_of(other)
+    assert code_of(one) != code_of(with_code(code, module, report=print)), "which one is called does"
+
+
+def test_a_shipped_workloads_own_code_counts() -> None:
+    def helper(value: int) -> Any:
+        names: dict[str, Any] = {"__name__": "scalable.finetune.other"}
+        exec(f"def helper():\n    return {value}", names)
+        return names["helper"]
+
+    code = "def made(*, seed):\n    return helper()"
+    one, other = (with_code(code, "scalable.finetune.made", helper=helper(value)) for value in (1, 2))
+    assert code_of(one) != code_of(other)
+
+
+def test_a_stage_that_calls_another_one_has_its_code_in_its_key() -> None:
+    inner = [with_code(f"def made(*, seed):\n    return seed + {n}") for n in (1, 2)]
+    one, other = (with_code("def made(*, seed):\n    return inner(seed=seed)", inner=each) for each in inner)
     assert code_of(one) != code_of(other)
 
 

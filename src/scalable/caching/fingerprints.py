@@ -3,9 +3,10 @@
 What counts: the bytecode and constants of the function (not its comments, docstring or place in the file), the values
 it takes from the function around it, and whatever of your own code it names: other functions and classes, in turn with
 what they name, and global values. "Your own" is what lies outside the installed libraries, or in the package of the
-cached function. A library's function counts by its name and its own bytecode. Plain values, collections, dataclasses
-and arrays count by their content when the fingerprint is taken, other global objects by their type. A variable that the
-function itself assigns or changes is its bookkeeping and does not count.
+cached function. A library's function counts by its name and its own bytecode, one of this product by its name: how
+progress is reported or a run is carried out changes no result, and must not make everybody compute anew. Plain values,
+collections, dataclasses and arrays count by their content when the fingerprint is taken, other global objects by their
+type. A variable that the function itself assigns or changes is its bookkeeping and does not count.
 
 Names are followed where the code says them: through ``getattr``, an import inside the function or a method of an
 argument nothing is seen.
@@ -42,6 +43,7 @@ PLUMBING = (
     "distributed",
 )
 """Packages whose objects steer how something is computed but not what: locks, events, loggers, clients."""
+PRODUCT = __name__.partition(".")[0]
 ATOMS = (str, bytes, int, float, complex, NoneType, FunctionType, type)
 COLLECTIONS = (list, dict, set, deque, bytearray)
 UNSET: Any = object()
@@ -91,7 +93,7 @@ class Trace(Encoder):
     def __init__(self, root: FunctionType | type) -> None:
         super().__init__()
         self.root = root
-        self.package = module_of(root).partition(".")[0] if root in DECORATED else "__main__"
+        self.package = package_of(module_of(root)) if root in DECORATED else "__main__"
         self.met: list[tuple[FunctionType | type, bool]] = []
         self.places: dict[int, int] = {}
         self.inside: dict[int, int] = {}
@@ -108,7 +110,7 @@ class Trace(Encoder):
                     self.put_class(thing)
             elif self.is_own(thing.__module__, thing.__code__.co_filename):
                 self.put_function(thing)
-            else:
+            elif not is_product(thing.__module__):
                 self.put_code_object(thing.__code__)
 
     def put(self, value: Any) -> None:
@@ -193,12 +195,24 @@ class Trace(Encoder):
                 self.put(constant)
 
     def is_own(self, module: str | None, file: str | None) -> bool:
-        if str(module).partition(".")[0] in (self.package, "__main__", "__mp_main__"):
+        if package_of(str(module)) in (self.package, "__main__", "__mp_main__"):
             return True
+        if is_product(module):  # installed, or a checkout that somebody works on
+            return False
         if file is None:
             found = sys.modules.get(str(module))
             file = "unknown" if found is None else getattr(found, "__file__", None)
         return bool(file) and not is_library(str(file))
+
+
+def package_of(module: str) -> str:
+    """What belongs together; a workload that this product brings is apart from the rest of it, like anybody's."""
+    words = module.split(".")
+    return ".".join(words[: 2 if is_product(module) else 1])
+
+
+def is_product(module: str | None) -> bool:
+    return str(module).partition(".")[0] == PRODUCT
 
 
 def is_library(file: str) -> bool:
