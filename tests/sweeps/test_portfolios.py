@@ -15,7 +15,7 @@ from tests.sweeps.builders import CALLS
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
     CALLS.clear()
 
 

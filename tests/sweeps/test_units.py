@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scalable.artefacts import open_artefacts
+from scalable.runner import stamp
 from scalable.sweeps import units
 from scalable.sweeps.stages import stage
 from scalable.sweeps.units import Evaluation, RowWork, Unit
@@ -19,10 +22,10 @@ from tests.sweeps.builders import CALLS, SMALL
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
     CALLS.clear()
     yield
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
 
 
 def works(workload: Workload, *cells: dict[str, Any]) -> tuple[RowWork, ...]:
@@ -47,7 +50,7 @@ def test_rows_that_differ_at_the_end_share_the_rest(tmp_path: Path) -> None:
 
 def test_another_process_finds_what_is_kept(tmp_path: Path) -> None:
     unit(tmp_path, *COSTS)()
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
     CALLS.clear()
     again = pickle.loads(pickle.dumps(unit(tmp_path, *COSTS, {"cost_bps": 9.0})))()
     assert CALLS == [] and again[-1].metrics == {"score": -4.0}
@@ -56,7 +59,7 @@ def test_another_process_finds_what_is_kept(tmp_path: Path) -> None:
 def test_results_are_the_same_with_and_without_artefacts(tmp_path: Path) -> None:
     cells = ({"noise": "loud", "fold": 3}, {"depth": 4}, {"asset": "UNI"})
     kept = [one.metrics for one in unit(tmp_path, *cells)()]
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
     alone = Evaluation(SMALL, None)
     assert [alone.row(work).metrics for work in works(SMALL, *cells)] == kept
 
@@ -66,7 +69,7 @@ def test_a_damaged_artefact_is_computed_again(tmp_path: Path) -> None:
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.stat().st_size > 8:
             file.write_bytes(file.read_bytes()[:-1] + b"?")
-    units.RECENT.stages.clear()
+    units.RECENT.clear()
     CALLS.clear()
     assert [one.metrics["score"] for one in unit(tmp_path, *COSTS)()] == [4.0, 3.0, 2.0]
     assert CALLS == ["table AAVE", "fitted 1 0"]
@@ -123,4 +126,67 @@ def test_a_process_remembers_a_few_results_of_each_stage() -> None:
     recent = units.Recent(2)
     for number in range(3):
         recent.put("table", str(number), number)
+    recent.put("other", "0", 0)
     assert [recent.get("table", str(number)) is units.MISSING for number in range(3)] == [True, False, False]
+
+
+def test_what_a_process_remembers_has_no_more_bytes_than_it_may() -> None:
+    recent = units.Recent(8, most_bytes=30_000)
+    for number in range(3):
+        recent.put("table", str(number), np.zeros(1250))
+    assert [recent.get("table", str(number)) is units.MISSING for number in range(3)] == [True, False, False]
+    recent.put("table", "huge", np.zeros(5000))
+    assert recent.get("table", "huge") is units.MISSING
+
+
+def test_nothing_is_kept_under_the_key_of_other_code(tmp_path: Path) -> None:
+    """As where somebody edits the code while a sweep runs, and a new process imports it."""
+
+    def made(code: str) -> Workload:
+        names: dict[str, Any] = {"__name__": "tests.sweeps.made"}
+        exec(f"def score(*, asset):\n    return {{'score': {code}}}", names)
+        return Workload((stage(reads=("asset",))(names["score"]),))
+
+    before, after = made("1.0"), made("2.0")
+    work = works(before, {})[0]
+    found = Evaluation(after, open_artefacts(str(tmp_path))).row(work)
+    assert "stage score is not the one this sweep was started with" in found.error and found.executed == ()
+    assert Evaluation(before, open_artefacts(str(tmp_path))).row(work).metrics == {"score": 1.0}
+
+
+def test_nothing_is_kept_under_the_key_of_other_data(tmp_path: Path) -> None:
+    data = ["old"]
+
+    def score(*, asset: str) -> dict[str, Any]:
+        return {"score": 1.0}
+
+    workload = Workload((stage(reads=("asset",), inputs=lambda asset: data[0], keep=False)(score),))
+    work = works(workload, {})[0]
+    data[0] = "new"
+    assert "the data it reads" in Evaluation(workload, None).row(work).error
+
+
+def test_who_waits_for_anothers_result_is_not_taken_for_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = stamp.Stamp.create()
+    stamp.use(page)
+    seen: list[bool] = []
+    kept = open_artefacts(str(tmp_path))
+
+    @contextmanager
+    def claimed(name: str, key: str) -> Iterator[None]:
+        seen.append(page.read().until is not None)
+        yield
+
+    @stage(reads=("asset",))
+    def score(*, asset: str) -> dict[str, float]:
+        attached = stamp.attached()
+        seen.append(attached is None or attached.read().until is not None)
+        return {"score": 1.0}
+
+    monkeypatch.setattr(kept, "claimed", claimed)
+    workload = Workload((score,))
+    try:
+        assert Evaluation(workload, kept).row(works(workload, {})[0]).metrics == {"score": 1.0}
+    finally:
+        page.close()
+    assert seen == [True, False], "while it waits, and not while it computes"

@@ -6,22 +6,26 @@ computed, by one process at a time. A row that fails is told as such beside thos
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
 from scalable.runner import ends
-from scalable.sweeps.stages import Stage, scratch_from
-from scalable.sweeps.workload import Workload, find_workload
+from scalable.runner.stamp import LONGEST_STEP_S, long_step
+from scalable.sweeps.stages import Stage, StageError, scratch_from
+from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of
 
 if TYPE_CHECKING:
     from scalable.artefacts import Artefacts
 
 REMEMBERED = 8  # results of each stage that a process keeps: two assets under a few settings
+MOST_BYTES = 256 << 20  # of all of them; heavier ones are read again, which is fast beside what they are needed for
 UNREPEATABLE = (ends.TRANSIENT, ends.OUT_OF_MEMORY)  # a row that ended so may end well another time, or elsewhere
 
 
@@ -84,6 +88,8 @@ class Evaluation:
     def __init__(self, workload: Workload, artefacts: Artefacts | None, *, fresh: bool = False) -> None:
         self.workload = workload
         self.artefacts = artefacts
+        self.keys = Keys(workload)
+        """What the keys of stages are in this process now."""
         self.fresh = fresh
         self.made: set[str] = set()
         """Keys of what was computed here, which counts however fresh all must be."""
@@ -141,7 +147,9 @@ class Evaluation:
         if known and (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
             return value
         inputs = self.inputs(stage, cell)  # before the claim: they may be claimed by others themselves
-        with artefacts.claimed(stage.name, key):
+        with ExitStack() as claim:
+            with long_step(LONGEST_STEP_S):  # who waits for another is not stuck; that one is watched, and its claim
+                claim.enter_context(artefacts.claimed(stage.name, key))  # ends with it
             if known and (value := artefacts.load(stage.name, key)) is not NOT_KEPT:
                 return value
             with scratch_from(lambda: artefacts.scratch(stage.name, key)):
@@ -162,33 +170,65 @@ class Evaluation:
         return [self.value(self.workload.by_name[need], cell) if given else None for need, given in needed]
 
     def call(self, stage: Stage[..., Any], inputs: list[Any], cell: RowWork) -> Any:
+        self.check(stage, cell)
         self.executed.append(stage.name)
         values = {name: cell.configuration[name] for name in stage.reads}
         return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
+
+    def check(self, stage: Stage[..., Any], cell: RowWork) -> None:
+        """Raise unless all that decides a result is here what it was where the key was made, which may be hours ago.
+
+        Else the result would be kept, and found by everyone, under the key of another one.
+        """
+        inputs = inputs_of(stage, cell.configuration, cell.keys, cell.parts)
+        if self.keys.key(stage, cell.configuration, inputs) != cell.keys[stage.name]:
+            raise StageError(
+                f"stage {stage.name} is not the one this sweep was started with: its code, a library it uses, the data "
+                "it reads or a module's value it names changed meanwhile, or is another one on this worker; start the "
+                "sweep again, with the same versions everywhere"
+            )
 
 
 MISSING: Any = object()
 
 
 class Recent:
-    """Results this process had in hand last, a few of each stage."""
+    """Results this process had in hand last: a few of each stage, and not too many bytes."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_bytes: int = MOST_BYTES) -> None:
         self.most = most
-        self.stages: dict[str, OrderedDict[str, Any]] = {}
+        self.most_bytes = most_bytes
+        self.values: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+        """By stage and key, with the bytes of each; the one used last at the end."""
 
     def get(self, stage: str, key: str) -> Any:
-        found = self.stages.get(stage)
-        if found is None or key not in found:
+        if (stage, key) not in self.values:
             return MISSING
-        found.move_to_end(key)
-        return found[key]
+        self.values.move_to_end((stage, key))
+        return self.values[stage, key][0]
 
     def put(self, stage: str, key: str, value: Any) -> None:
-        found = self.stages.setdefault(stage, OrderedDict())
-        found[key] = value
-        while len(found) > self.most:
-            found.popitem(last=False)
+        self.values.pop((stage, key), None)
+        self.values[stage, key] = (value, weight(value))
+        alike = [at for at in self.values if at[0] == stage]
+        for at in alike[: -self.most]:
+            del self.values[at]
+        held = sum(size for _, size in self.values.values())
+        while held > self.most_bytes:
+            held -= self.values.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        self.values.clear()
+
+
+def weight(value: Any) -> int:
+    """About how many bytes a result holds: those of its pickle, for which arrays are not copied."""
+    from scalable.artefacts.files import pickled
+
+    try:
+        return sum(part.nbytes for part in pickled(value))
+    except Exception:  # noqa: BLE001, a result that is not kept need not be one that can be pickled
+        return sys.getsizeof(value)
 
 
 RECENT = Recent(REMEMBERED)
@@ -196,7 +236,10 @@ RECENT = Recent(REMEMBERED)
 
 @lru_cache(maxsize=8)
 def workload(path: str) -> Workload:
-    return find_workload(path)
+    """With its code as it is when this process first hears of it: before its own calls change a module's values."""
+    found = find_workload(path)
+    assert found.code
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -156,13 +156,8 @@ class Keys:
             if stage.left_out(configuration):
                 found[stage.name] = found[stage.needs[0]]
                 continue
-            inputs: tuple[Any, ...]
-            if stage.over is not None:
-                gathered = self.gathered(stage, configuration)
-                inputs = tuple((value, need, keys[need]) for value, keys in gathered.items() for need in stage.needs)
-            else:
-                inputs = tuple(found[need] if given else "" for need, given in stage.needed(configuration).items())
-            found[stage.name] = self.key(stage, configuration, inputs)
+            parts = self.gathered(stage, configuration) if stage.over is not None else {}
+            found[stage.name] = self.key(stage, configuration, inputs_of(stage, configuration, found, parts))
         return found
 
     def key(self, stage: Stage[..., Any], configuration: Configuration, inputs: tuple[Any, ...]) -> str:
@@ -188,6 +183,19 @@ class Keys:
     def data_fingerprint(self) -> str:
         """All that was read outside so far."""
         return key_of(sorted(self.outside.items()))
+
+
+def inputs_of(
+    stage: Stage[..., Any],
+    configuration: Configuration,
+    keys: Mapping[str, str],
+    parts: Mapping[str, Mapping[str, str]],
+) -> tuple[Any, ...]:
+    """The keys of what a stage gets; where it goes over several assets ``parts`` has those of each."""
+    if stage.over is not None:
+        among = configuration[stage.over[1]]
+        return tuple((value, need, parts[value][need]) for value in among for need in stage.needs)
+    return tuple(keys[need] if given else "" for need, given in stage.needed(configuration).items())
 
 
 def code_of(stage: Stage[..., Any]) -> str:
