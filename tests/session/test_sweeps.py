@@ -220,3 +220,35 @@ def test_a_manifest_may_have_components_and_sweeps(project: Project) -> None:
     assert {record["tag"] for record in project.journal("worker-started")} == {"standard"}
     with session as client:
         assert client.submit(len, "abc", tag="demeter").result() == 3
+
+
+def test_sweeps_over_the_same_cells_follow_each_other_in_one_session(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold, weight):\n    return {'score': depth * weight}\n")
+    cells = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 1, "run": f"{module}:score"}
+    sweeps = {name: {**cells, "settings": {"weight": weight}} for weight, name in enumerate(("one", "two", "three"))}
+    session = project.session(components={}, sweeps=sweeps, target={"processes": True})
+    with session:
+        assert [session.run_sweep(name).complete for name in sweeps] == [True] * 3
+    names = {record["run"] for record in project.journal("run-ended")}
+    assert names == {f"A {depth} fold 0{again}" for depth in (1, 2) for again in ("", " #2", " #3")}
+
+
+def test_metrics_that_no_store_can_hold_fail_their_row_only(project: Project) -> None:
+    code = "def score(depth, asset, fold):\n    return {'score': 1.0 if depth == 1 else object}\n"
+    module = project.module(code)
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    outcome = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
+    assert outcome.finished == 2 and not outcome.missing
+    assert all("score" in reason for reason in outcome.failed.values()) and len(outcome.failed) == 2
+
+
+def test_code_that_is_edited_while_its_sweep_waits_gives_no_rows_under_the_old_keys(sweeps: Sweeps) -> None:
+    session = sweeps.session(variants=[1], assets=["A"], folds=1)
+    with session.open_store() as store:
+        session.compile("trial", store)  # imports the code as it is now
+    edited = CODE.replace("table[0] * depth", "10 * table[0] * depth")
+    (sweeps.project.folder / f"{sweeps.module}.py").write_text(edited, encoding="utf-8")
+    outcome = session.run_sweep("trial")
+    assert outcome.finished == 0 and len(outcome.failed) == 2
+    assert all("stage fitted is not the one this sweep was started with" in why for why in outcome.failed.values())
+    assert sweeps.executed() == ["table A"]

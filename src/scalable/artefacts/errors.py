@@ -23,7 +23,7 @@ def trouble(doing: str, place: str, error: BaseException) -> ArtefactError:
     elif number in FORBIDDEN or isinstance(error, PermissionError):
         remedy = f"let this user write there, or {ELSEWHERE}"
     elif number in (errno.ENOTDIR, errno.EEXIST):
-        remedy = "a file is where a folder must be: move it away, or {ELSEWHERE}"
+        remedy = f"a file is where a folder must be: move it away, or {ELSEWHERE}"
     elif isinstance(error, FileNotFoundError):
         remedy = f"make the bucket or folder, or {ELSEWHERE}"
     else:

@@ -10,9 +10,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import ArtefactError
@@ -21,7 +22,7 @@ from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCanc
 from scalable.errors import ScalableError
 from scalable.grid import Cell
 from scalable.session.execution import Work
-from scalable.store import Fate, Filter, Row, RowStatus, Store, StoreError, SweepRun, SweepStatus
+from scalable.store import Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.units import Computed
 from scalable.telemetry.redact import redact_text
@@ -200,12 +201,11 @@ class SweepExecution:
     async def compute(self, missing: list[str]) -> None:
         """Give the engine a run for every unit that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
-        known = self.driver.engine.state.runs
-        again = sum(1 for one in self.driver.engine.state.sweeps if one == name or one.startswith(f"{name} #"))
-        sweep = f"{name} #{again + 1}" if again else name
+        state = self.driver.engine.state
+        sweep = unused(name, state.sweeps)
         units, works = {}, {}
         for place in self.compiled.units_of(missing):
-            run = place.name if place.name not in known else f"{place.name} #{again + 1}"
+            run = unused(place.name, state.runs)
             units[run] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
             works[run] = Work(self.compiled.unit(place, request.artefacts, fresh=marked))
@@ -238,11 +238,18 @@ class SweepExecution:
             self.executed.update(one.executed)
         if any(self.compiled.workload.shared_by in one.executed for one in found):
             self.fresh.add(run)
-        rows = [self.row(one, attempt, worker) for one in found if not one.unkept]
+        rows = [self.storable(one, attempt, worker) for one in found if not one.unkept]
         if rows:
             self.write(run, rows)
         if unkept := next((one.unkept for one in found if one.unkept), ""):
             raise ArtefactError(unkept)  # every other unit would be computed in vain, too
+
+    def storable(self, one: Computed, attempt: int, worker: str | None) -> Row:
+        """Metrics that no store can hold are the end of their row only."""
+        try:
+            return self.row(one, attempt, worker)
+        except RowError as error:
+            return self.row(Computed(one.run_key, error=str(error)), attempt, worker)
 
     def row(self, one: Computed, attempt: int, worker: str | None) -> Row:
         where = self.compiled.where[one.run_key]
@@ -343,6 +350,11 @@ class SweepExecution:
             executed=dict(outcome.executed), seconds=round(outcome.seconds, 3),
         )  # fmt: skip
         return outcome
+
+
+def unused(name: str, known: Container[str]) -> str:
+    """A name the session does not know yet: sweeps over the same assets and folds call their units alike."""
+    return name if name not in known else next(each for n in count(2) if (each := f"{name} #{n}") not in known)
 
 
 def counted(buys: object) -> int | None:
