@@ -37,33 +37,32 @@ class Assassin:
         self.mini = mini
         self.server = server
         self.watch = Watch(mini)
-        self.killed: Counter[str] = Counter()
         self.lost = 0
         """Executions that a kill may have cost."""
 
-    def complete(self, victims: list[str]) -> None:
+    def complete(self, victims: list[str]) -> list[str]:
+        """Kill until the sweep is complete all the same; those whose turn did not come."""
+        left = list(victims)
         started = self.mini.start()
-        for victim in victims:
+        while left:
             self.moment(started)
-            if self.over(started):
-                started = self.mini.start()
-            if self.kill(victim, started):
-                self.killed[victim] += 1
-            if victim == "driver":
-                started.wait()
-                assert self.mini.gone(), f"left behind by a killed driver: {self.mini.left()}"
-                started = self.mini.start()
+            if self.kill(left[0], started):
+                left.pop(0)
+            if started.process.poll() == 0:
+                return left
+            if started.process.poll() is not None:
+                started = self.again(started)
         deadline = time.monotonic() + WITHIN_S
-        while (status := started.wait()) != 0:
-            assert self.server is not None and time.monotonic() < deadline, started.said()
-            started = self.mini.start()  # it found the server down when it started
-        assert status == 0
+        while started.wait() != 0:
+            assert time.monotonic() < deadline, started.said()
+            started = self.again(started)
+        return left
 
-    def over(self, started: Started) -> bool:
-        """Whether it ended by itself, as it may only if it is complete or its server was down."""
-        status = started.process.poll()
-        assert status in (None, 0) or self.server is not None, started.said()
-        return status is not None
+    def again(self, started: Started) -> Started:
+        """Start it once more after its driver was killed, or found its server down."""
+        assert started.wait() == -signal.SIGKILL or self.server is not None, started.said()
+        assert self.mini.gone(), f"left behind: {self.mini.left()}"
+        return self.mini.start()
 
     def moment(self, started: Started) -> None:
         """Wait for a random number of executions, and then a random while within the next one."""
@@ -76,24 +75,29 @@ class Assassin:
         time.sleep(self.chance.uniform(0, LATER_S))
 
     def kill(self, victim: str, started: Started) -> bool:
-        """Whether there was one to be killed."""
+        """Whether there was one to be killed before the sweep was over."""
+        if started.process.poll() == 0:
+            return False
         self.watch.look()
-        self.lost += 2 if victim in ("driver", "store") else 1  # as many as are executed at once there
-        if victim == "driver":
-            started.process.kill()
-            return True
         if victim == "store":
             assert self.server is not None
             kill_and_start(self.server)
             return True
-        runs = self.mini.run_folders()
-        try:
-            processes = Processes(runs[-1])
-            found = processes.workers() if victim == "worker" else processes.runners()
-            chaos.kill(self.chance.choice(found))
-        except (IndexError, ScalableError):  # none has been started yet, or it has just ended
-            return False
-        return True
+        if victim == "driver":
+            started.process.kill()
+            self.lost += 2  # as many as are executed at once
+            return started.wait() == -signal.SIGKILL
+        self.lost += 1
+        deadline = time.monotonic() + WITHIN_S
+        while started.process.poll() is None and time.monotonic() < deadline:
+            try:
+                processes = Processes(self.mini.run_folders()[-1])
+                chaos.kill(self.chance.choice(processes.workers() if victim == "worker" else processes.runners()))
+            except (IndexError, ScalableError):  # none has been started yet, or it has just ended
+                time.sleep(0.01)
+            else:
+                return True
+        return False
 
 
 def check(assassin: Assassin) -> None:
@@ -117,21 +121,30 @@ def victims_of(kinds: tuple[str, ...], seed: int, count: int) -> list[str]:
     return chosen
 
 
+def kill_all(make: Make, seed: int, kinds: tuple[str, ...], count: int, server: PrivatePostgres | None = None) -> None:
+    """So many kills, in as many sweeps as that takes."""
+    victims = victims_of(kinds, seed, count)
+    for number in range(count):
+        store = {"store": server.new_place()} if server is not None else {}
+        assassin = Assassin(seed + number * KILLS, make(**store), server)
+        victims = assassin.complete(victims)
+        check(assassin)
+        if not victims:
+            return
+    raise AssertionError(f"sweeps were over before {victims} could be killed")
+
+
 @pytest.mark.parametrize("seed", range(-(-KILLS // IN_ONE_SWEEP)))
 def test_a_sweep_whose_processes_are_killed_has_its_rows_once_and_computes_nothing_again(make: Make, seed: int) -> None:
-    assassin = Assassin(seed, make())
-    assassin.complete(victims_of(("driver", "worker", "runner"), seed, min(IN_ONE_SWEEP, KILLS - seed * IN_ONE_SWEEP)))
-    check(assassin)
-    assert sum(assassin.killed.values()), "nobody was there to be killed"
+    count = min(IN_ONE_SWEEP, KILLS - seed * IN_ONE_SWEEP)
+    kill_all(make, seed, ("driver", "worker", "runner"), count)
 
 
 @pytest.mark.parametrize("seed", range(-(-KILLS // IN_ONE_SWEEP)))
 def test_a_sweep_whose_server_is_killed_has_its_rows_once_and_computes_nothing_again(
     make: Make, own_postgres: PrivatePostgres, seed: int
 ) -> None:
-    assassin = Assassin(seed, make(store=own_postgres.new_place()), own_postgres)
-    assassin.complete(victims_of(("store", "driver", "store"), seed, IN_ONE_SWEEP // 2))
-    check(assassin)
+    kill_all(make, seed, ("store", "driver", "store"), IN_ONE_SWEEP // 2, own_postgres)
 
 
 def test_a_sweep_that_is_asked_to_end_says_so_frees_its_place_and_goes_on_later(make: Make) -> None:
