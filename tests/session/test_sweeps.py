@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from scalable.engine.events import Paused
 from scalable.errors import ScalableError
+from scalable.session.driver import PLACE
 from scalable.session.session import ScalableSession
 from scalable.session.sweeps import SweepOutcome
 from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
@@ -252,3 +254,41 @@ def test_code_that_is_edited_while_its_sweep_waits_gives_no_rows_under_the_old_k
     assert outcome.finished == 0 and len(outcome.failed) == 2
     assert all("stage fitted is not the one this sweep was started with" in why for why in outcome.failed.values())
     assert sweeps.executed() == ["table A"]
+
+
+def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(project: Project) -> None:
+    code = """
+    import os, pathlib
+
+    def score(depth, asset, fold):
+        once = pathlib.Path("died")
+        if not once.exists():
+            once.touch()
+            os.kill(os.getpid(), 11)
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}, policies=AT_ONCE)
+    assert session.run_sweep("mine").complete
+    with open_store("sqlite:///.scalable/results.db") as store:
+        [incident] = store.incidents("mine")
+    assert (incident.kind, incident.run, incident.worker) == ("crashed", "A fold 0", "standard-0")
+    assert incident.id == f"{project.runs()[-1].name}/1"
+    assert incident.summary["outcome"].startswith("retried: finished")
+
+
+def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Project) -> None:
+    session = project.session()
+    with session:
+        driver = session.live()
+        paused = driver.engine.state
+
+        async def halted() -> list[str]:
+            found = []
+            for who, wanted in (("operator", "ann"), (PLACE, "lost"), (PLACE, ""), (PLACE, "lost"), ("operator", "")):
+                driver.halt(who, Paused(wanted) if wanted else None)
+                found.append(paused.paused)
+            driver.place_told("")
+            return [*found, paused.paused]
+
+        assert driver.cluster.sync(halted) == ["ann", "ann; lost", "ann", "ann; lost", "lost", ""]

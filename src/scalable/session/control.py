@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from scalable.engine.events import Event, Paused, Resumed, RunCancelled, RunState, SweepCancelled
+from scalable.engine.events import Event, Paused, RunCancelled, RunState, SweepCancelled
 from scalable.errors import ScalableError, UsageError
 from scalable.session.roster import roster
 from scalable.telemetry.fields import number
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scalable")
 
 EVERYTHING = "all"
+OPERATOR = "operator"  # on whose behalf a session is paused
 DEAD_WITHIN_S = 50.0  # H4: killing takes less than a minute, the way of the question included
 LOOK_S = 0.05  # how often it is looked whether what was killed is dead
 LONGEST_PROFILE_S = 600.0
@@ -151,7 +152,7 @@ class Control:
         """Nothing new starts; ``now`` also ends what runs, to be run again later, and sends all workers away."""
         reason = f"paused by {question.by or 'an operator'}"
         self.record(question, "--now" if now else "")
-        self.driver.handle(Paused(reason, drop_workers=bool(now)))
+        self.driver.halt(OPERATOR, Paused(reason, drop_workers=bool(now)))
         state = self.driver.engine.state
         busy = [name for name, worker in state.workers.items() if worker.runs]
         stopped = sorted(run for name in busy for run in state.workers[name].runs)
@@ -162,10 +163,11 @@ class Control:
         return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
     async def resume(self, question: Question) -> dict[str, Any]:
+        """What others than the operator hold up stays so, and is told."""
         was = self.driver.engine.state.paused
         self.record(question, "")
-        self.driver.handle(Resumed())
-        return {"was": was}
+        self.driver.halt(OPERATOR, None)
+        return {"was": was, "still": self.driver.engine.state.paused}
 
     # Help
 

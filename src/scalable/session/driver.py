@@ -68,6 +68,7 @@ COST_EVERY_S = 10.0
 SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
 SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
 ANSWER_WITHIN_S = 30.0
+PLACE = "place"  # on whose behalf nothing is started while a sweep has lost its own
 UNWANTED = "removed: fewer are wanted"
 EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
 
@@ -108,6 +109,8 @@ class Driver:
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
         self.control = Control(self, folder)
         self.launching = 0
+        self.halts: dict[str, Paused] = {}
+        """Who wants nothing more to be started, the operator or a lost place: one going on does not undo the other."""
         self.refusals: list[str] = []
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
@@ -159,10 +162,27 @@ class Driver:
         self.handle(SweepSubmitted(sweep))
         return futures
 
+    def halt(self, who: str, wanted: Paused | None) -> None:
+        """Start nothing more on somebody's behalf, or no longer on theirs."""
+        before = dict(self.halts)
+        self.halts.pop(who, None)
+        if wanted is not None:
+            self.halts[who] = wanted
+        if self.halts == before:
+            return
+        reasons = "; ".join(each.reason for each in self.halts.values())
+        drop = any(each.drop_workers for each in self.halts.values())
+        self.handle(Paused(reasons, drop_workers=drop) if self.halts else Resumed())
+
     def place_changed(self, lost: str) -> None:
         """A sweep lost its place among those of other processes, or has it again; called from any thread."""
         if self.cluster.loop is not None:
-            self.cluster.loop.add_callback(self.handle, Paused(lost) if lost else Resumed())
+            self.cluster.loop.add_callback(self.place_told, lost)
+
+    def place_told(self, lost: str) -> None:
+        if lost:
+            self.journal.write("alert", alert="place-lost", text=lost, run=None)
+        self.halt(PLACE, Paused(lost) if lost else None)
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
         """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""

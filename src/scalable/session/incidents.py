@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -29,6 +29,8 @@ class Incidents:
         self.stuck_after_s = stuck_after_s
         self.unsettled: dict[str, list[tuple[int, float]]] = {}
         """Incidents of runs that have not ended, with the moment each was found."""
+        self.also: Callable[[Incident], None] | None = None
+        """Hears of every incident, and again of what became of it: who keeps them where other machines can see them."""
         self.refused: set[tuple[str, int]] = set()
         """Places of forks that were told of already; a run may try again and again."""
 
@@ -120,6 +122,8 @@ class Incidents:
             "incident", id=known.id, incident=known.kind, run=known.run, worker=known.worker, tag=known.tag,
             text=known.guilty, severity=known.severity, outcome=known.outcome,
         )  # fmt: skip
+        if self.also is not None:
+            self.also(known)
 
 
 def host_of(address: str) -> str:

@@ -11,8 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
 LIFE_S = 30.0  # after which a silent holder is taken for dead
 SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
+LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
 
@@ -39,8 +40,10 @@ class Place:
         """How many normal sweeps may run at once."""
         self.tell = tell
         """Called with the reason whenever it waits, before it has its place or when it lost it."""
-        self.on_change: Callable[[str], None] = lambda lost: None
+        self.on_change: Callable[[str], None] = unheard
         """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
+        self.lost = ""
+        """Why nothing is started now; empty while the place is held."""
         self.ticket = store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
         self.heard = time.monotonic()
         """When the store last knew of it."""
@@ -68,6 +71,18 @@ class Place:
         self.thread.join()
         self.leave()
 
+    @contextmanager
+    def told_to(self, on_change: Callable[[str], None]) -> Iterator[None]:
+        """Have somebody hear of every change, and of a loss that happened before; what follows is not its concern."""
+        self.on_change = on_change
+        if self.lost:
+            on_change(self.lost)
+        try:
+            yield
+        finally:
+            self.on_change = unheard
+            on_change("")
+
     def awaited(self) -> str:
         """Why it waits; empty once it has its place."""
         try:
@@ -84,14 +99,10 @@ class Place:
         return obstacle(self.kind, map(seen, holders), [seen(one) for one in before], self.normal)
 
     def beat(self) -> None:
-        held = True
         while not self.over.wait(LIFE_S / BEATS_PER_LIFE):
-            kept = self.kept()
-            if held != kept:
-                held = kept
-                lost = (
-                    "" if kept else "its place among the sweeps of its store is lost; nothing more is started meanwhile"
-                )
+            lost = "" if self.kept() else LOST
+            if lost != self.lost:
+                self.lost = lost
                 if lost:
                     self.tell(lost)
                 self.on_change(lost)
@@ -110,6 +121,10 @@ class Place:
     def leave(self) -> None:
         with suppress(StoreError):  # it expires by itself
             self.ticket.release()
+
+
+def unheard(lost: str) -> None:
+    """Nobody needs to know: nothing was started yet, or all has ended."""
 
 
 def seen(lease: Lease) -> tuple[str, SweepKind]:

@@ -46,8 +46,8 @@ def run_sweep(
             Place(store, name, request.kind, normal, tell) as place,
             session.opened(plan) as driver,
             watched(session.folder),
+            place.told_to(driver.place_changed),
         ):
-            place.on_change = driver.place_changed
             before = store.find(compiled.where)  # another process may have computed some while this one waited
             execution = SweepExecution(driver, compiled, store, request, before)
             outcome: SweepOutcome = driver.cluster.sync(execution.run)

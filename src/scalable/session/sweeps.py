@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -22,8 +22,19 @@ from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCanc
 from scalable.errors import ScalableError
 from scalable.grid import Cell
 from scalable.session.execution import Work
-from scalable.store import Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
-from scalable.sweeps.compiling import Compiled
+from scalable.store import (
+    Fate,
+    Filter,
+    IncidentRow,
+    Row,
+    RowError,
+    RowStatus,
+    Store,
+    StoreError,
+    SweepRun,
+    SweepStatus,
+)
+from scalable.sweeps.compiling import Compiled, Place
 from scalable.sweeps.units import Computed
 from scalable.telemetry.redact import redact_text
 from scalable.wording import plural
@@ -31,10 +42,12 @@ from scalable.wording import plural
 if TYPE_CHECKING:
     from scalable.quantities import Memory
     from scalable.session.driver import Driver
+    from scalable.telemetry.incidents import Incident
 
 MOST_NAMED = 3  # failures that are told in full; the results have all of them
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0
+IN_COLUMNS = ("id", "kind", "run", "worker", "started", "evidence")  # of an incident, or too large for a store
 
 logger = logging.getLogger("scalable")
 
@@ -163,6 +176,10 @@ class SweepExecution:
         """Rows that neither the database nor a disk took; nobody else has them."""
         self.aside = ""
         """Why rows became dead letters, if some did."""
+        self.incidents = asyncio.Lock()
+        """What became of an incident arrives after the incident."""
+        self.units: dict[str, Place] = {}
+        """By the engine's name of the run."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.code = compiled.workload.code_fingerprint()
 
@@ -176,9 +193,11 @@ class SweepExecution:
         self.tell_start(expected, expected - len(missing), missing)
         await asyncio.to_thread(self.store.put_run, started)
         try:
+            self.driver.attempts.incidents.also = self.keep_incident
             try:
                 await self.compute(missing)
             finally:
+                self.driver.attempts.incidents.also = None
                 await self.settle()
             return await self.conclude(started)
         except ScalableError as error:
@@ -203,7 +222,7 @@ class SweepExecution:
         name, request = self.compiled.name, self.request
         state = self.driver.engine.state
         sweep = unused(name, state.sweeps)
-        units, works = {}, {}
+        units, works = self.units, {}
         for place in self.compiled.units_of(missing):
             run = unused(place.name, state.runs)
             units[run] = place
@@ -276,9 +295,31 @@ class SweepExecution:
         )
 
     def write(self, run: str, rows: list[Row]) -> None:
-        task = asyncio.ensure_future(self.persist(run, rows))
+        self.keep(self.persist(run, rows))
+
+    def keep(self, writing: Coroutine[Any, Any, None]) -> None:
+        """Write in the background; nothing ends before it is done."""
+        task = asyncio.ensure_future(writing)
         self.writing.add(task)
         task.add_done_callback(self.writing.discard)
+
+    def keep_incident(self, known: Incident) -> None:
+        """The evidence stays in the run's folder; the store has what says whether to look there."""
+        if known.run not in self.units:
+            return  # of somebody else's work in the same session
+        summary = {name: value for name, value in known.to_dict().items() if name not in IN_COLUMNS}
+        row = IncidentRow(
+            id=f"{self.driver.attempts.folder.run_id}/{known.id}", kind=known.kind, sweep=self.compiled.name,
+            started=known.started or known.found or time.time(), run=known.run, worker=known.worker or None,
+            summary=summary,
+        )  # fmt: skip
+        self.keep(self.store_incident(row))
+
+    async def store_incident(self, row: IncidentRow) -> None:
+        async with self.incidents:
+            receipt = await asyncio.to_thread(self.store.put_incident, row)
+        if not receipt.safe:
+            logger.warning("incident %s is not in the store: %s", row.id, receipt.reason)
 
     async def persist(self, run: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
