@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TOPICS = ("planning", "execution", "journal", "caching", "store", "runs", "guarding", "operations", "sweeps", "learning", "cleaning")
+TOPICS = (
+    "planning", "execution", "journal", "caching", "store", "runs", "guarding", "operations", "sweeps", "learning",
+    "cleaning",
+)  # fmt: skip
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks/results"
 
