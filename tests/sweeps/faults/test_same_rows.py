@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,9 +23,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("target", [ONE, TWO], ids=["one worker", "two workers"])
-def test_rows_are_those_of_a_loop_that_shares_nothing(tmp_path: Path, target: dict[str, Any]) -> None:
-    assert_same(swept(tmp_path, target), naive(), within=0.0)
+def test_rows_by_one_worker_and_by_two_are_those_of_a_loop_that_shares_nothing(tmp_path: Path) -> None:
+    assert_same(swept(tmp_path / "one", ONE), naive(), within=0.0)
+    assert_same(swept(tmp_path / "two", TWO), naive(), within=0.0)
 
 
 def test_rows_of_a_sweep_killed_within_its_searches_are_those_of_one_that_was_not(tmp_path: Path) -> None:
@@ -38,7 +37,7 @@ def test_rows_of_a_sweep_killed_within_its_searches_are_those_of_one_that_was_no
     scratch = tmp_path / "artefacts" / ".scratch" / "search"
 
     def within_a_search() -> bool:
-        return any(len(file.read_bytes().splitlines()) >= 2 for file in scratch.glob("*/trials.jsonl"))
+        return any(len(file.read_bytes().splitlines()) >= 1 for file in scratch.glob("*/trials.jsonl"))
 
     try:
         wait_for(within_a_search, "a search that has some trials", started)

@@ -17,7 +17,7 @@ Cell = tuple[object, str, int, float]
 Metrics = dict[Cell, dict[str, Any]]
 
 NAME = "calibration"
-TRIALS = 6
+TRIALS = 3
 SETTINGS = {"years": 1.2, "fold_size": "60d", "n_features": 30, "btc_features": "on"}
 SWEEP = {
     "factor": NAME, "variants": ["none", "isotonic"], "assets": ["AAVEUSDC", "OPUSDC"], "folds": 2,
