@@ -144,7 +144,11 @@ def carried_out(way: str, manifest: Path, sweep: str) -> dict[str, Any]:
     log = manifest.parent / "said.txt"  # systems say much when they are closed; it is shown only where they failed
     with log.open("w") as said:
         process = subprocess.Popen(command, env=env, cwd=manifest.parent, stdout=said, stderr=said)
-        seen = watched(process, mark)
+        try:
+            seen = watched(process, mark)
+        finally:
+            if process.poll() is None:  # someone does not want to wait for the figures
+                proc.kill_tree(process.pid)
     if process.returncode != 0:
         end = log.read_text(encoding="utf-8", errors="replace")[-LONGEST:]
         raise RuntimeError(f"{way} of {sweep} ended with {process.returncode}: {end}")
