@@ -20,6 +20,7 @@ from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
 from scalable.sweeps.units import RowWork, Unit
 from scalable.sweeps.workload import Keys, Workload, find_workload
+from scalable.wording import undefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class Compiled:
 def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Compiled:
     """A sweep of the manifest on top of what is locked. The factor itself is the sweep's to vary."""
     if name not in manifest.sweeps:
-        raise UnknownNameError("sweep", name, manifest.sweeps)
+        raise UnknownNameError(undefined("sweep", name, manifest.sweeps))
     sweep = manifest.sweeps[name]
     rows = Grid.of(sweep, manifest.groups)
     workload = find_workload(sweep.run)
@@ -130,7 +131,8 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
             try:
                 whole = workload.configured({**settings, **given})
             except ScalableError as error:
-                raise type(error)(f"sweeps.{name}: {where.factor} {where.variant}: {error}") from None
+                error.args = (f"sweeps.{name}: {where.factor} {where.variant}: {error}",)  # whatever its class takes
+                raise
             found = keys.of(whole)
             identity = (name, where.factor, where.variant, where.asset, where.fold, where.cost_bps)
             read = {key: whole[key] for key in workload.reads}
