@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scalable.engine.events import Paused
-from scalable.errors import ScalableError
+from scalable.engine.events import Paused, SweepKind
+from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
 from scalable.session.session import ScalableSession
 from scalable.session.sweeps import SweepOutcome
@@ -162,6 +162,11 @@ def test_a_workload_that_is_not_there_is_refused_before_anything_starts(sweeps: 
     assert sweeps.project.runs() == []
 
 
+def test_a_sweep_that_is_not_there_is_refused_with_those_there_are(sweeps: Sweeps) -> None:
+    with pytest.raises(UnknownNameError, match="sweep 'trail' is not defined; known: trial"):
+        sweeps.session().run_sweep("trail")
+
+
 def test_a_plain_function_is_a_workload(project: Project) -> None:
     module = project.module("def score(depth, asset, fold):\n    return {'score': depth + len(asset) + fold}\n")
     sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
@@ -292,3 +297,46 @@ def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Pro
             return [*found, paused.paused]
 
         assert driver.cluster.sync(halted) == ["ann", "ann; lost", "ann", "ann; lost", "lost", ""]
+
+
+def test_a_unit_that_runs_out_of_memory_goes_on_on_a_larger_profile_nobody_planned(project: Project) -> None:
+    code = """
+    import pathlib
+
+    def score(depth, asset, fold):
+        once = pathlib.Path("tried")
+        if not once.exists():
+            once.touch()
+            raise MemoryError("too little")
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    sizes = {"small": "256MiB", "large": "512MiB"}
+    profiles = {name: {one: {"cpu": 1, "memory": size} for one in ("request", "limit")} for name, size in sizes.items()}
+    session = project.session(
+        components={}, sweeps={"mine": {**sweep, "profile": "small"}}, profiles=profiles, target={"processes": True},
+        policies=AT_ONCE,
+    )  # fmt: skip
+    assert session.run_sweep("mine").complete
+    with open_store("sqlite:///.scalable/results.db") as store:
+        [row] = store.rows(Filter(sweep="mine"))
+    assert str(row.worker).startswith("large-")
+
+
+def test_a_sweep_that_waited_for_its_place_runs_on_what_is_locked_then(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold, weight=1.0):\n    return {'score': depth * weight}\n")
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{module}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True})
+    told: list[str] = []
+    with open_store("sqlite:///.scalable/results.db") as store:
+        other = store.leases().ask("other", SweepKind.HEAVY.value)
+        other.try_take(lambda holders, before: "")
+
+        def tell(why: str) -> None:
+            told.append(why)
+            store.set_config({"weight": 5.0}, factor="weight", variant=5.0, reason="better", expect_version=0)
+            other.release()
+
+        assert session.run_sweep("mine", tell=tell).complete
+        assert len(told) == 1 and "other" in told[0]
+        assert [row.metrics["score"] for row in store.rows(Filter(sweep="mine"))] == [5.0]

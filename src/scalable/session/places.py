@@ -45,6 +45,8 @@ class Place:
         self.lost = ""
         """Why nothing is started now; empty while the place is held."""
         self.ticket = store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+        self.waited = False
+        """Whether it did not get its place at once."""
         self.heard = time.monotonic()
         """When the store last knew of it."""
         self.over = threading.Event()
@@ -54,6 +56,7 @@ class Place:
         try:
             told = ""
             while found := self.awaited():
+                self.waited = True
                 if found != told:
                     self.tell(found)
                     told = found

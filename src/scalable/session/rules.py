@@ -14,6 +14,7 @@ from scalable.sizing.resources import ScalePlan, Size
 
 POOL = "workers"
 UNLIMITED = 1_000_000
+LADDER_WORKERS = 1  # of a larger kind than was planned, for runs that ran out of memory; without one they wait for ever
 ANY_MEMORY = Memory.parse("1PiB")  # a component without a limit may use what there is
 
 
@@ -47,7 +48,9 @@ def rules(
         limits = {tag: (least.get(tag, 0), None) for tag in tags}
         most = bounds.maximum if bounds else sum(plan.workers_by_tag.values())
     else:
+        climbs = above(spec, {tag for tag, count in plan.workers_by_tag.items() if count})
         limits = {tag: (plan.workers_by_tag.get(tag, 0),) * 2 for tag in tags}
+        limits |= {tag: (0, LADDER_WORKERS) for tag in climbs if not plan.workers_by_tag.get(tag)}
     kinds = {
         tag: WorkerKind(
             tag,
@@ -63,3 +66,14 @@ def rules(
     nothing = Size(Cpu(0), Memory(0))
     room = OpenRoom(POOL, nothing, 1, dict.fromkeys(tags, nothing))
     return Rules(kinds, {POOL: room}, spec.policies, budget, most_workers=most)
+
+
+def above(spec: DeploymentSpec, tags: set[str]) -> set[str]:
+    """Kinds of workers that runs of these may have to go to when they run out of memory."""
+    found: set[str] = set()
+    for tag in tags:
+        step = spec.components[tag].larger if tag in spec.components else None
+        while step is not None and step not in found and step in spec.components:
+            found.add(step)
+            step = spec.components[step].larger
+    return found

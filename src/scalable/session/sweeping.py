@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import open_artefacts
@@ -40,20 +40,28 @@ def run_sweep(
         plan = plan or session.plan_sweep(name)
         request = requested(session, name, plan)
         normal = session.manifest.policies.concurrency.normal
+        artefacts = open_artefacts(request.artefacts)
         with (
-            open_artefacts(request.artefacts).using(name, compiled.artefact_keys()),
+            artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
             Place(store, name, request.kind, normal, tell) as place,
-            session.opened(plan) as driver,
-            watched(session.folder),
-            place.told_to(driver.place_changed),
         ):
+            if place.waited:  # what is locked or the data may be others by now
+                compiled = session.compile(name, store)
             before = store.find(compiled.where)  # another process may have computed some while this one waited
-            execution = SweepExecution(driver, compiled, store, request, before)
-            outcome: SweepOutcome = driver.cluster.sync(execution.run)
-            if not outcome.complete:
-                session.failing = outcome.why()
-            track(tracker, session, compiled, store, outcome)
+            if not lacking(compiled, before):
+                return outcome_of(compiled, before)
+            with (
+                artefacts.using(name, compiled.artefact_keys()) if place.waited else nullcontext(),
+                session.opened(plan) as driver,
+                watched(session.folder),
+                place.told_to(driver.place_changed),
+            ):
+                execution = SweepExecution(driver, compiled, store, request, before)
+                outcome: SweepOutcome = driver.cluster.sync(execution.run)
+                if not outcome.complete:
+                    session.failing = outcome.why()
+                track(tracker, session, compiled, store, outcome)
     return outcome
 
 
