@@ -96,7 +96,7 @@ def test_one_failed_task_fails_the_run_names_its_reason_and_keeps_the_others() -
         (["--task", "thrid"], ["task 'thrid' is not defined", "first"]),
         (["--task", "by_script"], ["tasks.by_script does not say what to run", "run: package.module:function"]),
         (["--workflow", "none.py"], ["there is no workflow none.py"]),
-        (["--workflow", "workflow.py", "--task", "first"], ["not both"]),
+        (["--workflow", "workflow.py", "--task", "first"], ["not several of them"]),
         (["--target", "nowhere"], ["no target 'nowhere'", "local"]),
     ],
 )

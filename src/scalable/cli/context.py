@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scalable.cli.settings import impossible
 from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
@@ -22,12 +23,23 @@ if TYPE_CHECKING:
 
 def load(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Loaded:
     path = manifest_path(options.manifest, env)
-    return load_named(read(path), str(path), options.target, options.overlay, env)
+    return load_whole(read(path), str(path), options.target, options.overlay, env)
+
+
+def load_whole(
+    text: str, file: str, target: str | None, overlay: str | None, env: Mapping[str, str] = os.environ
+) -> Loaded:
+    """For who is going to plan or run: refused, too, if the shipped workload cannot do what a sweep says."""
+    return load_text(
+        text, file, env=env, target=target or env.get("SCALABLE_TARGET") or None, overlay=overlay,
+        providers=registered(), further=impossible,
+    )  # fmt: skip
 
 
 def load_named(
     text: str, file: str, target: str | None, overlay: str | None, env: Mapping[str, str] = os.environ
 ) -> Loaded:
+    """For who looks at what is there, which a sweep that cannot run does not take away."""
     target = target or env.get("SCALABLE_TARGET") or None
     return load_text(text, file, env=env, target=target, overlay=overlay, providers=registered())
 
@@ -52,4 +64,4 @@ def site(loaded: Loaded, *, pools_only: bool = False) -> Site:
     return Site(loaded.manifest, target, this_machine())
 
 
-__all__ = ["history", "load", "load_named", "manifest_path", "seed", "site"]
+__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "seed", "site"]

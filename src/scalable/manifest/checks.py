@@ -21,6 +21,11 @@ from scalable.manifest.work import Together
 from scalable.quantities import Money, Price
 from scalable.wording import not_defined, shown
 
+OWN_KEYS = {
+    "asset": "assets", "fold": "folds", "cost_bps": "costs_bps",
+    "folds": "folds", "trials": "trials", "seed": "seed",
+}  # fmt: skip
+"""Settings that a sweep has keys of its own for, which always win."""
 MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
 Path = tuple[str | int, ...]
@@ -169,6 +174,17 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
                     known = ", ".join(str(v) for v in factor.variants)
                     message = f"{shown(variant)} is not a variant of {factor.name}"
                     yield Finding((*here, "variants", index), message, "unknown-variant", f"choose one of {known}")
+        for setting in sweep.settings:
+            if setting in OWN_KEYS or setting == sweep.factor:
+                message = f"{setting} is not read from the settings: "
+                if setting == sweep.factor:
+                    message, remedy = f"{message}the sweep varies it", "remove it; the sweep's variants say its values"
+                else:
+                    message, remedy = (
+                        f"{message}the sweep has a key for it",
+                        f"write {OWN_KEYS[setting]} beside settings",
+                    )
+                yield Finding((*here, "settings", setting), message, "unread-setting", remedy, about_key=True)
         yield from check_size(manifest, here, sweep.profile, sweep.pool)
         assets = manifest.groups.get(sweep.assets, ()) if isinstance(sweep.assets, str) else sweep.assets
         variants = sweep.variants or (factor.variants if factor else ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -20,6 +21,13 @@ class Section(BaseModel):
 
 
 MOST = 1_000_000  # of anything that is counted one by one: workers, nodes, folds, sessions
+
+
+def importable(run: str | None) -> str | None:
+    """A function by where it is imported from."""
+    if run is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", run):
+        raise QuantityError(f"{shown(run)} names no function", "write package.module:function")
+    return run
 
 
 def as_number(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Environment
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -78,8 +78,12 @@ def load_text(
     target: str | None = None,
     overlay: str | None = None,
     providers: Iterable[str] = (),
+    further: Callable[[Manifest], Iterable[Finding]] = lambda manifest: (),
 ) -> Loaded:
-    """The manifest with its overlay and variables applied, or a ``ManifestError`` with all that is wrong."""
+    """The manifest with its overlay and variables applied, or a ``ManifestError`` with all that is wrong.
+
+    ``further`` looks for what only those know who compute the sweeps, in a manifest that is good by itself.
+    """
     problems: list[Issue] = []
     root = tree.compose(source, file, problems)
     target = choose_target(root, target)
@@ -93,6 +97,7 @@ def load_text(
     try:
         manifest = with_shipped(Manifest.model_validate(values))
         findings = list(check(manifest, providers))
+        findings += [] if any(not found.warning for found in findings) else further(manifest)
     except ValidationError as error:
         issues = [each for found in error.errors(include_url=False) for each in issues_of(found, filled)]
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Tag, field_validator
 
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
+from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant, importable
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.money import Budget
 from scalable.manifest.policies import Policies
@@ -83,9 +82,7 @@ class Task(Section):
     @field_validator("run")
     @classmethod
     def function(cls, run: str | None) -> str | None:
-        if run is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", run):
-            raise QuantityError(f"{shown(run)} names no function", "write package.module:function")
-        return run
+        return importable(run)
 
 
 Group = Annotated[Texts, AfterValidator(once)]

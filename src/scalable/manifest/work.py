@@ -19,6 +19,7 @@ from scalable.manifest.fields import (
     Variant,
     Wait,
     as_number,
+    importable,
 )
 from scalable.quantities import Memory, Money, Share
 from scalable.wording import shown
@@ -95,6 +96,11 @@ class Sweep(Section):
                 at = (index,) if isinstance(value, list) else ()
                 raise QuantityError(f"{shown(asset)} is not an asset", "write a group's name or [AAVEUSDC, …]", at)
         return tuple(listed) if isinstance(value, list) else value
+
+    @field_validator("run")
+    @classmethod
+    def function(cls, run: str | None) -> str | None:
+        return importable(run)
 
     @model_validator(mode="before")
     @classmethod

@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
     path = context.manifest_path(options.manifest)
     text = read(path)
     try:
-        loaded = context.load_named(text, str(path), options.target, options.overlay)
+        loaded = context.load_whole(text, str(path), options.target, options.overlay)
         report = loaded.report
     except ManifestError as error:
         report = error.report
@@ -69,7 +69,7 @@ def in_other_ways(text: str, file: str) -> ValidationReport:
     ways: list[tuple[str | None, str | None]] = [(target, None) for target in names("targets")]
     for target, overlay in [*ways, *((None, overlay) for overlay in names("overlays"))]:
         try:
-            report += context.load_named(text, file, target, overlay).report
+            report += context.load_whole(text, file, target, overlay).report
         except ManifestError as error:
             report += error.report
     return report

@@ -1,0 +1,101 @@
+"""Whether the shipped workload can do what sweeps say, asked before anything starts and told at its place.
+
+The manifest knows the factors of the catalogue; what else a sweep may set, and what contradicts what, only the workload
+knows. A sweep with ``run`` is checked when it is compiled, since that imports its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from scalable.catalogue import FACTORS, TRIALS
+from scalable.errors import QuantityError, ScalableError
+from scalable.manifest.checks import OWN_KEYS, Finding, Path, undefined
+from scalable.manifest.models import Manifest
+from scalable.manifest.work import Sweep
+
+Settings = Mapping[str, Any]
+
+
+def impossible(manifest: Manifest) -> Iterator[Finding]:
+    """What is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
+    sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.run is None}
+    if not sweeps:
+        return
+    try:
+        from scalable.finetune.settings import DEFAULTS
+    except ModuleNotFoundError:  # without the extra nothing runs here; who only plans is not kept from it
+        return
+    for name, sweep in sweeps.items():
+        here: Path = ("sweeps", name)
+        if sweep.factor not in DEFAULTS:
+            message = f"the trading workload has nothing called {sweep.factor!r}, and no other is named"
+            remedy = "write run: package.module:function for a workload of your own"
+            yield Finding((*here, "factor"), message, "no-workload", remedy, warning=True)
+            continue
+        unknown = [setting for setting in sweep.settings if setting not in DEFAULTS]
+        for setting in unknown:
+            known = set(DEFAULTS) - set(OWN_KEYS)
+            yield undefined((*here, "settings", setting), "setting", setting, known, about_key=True)
+        first: dict[Path, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
+        for found in refused(here, sweep, unknown):
+            first.setdefault(found.path, found)
+        yield from first.values()
+
+
+def refused(here: Path, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
+    written = {name: value for name, value in sweep.settings.items() if name not in unknown}
+    common = {**written, "folds": sweep.folds, "trials": sweep.trials or TRIALS[sweep.power], "seed": sweep.seed}
+    variants = sweep.variants or list(FACTORS[sweep.factor].variants)
+    for index, variant in enumerate(variants):
+        costs = sweep.costs_bps if index == 0 else sweep.costs_bps[:1]  # they have nothing to do with each other
+        for place, cost in enumerate(costs):
+            cell = {**common, sweep.factor: variant, "cost_bps": cost}
+            for about, message, remedy in complaints(cell):
+                where = at(here, sweep, about, message, index, place)
+                told = message.removeprefix(f"{about}: ") if where[-1] == about else message
+                other = locked_away({*written, sweep.factor}, cell)
+                if other:
+                    told += f" (unless another {other} is locked)"
+                elif about == "market":
+                    told += " on this machine"
+                warning = bool(other) or about == "market"  # data may be elsewhere than who validates
+                yield Finding(where, told, "impossible-setting", remedy, warning, len(where) == 2)
+
+
+def complaints(cell: Settings) -> list[tuple[str, str, str]]:
+    """What a configuration is refused for: the setting it is about, why, and what to write."""
+    from scalable.finetune.settings import check
+
+    try:
+        check(cell)
+    except QuantityError as error:
+        return [(str(one.at[0]) if one.at else "", one.message, one.remedy) for one in (error, *error.others)]
+    except ScalableError as error:
+        message, _, remedy = str(error).rpartition("; ")
+        return [(message.partition(":")[0], message, remedy)]
+    return []
+
+
+def at(here: Path, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> Path:
+    """Where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
+    if about == "cost_bps":
+        return (*here, "costs_bps", cost)
+    for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):
+        if name in sweep.settings:
+            return (*here, "settings", name)
+    if about == sweep.factor or f"{sweep.factor}:" in message:
+        return (*here, "variants", variant) if sweep.variants else (*here, "factor")
+    for name in (about, "folds"):
+        if name in sweep.model_fields_set and (name == about or f" {name} " in message):
+            return (*here, name)
+    return here
+
+
+def locked_away(stated: set[str], cell: Settings) -> str:
+    """A factor the sweep says nothing about with a variant that, if it is locked, makes the configuration good."""
+    others = (factor for factor in FACTORS.values() if factor.name not in stated)
+    return next(
+        (each.name for each in others for value in each.variants if not complaints({**cell, each.name: value})), ""
+    )
