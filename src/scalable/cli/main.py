@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import NoReturn
 
@@ -377,7 +378,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from scalable.errors import ScalableError, UsageError
 
     try:
-        command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
+        with waiting(options.command):
+            command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
         status: int = command.run(options)
         sys.stdout.flush()
         return status
@@ -393,6 +395,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def waiting(command: str) -> AbstractContextManager[None]:
+    """A sign of life where what has to be imported takes a second or two."""
+    if command != "run":
+        return nullcontext()
+    from scalable.cli.output import working
+
+    return working("getting ready")
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -81,10 +81,11 @@ def print_json(data: Any) -> None:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner on a terminal while something takes longer. Print results after it, not within."""
-    if not sys.stderr.isatty():
+    screen = errors()
+    if not screen.is_terminal or screen.is_dumb_terminal:
         yield
         return
-    with errors().status(f"{what} …"):
+    with screen.status(f"{what} …"):
         yield
 
 

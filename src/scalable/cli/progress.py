@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.commands.status import looked_at, rate
+from scalable.cli.commands.report import plain
+from scalable.cli.commands.status import looked_at, rate, step_of
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
 from scalable.quantities import Duration
@@ -26,6 +27,7 @@ from scalable.wording import plural
 EVERY_S = 0.5
 LINE_EVERY_S = 10.0  # in a pipe, while nothing but counts change
 WIDEST_BAR, NARROWEST_BAR = 24, 8
+FEW = 2  # workers; of so few the line shows how far each is, of more how many there are
 ERASE = "\r\x1b[2K"
 
 
@@ -176,7 +178,9 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     if sweep := latest_sweep(status):
         done, total = sweep["there"] + sweep["rows"], sweep["expected"]
         left = total - done
-        parts = [f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} units", *parts]
+        within = steps(status["runs"]) if live <= FEW and not pending else ""
+        rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} units"
+        parts = [rows, units, within or parts[0]]
         parts += [f"{sweep['failed']:,} failed"] if sweep["failed"] else []
     else:
         parts.append(f"{done:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
@@ -188,7 +192,7 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     parts += [str(cost)] if cost is not None else []
     clock = f"  {Duration(status['elapsed_s'] or 0)}"
     clock += f", {Duration(status['left_s'])} left" if status["left_s"] is not None else ""
-    speed = rate(status["rate_per_min"]) if status["rate_per_min"] is not None else ""
+    speed = rate(status["rate_per_min"]) if status["rate_per_min"] is not None and not sweep else ""
     words = "  ".join(parts)
     room = WIDEST_BAR if width is None else width - len(f"{words}  {speed}{clock}") - 1
     if speed and room >= -1:
@@ -197,6 +201,16 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     if left and room >= NARROWEST_BAR and drawable():
         text = Text.assemble((bar(done, total, min(room, WIDEST_BAR)), "green"), " ", text)
     return text
+
+
+def steps(runs: Sequence[Mapping[str, Any]]) -> str:
+    """How far those are that say so: ``trial 12/30, 4/30``."""
+    told: dict[str, list[str]] = {}
+    for each in runs:
+        step = step_of(each)
+        if step:
+            told.setdefault(plain(each["note"] or "step").removesuffix(step).strip(), []).append(step)
+    return ", ".join(f"{word} {', '.join(those)}" for word, those in told.items())
 
 
 def latest_sweep(status: Mapping[str, Any]) -> Mapping[str, Any] | None:

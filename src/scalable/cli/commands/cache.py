@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -15,7 +16,6 @@ from typing import TypeVar
 
 from scalable.artefacts import DEFAULT, Artefact, Artefacts, Collected, open_artefacts
 from scalable.cli import context
-from scalable.cli.commands.report import moment
 from scalable.cli.output import Cell, console, print_json, show_table, working
 from scalable.errors import QuantityError, UsageError
 from scalable.manifest.load import read
@@ -38,7 +38,7 @@ class Stage:
 
 
 def run(options: argparse.Namespace) -> int:
-    artefacts = open_artefacts(place(options))
+    artefacts = open_artefacts(checked(place(options)))
     return listed(artefacts, options) if options.action == "ls" else collected(artefacts, options)
 
 
@@ -51,6 +51,14 @@ def place(options: argparse.Namespace) -> str:
     if not named and not path.exists():
         return DEFAULT
     return context.load_named(read(path), str(path), None, None).manifest.artefacts
+
+
+def checked(url: str) -> str:
+    if "://" not in url and Path(url).exists() and not Path(url).is_dir():
+        raise UsageError(
+            f"artefacts: {url} is a file; name a folder, e.g. {DEFAULT}, or a URL such as s3://bucket/folder"
+        )
+    return url
 
 
 def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
@@ -70,11 +78,15 @@ def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
         return 0
     screen.print(f"{plural(count, 'artefact')}, {Memory(size)}, in {artefacts.url}", style="bold", soft_wrap=True)
     rows: list[list[Cell]] = [
-        [one.stage, str(one.count), str(Memory(one.bytes)), *map(moment, (one.oldest, one.newest, one.used))]
+        [one.stage, str(one.count), str(Memory(one.bytes)), *map(ago, (one.oldest, one.newest, one.used))]
         for one in stages
     ]
     show_table(screen, ("stage", ">count", ">size", "oldest", "newest", "last used"), rows, indent=2)
     return 0
+
+
+def ago(when: float) -> str:
+    return f"{Duration(max(0.0, round(time.time() - when)))} ago"
 
 
 def by_stage(found: Iterable[Artefact]) -> list[Stage]:

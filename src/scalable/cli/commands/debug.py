@@ -17,8 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import scalable
 from scalable.cli import operating
-from scalable.cli.output import console, errors, facts, print_json
+from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import ScalableError, UsageError
 from scalable.quantities import Duration
 from scalable.telemetry import RunFolder, read
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from scalable.grid import Cell
     from scalable.sweeps.compiling import Compiled
     from scalable.sweeps.units import RowWork
+
+CALLERS = str(Path(scalable.__file__).parent / "sweeps") + os.sep
+"""Whose frames only lead to a stage."""
 
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 
@@ -63,14 +67,16 @@ def run(options: argparse.Namespace) -> int:
 
 def run_cell(options: argparse.Namespace) -> int:
     """The first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
+    from scalable.cli.commands.results import which
     from scalable.session.session import ScalableSession
     from scalable.session.sweeps import named
     from scalable.sweeps.loading import importable
     from scalable.sweeps.units import Evaluation, opened
 
     session = ScalableSession.from_yaml(options.manifest)
-    with session.open_store() as store:
-        compiled = session.compile(options.sweep, store)
+    sweep = which(session.manifest, options.sweep)
+    with working("looking at what is there"), session.open_store() as store:
+        compiled = session.compile(sweep, store)
     work, cell, here = the_cell(compiled, options)
     errors().print(f"{named(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
     evaluation = Evaluation(compiled.workload, None if options.fresh else opened(session.artefacts()))
@@ -95,12 +101,26 @@ def run_cell(options: argparse.Namespace) -> int:
 def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, Cell, dict[str, str]]:
     """The first cell that has what is asked for, and what people call it by."""
     wanted = {name: getattr(options, name) for name in ("asset", "variant", "fold", "cost") if getattr(options, name)}
+    known: dict[str, dict[str, None]] = {name: {} for name in wanted}
     for work, cell in compiled.cells:
         here = {"asset": cell.asset, "variant": str(cell.variant), "fold": str(cell.fold), "cost": f"{cell.cost_bps:g}"}
-        if wanted.items() <= here.items():
+        if all(same(here[name], value) for name, value in wanted.items()):
             return work, cell, here
+        for name, values in known.items():
+            values[here[name]] = None
+    for name, value in wanted.items():
+        if not any(same(each, value) for each in known[name]):
+            raise UsageError(f"{undefined(name, value, known[name])} (of sweep {options.sweep})")
     told = ", ".join(f"{name} {value}" for name, value in wanted.items())
     raise UsageError(f"{options.sweep} has no cell with {told}; scalable results {options.sweep} --all  lists them")
+
+
+def same(one: str, other: str) -> bool:
+    """``20`` and ``20.0`` are one cost."""
+    try:
+        return one == other or float(one) == float(other)
+    except ValueError:
+        return False
 
 
 def saved(folder: RunFolder, name: str) -> Path:
@@ -159,6 +179,8 @@ def load(path: Path, name: str) -> Work:
 def report(error: BaseException, *, enter: bool) -> None:
     """The traceback from the run's own code on; with ``enter``, the debugger where it was raised."""
     trace = error.__traceback__.tb_next if error.__traceback__ else None
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(CALLERS):
+        trace = trace.tb_next
     traceback.print_exception(type(error), error, trace or error.__traceback__)
     if enter:
         errors().print("at the error: w shows where, p name a value, u and d the callers, q leaves", style="dim")

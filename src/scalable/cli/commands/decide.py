@@ -6,6 +6,7 @@ Its exit status is 0 only if the sweep is complete: what is decided on some of t
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from math import floor, log10
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from scalable.cli.output import Cell, console, note, print_json, show_table, tab
 from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
+from scalable.sweeps.results import Outcome
 from scalable.wording import plural
 
 STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}
@@ -29,15 +31,21 @@ def run(options: argparse.Namespace) -> int:
     with opened(options) as (manifest, store, folder):
         name = which(manifest, options.sweep)
         with working("comparing"):
-            decision = decide(outcome(manifest, name, store, folder))
+            found = outcome(manifest, name, store, folder)
+            decision = decide(found)
     if options.format == "json":
         print_json(decision.to_dict())
     else:
-        show(console(), decision)
+        show(console(), decision, absent(found))
     return 0 if decision.complete else 1
 
 
-def show(screen: Console, decision: Decision) -> None:
+def absent(found: Outcome) -> list[str]:
+    """Metrics that the verdict shall rest on and no row has: most likely misspelt."""
+    return [name for name in found.metrics if name not in found.metric_names] if found.finished else []
+
+
+def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> None:
     state = Text("complete", "green") if decision.complete else Text("incomplete, so nothing is locked", "bold red")
     there = f"{decision.finished} of {decision.expected} rows, "
     compared = f"    compared with {decision.baseline} over asset × fold; "
@@ -68,6 +76,10 @@ def show(screen: Console, decision: Decision) -> None:
         screen.print()
     for one in decision.variants:
         show_why(screen, one)
+    for name in missing:
+        there = ", ".join(decision.not_judged) or "those above"
+        text = f"no row has the metric {name!r} of sweeps.{decision.sweep}.metrics; rows have {there}"
+        screen.print(note("!", text, "bold yellow"))
     if decision.not_judged:
         screen.print(note("·", f"not judged: {', '.join(decision.not_judged)}", "dim"))
     if (best := decision.recommended) is not None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from scalable.catalogue import Variant
-from scalable.cli.commands.report import moment
+from scalable.cli.commands.report import stamp
 from scalable.cli.commands.results import opened
 from scalable.cli.output import Cell, console, note, print_json, show_table, working
 from scalable.errors import UsageError
@@ -23,7 +23,7 @@ from scalable.sweeps.loading import outcome
 from scalable.wording import undefined
 
 UNKNOWN = "–"
-SHOWN = 48  # characters of a reason in the list, so that a lock is one line; machines get all
+SHORTEST = 24  # characters of a reason in the list; as many as make a lock one line, for machines get all
 
 
 def run(options: argparse.Namespace) -> int:
@@ -99,7 +99,8 @@ def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking
         screen.print(Text.assemble("locked ", (f"{config.factor} {config.variant}", "bold green")), soft_wrap=True)
         screen.print(note("·", config.reason, "dim"))
     show_base(screen, config)
-    open_factors = [name for name, sweep in manifest.sweeps.items() if sweep.factor not in config.base_env]
+    done = {*config.base_env, config.factor}
+    open_factors = [name for name, sweep in manifest.sweeps.items() if sweep.factor not in done]
     if open_factors:
         screen.print(note("▸", f"scalable run --sweep {open_factors[0]}  runs the next factor on this base", "bold"))
     return 0
@@ -122,16 +123,19 @@ def show_list(options: argparse.Namespace, config: Config, history: Sequence[Con
     rows: list[list[Cell]] = [
         [
             str(each.version),
-            moment(each.written_at) or UNKNOWN,
+            stamp(each.written_at, "%Y-%m-%d %H:%M") or UNKNOWN,
             Text(each.factor or UNKNOWN, "bold"),
             UNKNOWN if each.variant is None else str(each.variant),
             Text("in force", "green") if each.version in standing else Text("", "dim"),
-            shortened(each.reason, SHOWN, placeholder=" …"),
         ]
         for each in history
     ]
+    columns = (">", "when (UTC)", "factor", "variant", "")
+    taken = sum(max(len(str(cell)) for cell in column) + 2 for column in zip(columns, *rows, strict=True))
+    for row, each in zip(rows, history, strict=True):
+        row.append(shortened(each.reason, max(SHORTEST, screen.width - taken - 2), placeholder=" …"))
     if rows:
-        show_table(screen, (">", "when", "factor", "variant", "", "why"), rows, indent=2)
+        show_table(screen, (*columns, "why"), rows, indent=2)
         screen.print()
     show_base(screen, config)
     return 0

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.text import Text
@@ -20,7 +21,7 @@ from scalable.sweeps.judged import KNOWN
 from scalable.sweeps.loading import outcome, store_url
 from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
 from scalable.telemetry.redact import redact, redact_text
-from scalable.wording import undefined
+from scalable.wording import plural, undefined
 
 UNKNOWN = "–"
 FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all
@@ -63,8 +64,9 @@ def which(manifest: Manifest, named: str | None) -> str:
         return named
     if len(manifest.sweeps) == 1:
         return next(iter(manifest.sweeps))
-    known = ", ".join(manifest.sweeps) or "the manifest has none"
-    raise UsageError(f"which sweep? write its name ({known})")
+    if not manifest.sweeps:
+        raise UsageError("the manifest has no sweeps; write e.g.  sweeps: {calibration: {factor: calibration, …}}")
+    raise UsageError(f"which sweep? write its name: {', '.join(manifest.sweeps)}")
 
 
 def title(found: Outcome) -> Text:
@@ -132,11 +134,30 @@ def show_rows(screen: Console, found: Outcome) -> None:
 def show_shortfall(screen: Console, found: Outcome) -> None:
     if said := found.shortfall():
         screen.print(note("!", said, "bold red"))
-    for cell, row in [each for each in found.there() if not each[1].finished][:LISTED]:
-        first = redact_text((row.error or "no reason was given").strip().partition("\n")[0])
-        screen.print(note("·", f"{cell_name(cell)}: {first}", "dim"))
+    for reason, cells in list(reasons(found).items())[:LISTED]:
+        others = f" and {plural(len(cells) - 1, 'other row')}" if len(cells) > 1 else ""
+        screen.print(note("·", f"{cells[0]}{others}: {reason}", "dim"))
     if found.missing or found.failed:
-        screen.print(note("·", f"scalable run --sweep {found.sweep}  computes what is missing", "dim"))
+        screen.print(note("·", f"scalable run --sweep {found.sweep}  computes {what_is_left(found)}", "dim"))
+    if failed := next((cell for cell, row in found.there() if not row.finished), None):
+        where = f"--asset {quote(failed.asset)} --variant {quote(str(failed.variant))} --fold {failed.fold}"
+        screen.print(note("·", f"scalable debug --sweep {found.sweep} {where}  shows where it fails", "dim"))
+
+
+def what_is_left(found: Outcome) -> str:
+    if not found.failed:
+        return "what is missing"
+    return "what is missing, and again what failed" if found.missing else "again what failed"
+
+
+def reasons(found: Outcome) -> dict[str, list[str]]:
+    """Why rows failed, each reason once with the rows it is of; most often the commonest is all there is to know."""
+    why: dict[str, list[str]] = {}
+    for cell, row in found.there():
+        if not row.finished:
+            first = redact_text((row.error or "no reason was given").strip().partition("\n")[0])
+            why.setdefault(first, []).append(cell_name(cell))
+    return dict(sorted(why.items(), key=lambda each: -len(each[1])))
 
 
 def figure(value: float | None) -> str:

@@ -12,9 +12,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
 from scalable.cli.main import safe_streams
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
             return run_tasks(session, options) if options.workflow is None else run_workflow(session, options)
     except BaseException as error:
         if session.run is not None:
-            conclude(session.run)
+            conclude(session.run, "unit" if sweep is not None else "task")
             if sweep is not None:
                 errors().print(
                     f"rows that are there stay: scalable run --sweep {sweep}  goes on from them", soft_wrap=True
@@ -112,22 +112,61 @@ def only_sweep(session: ScalableSession) -> str | None:
 
 def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
     """Compute what the store lacks, then show what it has: results, decision, and where they are."""
-    with working("looking at what is there"):
+    with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
-    if plan.over_budget and not options.over_budget:
-        raise PlanningError(f"{name} would cost {plan.cost}; {plan.budget_left} is left; --over-budget  runs it anyway")
-    tell = errors()
-    outcome = session.run_sweep(
-        name, plan, watched=progress.shown, tell=lambda why: tell.print(f"{name} waits: {why}", soft_wrap=True)
-    )
+        if plan.over_budget and not options.over_budget:
+            left = f"{plan.budget_left} is left; --over-budget  runs it anyway"
+            raise PlanningError(f"{name} would cost {plan.cost}; {left}")
+        outcome = session.run_sweep(
+            name, plan, watched=waiting.over, tell=lambda why: waiting.tell(f"{name} waits: {why}")
+        )
     run_id = session.run.run_id if session.run is not None else None
     if options.format == "json":
         print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
     else:
         show_outcome(session, outcome)
     if session.run is not None:
-        conclude(session.run)
+        conclude(session.run, "unit")
     return 0 if outcome.complete else 1
+
+
+class Waiting:
+    """A spinner wherever a sweep's own progress is not shown: before its workers are there, and while they are closed.
+
+    ``tell`` may be called from any thread, also while progress is shown.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.spinner = ExitStack()
+        self.running = False
+
+    def __enter__(self) -> Self:
+        self.spin(self.what)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.spinner.close()
+
+    def spin(self, what: str) -> None:
+        self.spinner.close()
+        self.spinner.enter_context(working(what))
+
+    def tell(self, what: str) -> None:
+        self.spinner.close()
+        errors().print(what, soft_wrap=True)
+        if not self.running:
+            self.spin("waiting")
+
+    @contextmanager
+    def over(self, folder: RunFolder) -> Iterator[None]:
+        """While progress is shown instead."""
+        self.running = True
+        self.spinner.close()
+        with progress.shown(folder):
+            yield
+        self.running = False
+        self.spin("closing workers")
 
 
 def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
@@ -194,7 +233,7 @@ def show_error(error: BaseException, script: str) -> None:
     traceback.print_exception(type(error), error, trace or error.__traceback__)
 
 
-def conclude(folder: RunFolder) -> None:
+def conclude(folder: RunFolder, noun: str = "task") -> None:
     """One line about what happened, on stderr: stdout is the script's."""
     summary = Summary.of(read(folder.journal))
     if not summary.status:  # the disk did not take it, or someone could not wait for the end
@@ -205,7 +244,7 @@ def conclude(folder: RunFolder) -> None:
     failed = f", {summary.failed} failed" if summary.failed else ""
     took = Duration(summary.last - summary.began) if summary.began is not None and summary.last is not None else "–"
     style = "green" if summary.status == "ok" else "bold red"
-    text = f"{folder.run_id}: {summary.status} in {took}, {plural(ended, 'task')} done{failed}"
+    text = f"{folder.run_id}: {summary.status} in {took}, {plural(ended, noun)} done{failed}"
     if summary.recorded:
         text += f", {plural(len(summary.recorded), 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
@@ -218,7 +257,7 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
     from scalable.sweeps.loading import outcome as loaded
 
     screen = console()
-    with session.open_store() as store:
+    with working("comparing"), session.open_store() as store:
         found = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent)
     screen.print(results.title(found))
     screen.print()
@@ -227,11 +266,12 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
     results.show_shortfall(screen, found)
     if len(found.variants) > 1 and found.finished:
         screen.print()
-        decide.show(screen, decided(found))
+        decide.show(screen, decided(found), decide.absent(found))
     shared = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
     took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
     pairs = [("computed", f"{took}: {shared}" if outcome.computed else "nothing: every row was there")]
     pairs += [("rows in", shown_url(session.store_url)), ("artefacts in", session.artefacts())]
+    screen.print()
     screen.print(facts(pairs))
 
 

@@ -161,8 +161,9 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
         pairs.append((plain(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
     for tag, each in status["tasks"].items():
-        counts = (f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name])
-        pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
+        counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]
+        if counts or tag in status["workers"] or not status["sweeps"]:  # a sweep leaves other profiles alone
+            pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
     pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
     if status["incidents"] or status["retries"]:
         retries = "1 retry" if status["retries"] == 1 else f"{status['retries']} retries"
@@ -183,10 +184,15 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def how_far(run: Mapping[str, Any]) -> str:
     """``trial 22/30, 312 MiB``."""
-    of = f"/{run['of']:g}" if isinstance(run["of"], int | float) else ""
-    step = f"{run['step']:g}{of}" if isinstance(run["step"], int | float) else ""
+    step, note = step_of(run), plain(run["note"] or "")
     used = f", {Memory(run['memory'])}" if isinstance(run["memory"], int) and run["memory"] else ""
-    return f"{plain(run['note'] or '')} {step}".strip() + used
+    return (note if step and note.endswith(step) else f"{note} {step}".strip()) + used
+
+
+def step_of(run: Mapping[str, Any]) -> str:
+    """``22/30``, or nothing if the run says no number."""
+    of = f"/{run['of']:g}" if isinstance(run["of"], int | float) else ""
+    return f"{run['step']:g}{of}" if isinstance(run["step"], int | float) else ""
 
 
 def rate(per_minute: float) -> str:
