@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -111,9 +112,9 @@ def tree(pid: int) -> list[int]:
 def children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):
-                found += [int(child) for child in (thread / "children").read_text().split()]
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208, three times as fast, ten times a second
+            with suppress(OSError), FileIO(f"/proc/{pid}/task/{thread}/children") as file:
+                found += map(int, file.readall().split())
     return found
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any, ClassVar
 
+import dask
 from distributed.client import AllExit
 from distributed.core import Status, rpc
 from distributed.deploy.cluster import Cluster
@@ -38,6 +39,8 @@ logger = logging.getLogger("scalable")
 FATE_WITHIN_S = 10.0  # how long to look for the cause of a worker's death before calling it lost
 STOP_WITHIN_S = 60.0  # H4: stopping takes less than a minute, or it is reported
 MOST_FAILED_STARTS = 3  # in a row, of workers that are replaced; then nobody would gain from a fourth
+QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "2s"}
+"""What a scheduler measures of itself all the time, less often: it shares this machine with the workers."""
 CLOSED = "session closed"  # why workers go when the cluster does
 
 Listener = Callable[[str, dict[str, Any]], None]
@@ -176,7 +179,10 @@ class TaggedCluster(Cluster):
     async def _start(self) -> None:
         self.status = Status.starting
         asyncio.get_running_loop().set_exception_handler(unless_interrupted)
-        self.scheduler = await FairScheduler(security=self.security, running=self.running_on, **self._scheduler_options)
+        with dask.config.set(QUIET):
+            self.scheduler = await FairScheduler(
+                security=self.security, running=self.running_on, **self._scheduler_options
+            )
         self.scheduler.add_plugin(Watcher(self))
         self.scheduler_comm = rpc(self.scheduler.address, connection_args=self.security.get_connection_args("client"))
         await super()._start()

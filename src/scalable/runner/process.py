@@ -320,7 +320,9 @@ class Runner:
         self.watch_no_more()
         killed = 0
         if self.process is not None:
-            if idle:
+            if idle and self.line is not None:
+                with suppress(OSError):
+                    self.line.shutdown(socket.SHUT_WR)  # a copy of it is open here, so closing one tells nobody
                 await self.exited(EXIT_WITHIN_S)
             killed = await self.end_tree()
             if self.process.poll() is None:  # with no file left to open nothing is seen of it

@@ -45,6 +45,12 @@ SETTINGS = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.comm.retry.count": 0,
+    # what a worker measures all the time for Dask's own dashboard takes a twentieth of a core; runs are measured by us
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "2s",
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.worker.memory.monitor-interval": "1s",
     # others may use the same machine, and nobody needs to read of our tasks in a browser
     "distributed.worker.http.routes": ["distributed.http.health"],
 }
