@@ -20,7 +20,7 @@ SWEEP = {"status": "running", "there": 9, "rows": 9, "expected": 36, "units": 4,
 def a_status(*notes: str, **given: Any) -> dict[str, Any]:
     runs = [{"run": "A", "worker": "w", "note": note, "step": 3, "of": 25, "memory": 2**20} for note in notes]
     counts = {"done": 1, "running": 2, "waiting": 1, "failed": 0}
-    told = {"workers": {"standard": {"live": 2, "busy": 2, "pending": 0}}, "tasks": {"standard": counts}, "runs": runs}
+    told: dict[str, Any] = {"workers": {"standard": {"live": 2, "busy": 2, "pending": 0}}, "tasks": {"standard": counts}, "runs": runs}
     told |= {"sweeps": {"s": SWEEP}, "cost": None, "elapsed_s": 12.5, "left_s": 30.0, "rate_per_min": 96.7}
     return {**told, "findings": [], "retries": 0, **given}
 
