@@ -109,6 +109,19 @@ def test_the_next_report_ends_a_declared_long_step() -> None:
     assert killed(world)
 
 
+def test_code_that_declared_a_long_step_and_never_reports_is_judged_by_its_cpu_use_afterwards() -> None:
+    world = a_running_run()
+    world.happens(Progressed("s/1", 1, until=600, reported=False))
+    world.passes(600)
+    world.happens(Progressed("s/1", 1, reported=False))
+    for _ in range(5):
+        world.passes(299)
+        world.happens(CpuSeen("s/1", 1))
+    assert not killed(world)
+    world.passes(300)
+    assert killed(world)
+
+
 def test_code_that_never_reports_is_kept_alive_by_its_cpu_use() -> None:
     world = a_running_run()
     for _ in range(24 * 60):

@@ -340,3 +340,22 @@ def test_a_sweep_that_waited_for_its_place_runs_on_what_is_locked_then(project: 
         assert session.run_sweep("mine", tell=tell).complete
         assert len(told) == 1 and "other" in told[0]
         assert [row.metrics["score"] for row in store.rows(Filter(sweep="mine"))] == [5.0]
+
+
+def test_a_stage_that_computes_for_long_without_a_word_is_not_stuck(project: Project) -> None:
+    code = """
+    import time
+    from scalable.sweeps.stages import stage
+
+    @stage(reads=("depth",))
+    def score(*, depth):
+        until = time.process_time() + 2.5
+        while time.process_time() < until:
+            pass
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    policies = {"stuck": {"after": "1s"}}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}, policies=policies)
+    assert session.run_sweep("mine").complete
+    assert [record["outcome"] for record in project.journal("attempt-ended")] == ["finished"]

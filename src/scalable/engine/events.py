@@ -167,6 +167,8 @@ class Progressed:
     run: str
     attempt: int
     until: float | None = None
+    reported: bool = True
+    """Not if all it ever said of itself is that a step takes long: then its CPU use still counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ def on_progress(state: State, event: Progressed, now: float) -> None:
     record = ending.current(state, event.run, event.attempt)
     if record is not None and record.state is not RunState.GIVEN:
         earlier = record.sign
-        record.sign, record.reports = max(now, event.until or now), True
+        record.sign, record.reports = max(now, event.until or now), record.reports or event.reported
         if record.sign < earlier:  # a long step that was declared is over: the next look is due earlier
             look_again(state, record)
         withdraw_verdict(state, record, now)

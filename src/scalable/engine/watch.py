@@ -14,5 +14,5 @@ def due(record: RunRecord, worker: WorkerRecord, policy: Policy) -> float:
     """When the attempt will be stuck if nothing more is heard of it."""
     silent = max(record.sign, worker.last_row) + policy.after.seconds
     if not record.reports and policy.walltime is not None:
-        return min(silent, record.started + policy.walltime.seconds)
+        return min(silent, max(record.sign, record.started + policy.walltime.seconds))
     return silent

@@ -57,6 +57,8 @@ class Sign:
     cpu_s: float
     pid: int | None
     fork_warnings: int
+    reports: bool = False
+    """Whether it ever reported progress; one that only declared long steps is judged by its CPU use between them."""
 
 
 @dataclass(slots=True)
@@ -80,7 +82,9 @@ class Work:
     idle_s: float = 0.0
     """Since the last sign of life."""
     stamped: float = 0.0
-    """When it last reported progress, as far as that was passed on; 0 as long as it has not."""
+    """When it last gave a sign by itself, as far as that was passed on; 0 as long as it has not."""
+    reports: bool = False
+    """It has reported progress by itself."""
     cpu_before: float = 0.0
     """CPU seconds of its runner when it began."""
     cpu_s: float = 0.0
@@ -94,11 +98,6 @@ class Work:
     """How many runners ended before they began with it."""
 
     @property
-    def reports(self) -> bool:
-        """It has reported progress by itself."""
-        return self.stamped > 0
-
-    @property
     def runs(self) -> bool:
         """It is what its runner does, as far as is known here."""
         return self.runner is not None and self.runner.current is self
@@ -106,7 +105,7 @@ class Work:
     def begin(self) -> None:
         assert self.runner is not None
         self.began = self.looked = time.monotonic()
-        self.stamped = 0.0
+        self.stamped, self.reports = 0.0, False
         self.cpu_before = self.runner.cpu
 
     def wait_again(self) -> None:
@@ -120,7 +119,10 @@ class Work:
         if (stamped.until or 0.0) > now:
             return 0.0
         latest = max(self.last_word(stamped), self.stamped)
-        return now - latest if latest else self.idle_s + min(now - self.looked, LONGEST_GAP_S)
+        if self.reports or (latest and stamped.count):
+            return now - latest
+        idle_s = self.idle_s + min(now - self.looked, LONGEST_GAP_S)
+        return min(idle_s, now - latest) if latest else idle_s
 
     def last_word(self, stamped: Progress) -> float:
         """When it last reported. The page is its own once it has begun, which may be before we know that it has."""
@@ -140,6 +142,7 @@ class Work:
         progressed = alive and self.reports
         if (word := self.last_word(stamped)) > self.stamped:
             progressed, self.stamped = True, word
+            self.reports = self.reports or stamped.count > 0
         silent = not (progressed or (worked and not self.reports))
         self.idle_s = self.idle_s + min(now - self.looked, LONGEST_GAP_S) if silent else 0.0
         self.cpu_s, self.looked = cpu_s, now
@@ -159,6 +162,7 @@ class Work:
             cpu_s=cpu_s,
             pid=runner.pid,
             fork_warnings=stamped.fork_warnings,
+            reports=self.reports,
         )
 
     def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:

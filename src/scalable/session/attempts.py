@@ -210,7 +210,7 @@ class Attempts:
         if told["progressed"]:
             now = self.engine.state.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
-            self.handle(Progressed(attempt.run, attempt.number, until))
+            self.handle(Progressed(attempt.run, attempt.number, until, told["reports"]))
         elif told["worked"] or told["waits"]:
             self.handle(CpuSeen(attempt.run, attempt.number))
         if told["step"] is not None and time.monotonic() - attempt.told >= PROGRESS_EVERY_S:
