@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ SWEEP = {"status": "running", "there": 9, "rows": 9, "expected": 36, "units": 4,
 def a_status(*notes: str, **given: Any) -> dict[str, Any]:
     runs = [{"run": "A", "worker": "w", "note": note, "step": 3, "of": 25, "memory": 2**20} for note in notes]
     counts = {"done": 1, "running": 2, "waiting": 1, "failed": 0}
-    told: dict[str, Any] = {"workers": {"standard": {"live": 2, "busy": 2, "pending": 0}}, "tasks": {"standard": counts}, "runs": runs}
+    workers = {"standard": {"live": 2, "busy": 2, "pending": 0}}
+    told: dict[str, Any] = {"workers": workers, "tasks": {"standard": counts}, "runs": runs}
     told |= {"sweeps": {"s": SWEEP}, "cost": None, "elapsed_s": 12.5, "left_s": 30.0, "rate_per_min": 96.7}
     return {**told, "findings": [], "retries": 0, **given}
 
@@ -106,3 +109,14 @@ def test_the_locks_there_were_fit_a_terminal_of_80_columns(
     assert all(len(line) <= 80 for line in lines)
     [lock] = [line for line in lines if "sigmoid" in line and "in force" in line]
     assert lock.rstrip().endswith("…") and "forced: a reason" in lock
+
+
+def test_the_exit_status_of_a_sweep_is_true_though_nobody_reads_its_results(tmp_path: Path) -> None:
+    sweep = "{factor: trees, variants: [1, 2], assets: [A], folds: 1, run: 'luckless:score'}"
+    head = "version: 1\nproject: {name: x}\ntargets: {here: {provider: local, processes: true}}"
+    (tmp_path / "scalable.yaml").write_text(f"{head}\nsweeps: {{s: {sweep}}}\n")
+    (tmp_path / "luckless.py").write_text("def score(*, asset, trees):\n    raise RuntimeError('no luck')\n")
+    reader = f"{sys.executable} -m scalable.cli.main run | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", reader], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "1\n"
+    assert "failed in" in done.stderr and "goes on from them" not in done.stderr and "Traceback" not in done.stderr

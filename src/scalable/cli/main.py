@@ -388,13 +388,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScalableError as error:
         return complain(error, 1)
     except BrokenPipeError:
-        # the reader of our output went away (head, less): nobody is left to tell, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        mute()
         return 0
     except OSError as error:
         return complain(error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def mute() -> None:
+    """The reader of our output went away (head, less): nobody is left to tell, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def waiting(command: str) -> AbstractContextManager[None]:

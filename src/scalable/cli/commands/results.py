@@ -139,7 +139,7 @@ def show_shortfall(screen: Console, found: Outcome) -> None:
         screen.print(note("·", f"{cells[0]}{others}: {reason}", "dim"))
     if found.missing or found.failed:
         screen.print(note("·", f"scalable run --sweep {found.sweep}  computes {what_is_left(found)}", "dim"))
-    if failed := next((cell for cell, row in found.there() if not row.finished), None):
+    if failed := next((cell for cell, row in found.there() if not row.finished and not row.marked), None):
         where = f"--asset {quote(failed.asset)} --variant {quote(str(failed.variant))} --fold {failed.fold}"
         screen.print(note("·", f"scalable debug --sweep {found.sweep} {where}  shows where it fails", "dim"))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
-from scalable.cli.main import safe_streams
+from scalable.cli.main import mute, safe_streams
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import PlanningError, UsageError
 from scalable.quantities import Duration
@@ -121,10 +121,14 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
             name, plan, watched=waiting.over, tell=lambda why: waiting.tell(f"{name} waits: {why}")
         )
     run_id = session.run.run_id if session.run is not None else None
-    if options.format == "json":
-        print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
-    else:
-        show_outcome(session, outcome)
+    try:
+        if options.format == "json":
+            print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
+        else:
+            show_outcome(session, outcome)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who read has enough; how the sweep ended is true all the same
+        mute()
     if session.run is not None:
         conclude(session.run, "unit")
     return 0 if outcome.complete else 1
