@@ -77,7 +77,8 @@ def step(one: Mapping[str, Any]) -> str:
     """How far a run is, such as ``trial 22/30``."""
     parts = [plain(one["note"])] if one.get("note") else []
     if one.get("step") is not None:
-        parts.append(f"{one['step']:g}/{one['of']:g}" if one.get("of") is not None else f"{one['step']:g}")
+        far = f"{one['step']:g}/{one['of']:g}" if one.get("of") is not None else f"{one['step']:g}"
+        parts += [far] if not parts or not parts[0].endswith(far) else []  # a note may say it itself
     if one["attempt"] > 1:
         parts.append(f"(attempt {one['attempt']})")
     return " ".join(parts)
