@@ -12,8 +12,8 @@ import pytest
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
+from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.session.sweeps import SweepOutcome
 from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
 from tests.session.builders import Project
 

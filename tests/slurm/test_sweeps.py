@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.session.sweeps import SweepOutcome
 from tests.slurm.helpers import WITHIN_S, eventually, workers_of
 from tests.sweeps.faults.trading import NAME, assert_same, naive, rows, write
 from tests.tools.slurm import PrivateSlurm

@@ -113,7 +113,7 @@ def test_what_is_no_row_is_refused_by_name(tmp_path: Path) -> None:
         return 42
 
     found = Evaluation(Workload((answer,)), None).row(works(Workload((answer,)), {})[0])
-    assert found.error.endswith("answer must return a mapping of metrics; it returned 42")
+    assert found.error.endswith("answer must return a mapping of metrics, as {'score': 0.9}; it returned 42")
 
 
 def test_a_stage_has_a_folder_for_half_done_work(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ from scalable.telemetry.summary import Summary
 from scalable.wording import shown
 
 if TYPE_CHECKING:
-    from scalable.session.sweeps import SweepOutcome
+    from scalable.session.outcomes import SweepOutcome
     from scalable.sweeps.compiling import Compiled
 
 logger = logging.getLogger("scalable")

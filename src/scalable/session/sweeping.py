@@ -11,8 +11,9 @@ from scalable.artefacts import open_artefacts
 from scalable.planning import Plan, Site
 from scalable.planning.loads import sweep_load
 from scalable.session.here import history, this_machine
+from scalable.session.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.places import Place
-from scalable.session.sweeps import Request, SweepExecution, SweepOutcome, changed, lacking, outcome_of
+from scalable.session.sweeps import Request, SweepExecution
 from scalable.store import Row, Store
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.results import Outcome
@@ -44,7 +45,7 @@ def run_sweep(
         with (
             artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
-            Place(store, name, request.kind, normal, tell) as place,
+            Place(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}")) as place,
         ):
             if place.waited:  # what is locked or the data may be others by now
                 compiled = session.compile(name, store)

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Container, Coroutine, Iterable, Mapping
+from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,10 @@ from scalable.artefacts import ArtefactError
 from scalable.caching import key_of
 from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
-from scalable.grid import Cell
 from scalable.session.execution import Work
+from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
-    Filter,
     IncidentRow,
     Row,
     RowError,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from scalable.session.driver import Driver
     from scalable.telemetry.incidents import Incident
 
-MOST_NAMED = 3  # failures that are told in full; the results have all of them
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0
 IN_COLUMNS = ("id", "kind", "run", "worker", "started", "evidence")  # of an incident, or too large for a store
@@ -64,95 +62,6 @@ class Request:
     """Of a unit, as far as known."""
     peak: Memory | None = None
     target: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOutcome:
-    """What the store has of a sweep when it ended."""
-
-    sweep: str
-    expected: int
-    finished: int
-    failed: Mapping[str, str] = field(default_factory=dict)
-    """Rows that failed, by where they are in the grid, with the reason."""
-    missing: tuple[str, ...] = ()
-    """Rows nobody knows anything about: not computed yet."""
-    computed: int = 0
-    """Rows that this start computed; the others were there."""
-    executed: Mapping[str, int] = field(default_factory=dict)
-    """How often each stage was computed, not found."""
-    seconds: float = 0.0
-    aside: str = ""
-    """Why the store refuses some of the missing rows for good, if it does: they are dead letters."""
-
-    @property
-    def complete(self) -> bool:
-        return self.finished == self.expected
-
-    def to_dict(self) -> dict[str, Any]:
-        names = ("expected", "finished", "computed", "failed", "missing", "aside", "executed", "seconds")
-        return {"complete": self.complete, **{name: getattr(self, name) for name in names}}
-
-    def why(self) -> str:
-        """Why it is not complete, in words; empty if it is."""
-        parts = []
-        if self.failed:
-            told = [f"{where}: {reason}" for where, reason in list(self.failed.items())[:MOST_NAMED]]
-            parts.append(f"{plural(len(self.failed), 'row')} failed ({'; '.join(told)})")
-        if self.missing:
-            named = ", ".join(self.missing[:MOST_NAMED])
-            more = " …" if len(self.missing) > MOST_NAMED else ""
-            parts.append(f"{plural(len(self.missing), 'row')} not computed ({named}{more})")
-        if self.missing and self.aside:
-            parts.append(f"some were computed and became dead letters: {self.aside}; see  scalable dlq list")
-        return "; ".join(parts)
-
-
-def lacking(compiled: Compiled, there: Mapping[str, Row]) -> list[str]:
-    """Keys of rows that must be computed: those that are not there, or failed."""
-    return [key for key, _ in compiled.expected if key not in there or not there[key].finished]
-
-
-def outcome_of(compiled: Compiled, there: Mapping[str, Row], **facts: Any) -> SweepOutcome:
-    """What these rows of the store make of a sweep."""
-    named_rows = [(key, named(cell)) for key, cell in compiled.expected]
-    failed = {name: there[key].error or "" for key, name in named_rows if key in there and not there[key].finished}
-    missing = tuple(name for key, name in named_rows if key not in there)
-    finished = len(named_rows) - len(failed) - len(missing)
-    return SweepOutcome(compiled.name, len(named_rows), finished, failed, missing, **facts)
-
-
-def changed(compiled: Compiled, missing: Iterable[str], store: Store) -> str:
-    """Why rows that were there are computed anew, in words; empty if there were none."""
-    cells = {identity(compiled.where[key]) for key in missing}
-    old = {}
-    for row in store.rows(Filter(sweep=compiled.name)):
-        cell = (row.factor, row.variant, row.asset, row.fold, row.cost_bps)
-        if row.finished and row.run_key not in compiled.where and cell in cells:
-            old[cell] = row
-    if not old:
-        return ""
-    latest = max(old.values(), key=lambda row: row.written_at or 0.0)
-    reasons = []
-    if stages := changed_stages(latest.code_fingerprint or "", compiled.workload.code_fingerprint()):
-        reasons.append(f"the code of {', '.join(stages)} changed")
-    if latest.data_fingerprint != compiled.data_fingerprint:
-        reasons.append("the data changed")
-    if not reasons:
-        reasons.append("the settings changed")
-    told = f"{plural(len(old), 'row')} that {'was' if len(old) == 1 else 'were'} there"
-    verb = "is of another version and is" if len(old) == 1 else "are of another version and are"
-    return f"{told} {verb} computed anew: {', '.join(reasons)}"
-
-
-def changed_stages(before: str, after: str) -> list[str]:
-    """Names of stages whose code is another one."""
-    was = dict(part.split(":", 1) for part in before.split() if ":" in part)
-    return [name for name, _, code in (part.partition(":") for part in after.split()) if was.get(name) != code]
-
-
-def identity(cell: Cell) -> tuple[Any, ...]:
-    return (cell.factor, cell.variant, cell.asset, cell.fold, cell.cost_bps)
 
 
 class SweepExecution:
@@ -290,7 +199,7 @@ class SweepExecution:
             error=redact_text(one.error) if one.error else None,
             code_fingerprint=self.code,
             config_fingerprint=key_of(dict(work.configuration)),
-            data_fingerprint=self.compiled.data_fingerprint,
+            data_fingerprint=self.compiled.data[where.asset],
             worker=worker,
         )
 
@@ -406,8 +315,3 @@ def counted(buys: object) -> int | None:
 
 def ended(started: SweepRun, status: SweepStatus, reason: str = "") -> SweepRun:
     return replace(started, ended=time.time(), status=status, reason=redact_text(reason) or None)
-
-
-def named(cell: Cell) -> str:
-    """A cell as people say it."""
-    return f"{cell.asset} {cell.factor} {cell.variant} fold {cell.fold} at {cell.cost_bps:g} bps"

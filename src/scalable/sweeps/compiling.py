@@ -12,12 +12,13 @@ from functools import cached_property
 from typing import Any
 
 from scalable.caching import key_of
-from scalable.catalogue import FACTORS, Variant
+from scalable.catalogue import Variant
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.garbage import uncollected
 from scalable.grid import Cell, Grid
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
+from scalable.sweeps.stages import StageError
 from scalable.sweeps.units import RowWork, Unit
 from scalable.sweeps.workload import Keys, Workload, find_workload
 from scalable.wording import undefined
@@ -44,7 +45,8 @@ class Compiled:
     cells: tuple[tuple[RowWork, Cell], ...]
     """In the order of the grid."""
     base_env: Mapping[str, Any]
-    data_fingerprint: str
+    data: Mapping[str, str]
+    """By asset: a fingerprint of what its rows read outside."""
 
     @property
     def expected(self) -> list[tuple[str, Cell]]:
@@ -116,12 +118,17 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
         raise UnknownNameError(undefined("sweep", name, manifest.sweeps))
     sweep = manifest.sweeps[name]
     rows = Grid.of(sweep, manifest.groups)
-    workload = find_workload(sweep.run)
+    try:
+        workload = find_workload(sweep.run)
+    except StageError as error:
+        raise StageError(f"sweeps.{name}: {error}") from None
     keys = Keys(workload)
     settings = {
         **base_env, **sweep.settings, "trials": rows.trials, "seed": rows.seed, "folds": rows.folds,
     }  # fmt: skip
+    unread(sweep, workload, f"sweeps.{name}.settings")
     cells = []
+    data: dict[str, str] = {}
     with uncollected():
         for where in rows:
             given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, where.factor: where.variant}
@@ -138,14 +145,18 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
             read = {key: whole[key] for key in workload.reads}
             run_key = key_of((identity, found[workload.row.name]))
             cells.append((RowWork(run_key, read, found, keys.parts(whole)), where))
-    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), keys.data_fingerprint())
+            data.setdefault(where.asset, keys.data(whole))
+    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), data)
+
+
+def unread(sweep: Sweep, workload: Workload, where: str) -> None:
+    """Refuse settings that no stage reads: a slip of the pen would go unnoticed."""
+    known = workload.reads | set(workload.defaults or {})
+    for name in sweep.settings:
+        if name not in known:
+            raise StageError(f"{where}: {undefined('setting', name, known)}")
 
 
 def reachable(manifest: Manifest, base_env: Mapping[str, Any]) -> set[str]:
     """Keys of all artefacts that the manifest's sweeps would use now."""
     return set().union(*(compiled(manifest, name, base_env).artefact_keys() for name in manifest.sweeps))
-
-
-def is_shipped(sweep: Sweep) -> bool:
-    """Whether a sweep runs the shipped workload, which knows the factors of the catalogue."""
-    return sweep.run is None and sweep.factor in FACTORS

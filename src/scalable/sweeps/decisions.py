@@ -103,7 +103,7 @@ class Power:
     def asked(self) -> str:
         if self.least_trades is None and self.pairs:
             return f"power ({FEWEST_PAIRS} pairs or more; no trades are counted)"
-        return f"power ({TRADES_WANTED} trades in every fold)"
+        return f"power ({TRADES_WANTED} trades in every fold, {FEWEST_PAIRS} pairs or more)"
 
     def __str__(self) -> str:
         missing = self.pairs < self.wanted
@@ -161,7 +161,7 @@ class Judgement:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Decision:
     """The verdicts on a factor's variants."""
 
@@ -176,6 +176,10 @@ class Decision:
     variants: tuple[Judgement, ...]
     not_judged: tuple[str, ...] = ()
     """Metrics the rows have that verdicts do not rest on."""
+
+    def __repr__(self) -> str:
+        state = "" if self.complete else ", incomplete"
+        return f"<{self.sweep}: {', '.join(f'{each.variant} {each.verdict.value}' for each in self.variants)}{state}>"
 
     def of(self, variant: Variant) -> Judgement | None:
         return next((each for each in self.variants if same(each.variant) == same(variant)), None)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
@@ -102,10 +103,9 @@ class Evaluation:
         self.executed = []
         try:
             metrics = self.value(self.workload.row, cell)
-            if not isinstance(metrics, Mapping):
-                raise RowError(
-                    f"{self.workload.row.name} must return a mapping of metrics; it returned {metrics!r:.80}"
-                )
+            if not isinstance(metrics, Mapping) or not any(isinstance(one, Real) for one in metrics.values()):
+                wanted = f"{self.workload.row.name} must return a mapping of metrics, as {{'score': 0.9}}"
+                raise RowError(f"{wanted}; it returned {metrics!r:.80}")
         except Exception as error:  # whatever the user's code raises is the end of this row only
             from scalable.artefacts import ArtefactError
 

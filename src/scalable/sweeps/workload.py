@@ -113,7 +113,8 @@ class Workload:
             name = min(missing)
             readers = [stage.name for stage in self.stages if name in (*stage.reads, *stage.unless)]
             raise StageError(
-                f"nothing says what {name!r} is, which stage {readers[0]} reads; give the workload a default"
+                f"nothing says what {name!r} is, which stage {readers[0]} reads; write it under settings, name the "
+                "factor so, or give the workload a default"
             )
         if self.check is not None:
             self.check(whole)
@@ -180,9 +181,12 @@ class Keys:
             self.outside[at] = stage.inputs(**values)
         return self.outside[at]
 
-    def data_fingerprint(self) -> str:
-        """All that was read outside so far."""
-        return key_of(sorted(self.outside.items()))
+    def data(self, configuration: Configuration) -> str:
+        """What a row reads outside, whatever its settings are."""
+        needed = self.workload.needed(configuration)
+        read = [stage for stage in self.workload.stages if stage.inputs is not None and stage.name in needed]
+        texts = {one.name: self.read_outside(one, {name: configuration[name] for name in one.reads}) for one in read}
+        return key_of(texts)
 
 
 def inputs_of(

@@ -104,7 +104,7 @@ def test_one_thin_fold_is_flagged_by_name_and_prevents_lock() -> None:
     one = judgement(an_outcome(CLEAR, trades=thin))
     assert one.verdict is Verdict.KEEP_AVAILABLE
     thin_fold = "1 of 25 folds with under 50 trades, least 49 in OPUSDC fold 2"
-    assert one.reason == f"LOCK needs power (50 trades in every fold): {thin_fold}"
+    assert one.reason == f"LOCK needs power (50 trades in every fold, 6 pairs or more): {thin_fold}"
     assert one.to_dict()["underpowered"] is True
     assert judgement(an_outcome(CLEAR, trades=lambda cell: 50)).verdict is Verdict.LOCK
 

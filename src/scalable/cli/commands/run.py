@@ -21,8 +21,8 @@ from scalable.cli.main import mute, safe_streams
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import PlanningError, UsageError
 from scalable.quantities import Duration
+from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.session.sweeps import SweepOutcome
 from scalable.session.tasks import as_json, chosen
 from scalable.store.places import shown_url
 from scalable.telemetry import RunFolder, Summary, read
@@ -117,9 +117,7 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
         if plan.over_budget and not options.over_budget:
             left = f"{plan.budget_left} is left; --over-budget  runs it anyway"
             raise PlanningError(f"{name} would cost {plan.cost}; {left}")
-        outcome = session.run_sweep(
-            name, plan, watched=waiting.over, tell=lambda why: waiting.tell(f"{name} waits: {why}")
-        )
+        outcome = session.run_sweep(name, plan, watched=waiting.over, tell=waiting.tell)
     run_id = session.run.run_id if session.run is not None else None
     try:
         if options.format == "json":
