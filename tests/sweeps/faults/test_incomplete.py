@@ -26,11 +26,11 @@ def score(*, asset, fold, calibration="none"):
 """
 
 
-def manifest() -> str:
+def manifest(module: str) -> str:
     sweep = {"factor": "calibration", "variants": ["none", "isotonic"], "assets": list("ABCDE"), "folds": 5}
     document = {
         "version": 1, "project": {"name": "small"}, "targets": {"here": {"provider": "local", "max_workers": 2}},
-        "policies": {"retry": {"delay": "0s"}}, "sweeps": {"calibration": {**sweep, "run": "toy:score"}},
+        "policies": {"retry": {"delay": "0s"}}, "sweeps": {"calibration": {**sweep, "run": f"{module}:score"}},
     }  # fmt: skip
     return yaml.safe_dump(document)
 
@@ -38,8 +38,7 @@ def manifest() -> str:
 def test_a_failed_run_makes_a_sweep_incomplete_and_its_verdict_no_lock_until_it_is_resumed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("scalable.yaml").write_text(manifest(), encoding="utf-8")
-    Path("toy.py").write_text(CODE, encoding="utf-8")
+    Path("scalable.yaml").write_text(manifest(project.module(CODE)), encoding="utf-8")
     broken = Path("broken")
     broken.touch()
 
