@@ -54,6 +54,9 @@ def row(step, asset, fold):
 """
 
 
+SAMPLES = 3000  # events of a training set at most; without it a heavy factor is planned for what others have used
+
+
 def measure() -> dict[str, Any]:
     # as where it is installed: no process of any way compiles our code anew
     compileall.compile_dir(ROOT / "src", quiet=1)
@@ -127,7 +130,7 @@ def turn(way: str, sweep: str, trials: int) -> dict[str, Any]:
     import yaml
 
     manifest = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
-    manifest["sweeps"][sweep]["trials"] = trials
+    manifest["sweeps"][sweep] |= {"trials": trials, "samples": SAMPLES}
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "scalable.yaml"
         path.write_text(yaml.safe_dump(manifest), encoding="utf-8")

@@ -107,6 +107,8 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     cpus = site.worker_cpus(profile, where)
     expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus)
     estimate = peak_of(site, sweep, profile_name, profile, history)
+    if profile.peak is not None and estimate.peak < profile.peak.typical:  # known better than what others used
+        profile = profile.model_copy(update={"peak": Peak(typical=estimate.peak, highest=estimate.peak)})
     policy = site.manifest.policies.preflight
     larger = site.larger(profile_name, where)
     helps = larger is not None and site.manifest.profiles[larger].limit.memory >= estimate.peak
