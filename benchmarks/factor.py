@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 WORKERS = 2
+FOLDS = 5
 COSTLIEST = "search"
 
 Row = list[Any]
@@ -85,14 +86,19 @@ def ours(manifest: Path, sweep: str) -> Iterator[Row]:
             yield [row.variant, row.asset, row.fold, row.cost_bps, row.metrics]
 
 
-def naive(manifest: Path, sweep: str) -> Iterator[Row]:
-    """One row for each asset and fold, from scratch; variants and costs take turns, so that all are met alike."""
+def naive(manifest: Path, sweep: str, *parts: int) -> Iterator[Row]:
+    """One row for each asset and fold, from scratch; variants and costs take turns, so that all are met alike.
+
+    ``parts`` chooses folds by their place; all without it.
+    """
     everything = cells(manifest, sweep)
     variants, costs = (list(dict.fromkeys(row[at] for row, _ in everything)) for at in (0, 3))
     pairs = list(dict.fromkeys((row[1], row[2]) for row, _ in everything))
     for number, (asset, fold) in enumerate(pairs):
-        # 5 folds, so a step of its own for each asset keeps a variant from meeting the same folds only
-        wanted = [variants[(number + number // 5) % len(variants)], asset, fold, costs[number // 3 % len(costs)]]
+        if parts and number % FOLDS not in parts:
+            continue
+        # a step of its own for each asset keeps a variant from meeting the same folds only
+        wanted = [variants[(number + number // FOLDS) % len(variants)], asset, fold, costs[number // 3 % len(costs)]]
         configuration = next(one for row, one in everything if row == wanted)
         yield [*wanted, Once(call).value("row", configuration)]
 
@@ -163,7 +169,7 @@ def finish(known: dict[Where, Any], these: list[tuple[Row, Configuration]]) -> l
     return [[*row, unit.value("row", configuration)] for row, configuration in these]
 
 
-WAYS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
+WAYS: dict[str, Callable[..., Iterator[Row]]] = {
     "ours": ours,
     "bound": bound,
     "dask": dask,
@@ -172,14 +178,14 @@ WAYS: dict[str, Callable[[Path, str], Iterator[Row]]] = {
 }
 
 
-def main(way: str, manifest: str, sweep: str, told: str) -> None:
+def main(way: str, manifest: str, sweep: str, told: str, *parts: int) -> None:
     """Carry it out and write how long it took, and the rows, into a file."""
     os.chdir(Path(manifest).parent)
     with redirect_stdout(sys.stderr):  # systems greet on the standard output
         began = first = last = time.perf_counter()
         rows: list[Row] = []
         try:
-            for row in WAYS[way](Path(manifest), sweep):
+            for row in WAYS[way](Path(manifest), sweep, *parts):
                 rows.append(row)
                 last = time.perf_counter()
                 first = last if len(rows) == 1 else first

@@ -59,7 +59,7 @@ class Process:
 def look(pid: int) -> Process | None:
     """The process with this number, nothing if there is none. Zombies are still there."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes().decode(errors="replace")
+        text = content(f"/proc/{pid}/stat").decode(errors="replace")
         head, _, rest = text.rpartition(")")  # the name may hold blanks and brackets
         fields = rest.split()
         return Process(
@@ -113,15 +113,21 @@ def children(pid: int) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208, three times as fast, ten times a second
-            with suppress(OSError), FileIO(f"/proc/{pid}/task/{thread}/children") as file:
-                found += map(int, file.readall().split())
+            with suppress(OSError):
+                found += map(int, content(f"/proc/{pid}/task/{thread}/children").split())
     return found
+
+
+def content(file: str) -> bytes:
+    """Of a file in /proc. Ten times a second for every run, so without the layers of ``open``."""
+    with FileIO(file) as raw:
+        return raw.readall()
 
 
 def resident(pid: int) -> int:
     """Bytes in memory, 0 for a process that is gone."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+        return int(content(f"/proc/{pid}/statm").split()[1]) * PAGE
     except (OSError, IndexError):
         return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import secrets
 import signal
@@ -22,7 +23,9 @@ from scalable.telemetry.folders import RunFolder
 from scalable.worker.note import read
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
 
-LOOK_EVERY_S = 0.1  # at the memory of workers: fast enough to act before the machine suffers
+LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
+SELDOM_S = 0.5  # at those far from it
+GROWTH = 4 * 2**30  # bytes a second at most that a process can take
 BEYOND = 1.25  # of the limit with runs included: these have a supervisor in the worker, which acts first if it can
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
@@ -70,10 +73,11 @@ class ProcessLauncher:
         return WorkerProcess(process, template.memory, log, note, mark)
 
     async def poll(self, launched: list[Launched]) -> float:
+        pause = SELDOM_S
         for one in launched:
             assert isinstance(one, WorkerProcess)
-            one.look()
-        return LOOK_EVERY_S
+            pause = min(pause, one.look() / GROWTH)
+        return max(pause, LOOK_EVERY_S)
 
     async def close(self) -> None:
         self.scratch.cleanup()
@@ -94,17 +98,21 @@ class WorkerProcess:
         self.job: str | None = f"process {process.pid}"
         self.over_limit: Memory | None = None
 
-    def look(self) -> None:
-        """Kill it when it uses more memory than it may; the machine and its neighbours must not suffer."""
+    def look(self) -> float:
+        """Kill it when it uses more memory than it may: its neighbours must not suffer. Otherwise, what it has left."""
         if self.limit is None or self.process.poll() is not None:
-            return
+            return math.inf
         pid = self.process.pid
+        left = self.limit.bytes - proc.tree_resident(pid)
+        if left >= 0:
+            return left
         tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
         own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
         used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
         if own > self.limit.bytes or used > self.limit.bytes * BEYOND:
             self.over_limit = Memory(used)
             proc.end_tree(pid, (WORKER_MARK, self.mark))
+        return 0.0
 
     def running(self) -> set[str] | None:
         return read(self.note)

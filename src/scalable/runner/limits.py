@@ -143,7 +143,7 @@ class MemoryGroup:
 
     def read(self, file: str) -> str:
         try:
-            return (self.path / file).read_text()
+            return proc.content(f"{self.path}/{file}").decode()
         except OSError:
             return ""
 
