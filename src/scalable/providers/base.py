@@ -7,7 +7,7 @@ to ``TaggedCluster``, which does the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -241,3 +241,28 @@ class Launcher(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine that workers of this run are or were on, as the backend sees it."""
+
+    name: str
+    pool: str
+    since: float
+    """When it appeared, in seconds since the epoch; also long before the run."""
+    until: float | None = None
+    """When it went; nothing while it is there."""
+
+
+@runtime_checkable
+class Landlord(Protocol):
+    """A launcher whose machines are paid for whole, whoever is on them. Both answers are from memory: nothing waits."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Machines that had a worker of this run, those that are gone, too."""
+        ...
+
+    def node_of(self, worker: str) -> str | None:
+        """The name of the machine that a worker is or was on; nothing while it has none."""
+        ...
