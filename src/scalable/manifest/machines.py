@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import model_validator
 
@@ -50,6 +50,30 @@ class NodeType(Section):
         return self
 
 
+class Toleration(Section):
+    """A taint of nodes that workers put up with."""
+
+    key: Text | None = None
+    """All taints when not given, with operator: Exists."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """All effects when not given."""
+
+    @model_validator(mode="after")
+    def sane(self) -> Toleration:
+        if self.operator == "Exists" and self.value:
+            raise QuantityError("operator: Exists takes no value", "remove the value, or write operator: Equal")
+        if self.key is None and self.operator == "Equal":
+            raise QuantityError("a toleration without a key needs operator: Exists", "write key: NAME")
+        return self
+
+    @property
+    def written(self) -> dict[str, str]:
+        """As Kubernetes takes it."""
+        return {name: value for name, value in self.model_dump(exclude_defaults=True).items() if value}
+
+
 class Pool(Section):
     """A set of identical nodes: ``count`` of them always on, or from ``min`` to ``max`` as work comes and goes."""
 
@@ -64,6 +88,9 @@ class Pool(Section):
     idle: Duration = Duration(600)
     """How long an empty node is kept, and paid."""
     labels: dict[str, Text] = {}
+    """What its nodes are labelled with; on Kubernetes workers of the pool select these."""
+    tolerations: list[Toleration] = []
+    """Of the taints that keep others off its nodes, for workers of the pool."""
 
     @model_validator(mode="after")
     def bounds(self) -> Pool:

@@ -9,9 +9,11 @@ from pydantic import ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
-from scalable.quantities import Cpu, Memory, Price
+from scalable.manifest.machines import Toleration
+from scalable.quantities import Cpu, Memory, Price, Share
 from scalable.wording import shown
 
+AMOUNT = r"(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?"  # Kubernetes' quantities
 BUILT_IN = ("local", "slurm", "kubernetes", "aws", "gcp")
 
 
@@ -76,11 +78,13 @@ class SlurmTarget(Target):
     @field_validator("walltime", mode="before")
     @classmethod
     def clock(cls, value: Any) -> Any:
-        if value is not None and not (
-            isinstance(value, str) and re.fullmatch(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d", value)
-        ):
-            raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
-        return value
+        return clock_time(value)
+
+
+def clock_time(value: Any) -> Any:
+    if value is not None and not (isinstance(value, str) and re.fullmatch(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d", value)):
+        raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
+    return value
 
 
 class CloudTarget(Target):
@@ -90,46 +94,172 @@ class CloudTarget(Target):
     @field_validator("image")
     @classmethod
     def pinned(cls, image: str | None) -> str | None:
-        if image is not None and image.endswith(":latest"):
-            raise QuantityError(f"the image {image} changes under you", "name a version or a digest")
+        if image is not None and (problem := unpinned(image)):
+            raise QuantityError(
+                problem, f"name a version or a digest, e.g. {image.split('@')[0].rsplit(':latest')[0]}:1.0"
+            )
         return image
 
 
-class AwsTarget(CloudTarget):
+class Charges(Section):
+    """What a cloud charges you, where that differs from the price list that comes with the package or is not in it."""
+
+    vcpu: Price | None = None
+    """An hour of one vCPU, where CPUs and memory are charged apart."""
+    gb: Price | None = None
+    """An hour of one GB of memory, where CPUs and memory are charged apart."""
+    machine: Price | None = None
+    """An hour of a whole machine of the type that is used."""
+    spot: Share | None = None
+    """What spot capacity costs of the usual price; all of it if nothing is said, as it changes by the hour."""
+
+    @model_validator(mode="after")
+    def whole(self) -> Charges:
+        if (self.vcpu is None) != (self.gb is None):
+            missing = "gb" if self.gb is None else "vcpu"
+            raise QuantityError("vcpu and gb are charged together", f"write {missing} as well", (missing,))
+        if self.machine is not None and self.vcpu is not None:
+            raise QuantityError("a machine has one price", "write machine, or vcpu and gb", ("machine",))
+        return self
+
+
+class HiredTarget(CloudTarget):
+    """Workers on capacity that is hired for each of them; the driver is somewhere they can reach."""
+
+    spot: Flag = False
+    """Capacity that costs less and may be taken back with a short notice."""
+    max_workers: Count | None = None
+    contact_address: Text | None = None
+    """How workers reach this machine, if it is not in the same network as they are."""
+    port: Count | None = None
+    """Of the scheduler, where a firewall lets only some through; any free one if nothing is said."""
+    python: Text = "python3"
+    """The Python inside the image."""
+    code: Literal["image", "upload"] = "image"
+    """How the user's code reaches workers: it is in the image already, or a copy (small) is handed out."""
+    prices: Charges | None = None
+
+
+def unpinned(image: str) -> str:
+    """Why it is not certain what an image is; empty if it is."""
+    name, _, digest = image.partition("@")
+    if digest:
+        return "" if re.fullmatch(r"[a-z0-9]+:[0-9a-f]{32,}", digest) else f"the image {image} has no valid digest"
+    tag = name.rpartition("/")[2].partition(":")[2]  # a colon before the last slash is a port
+    return "" if tag not in ("", "latest") else f"the image {image} changes under you"
+
+
+class AwsTarget(HiredTarget):
     provider: Literal["aws"]
     cluster_type: Literal["fargate", "ec2"] = "fargate"
     instance_type: Text | None = None
+    """With ec2; the smallest known one that a kind of worker fits on if nothing is said."""
+    ami: Text | None = None
+    """With ec2: a machine image with Docker; Amazon's for containers if nothing is said."""
+    instance_profile: Text | None = None
+    """With ec2: what instances may do, such as reading the run's certificates."""
     worker_cpu: Count | None = None
+    """With fargate: the least a worker gets, in ECS's units; 1024 are a vCPU."""
     worker_mem: Count | None = None
+    """With fargate: the least a worker gets, in MiB."""
     vpc: Text | None = None
     subnets: Texts | None = None
     security_groups: Texts | None = None
     execution_role_arn: Text | None = None
+    """With fargate: what ECS may do to start a worker, such as reading the run's certificates."""
     task_role_arn: Text | None = None
-    spot: Flag = False
+    """With fargate: what the work itself may do."""
     environment: dict[str, Variant] = {}
     tags: dict[str, Text] = {}
 
 
-class GcpTarget(CloudTarget):
+class GcpTarget(HiredTarget):
     provider: Literal["gcp"]
     project_id: Text | None = None
     zone: Text | None = None
     machine_type: Text | None = None
+    """The smallest known one that a kind of worker fits on if nothing is said."""
     network: Text | None = None
+    """The subnetwork of workers, in the zone's region."""
     service_account: Text | None = None
+    """What workers may do, such as reading the run's certificates."""
+
+
+class SecretKey(Section):
+    """A value that stays in a Secret of the namespace and is only named here."""
+
+    secret: Text
+    key: Text
+
+
+class Amounts(Section):
+    """Resources of a worker's container beside those that its profile or component states, in Kubernetes' words."""
+
+    requests: dict[Text, str | int | float] = {}
+    limits: dict[Text, str | int | float] = {}
+
+    @field_validator("requests", "limits")
+    @classmethod
+    def amounts(cls, given: dict[str, str | int | float]) -> dict[str, str | int | float]:
+        remedy = "write an amount as Kubernetes does, e.g. memory: 8Gi or cpu: 500m"
+        wrong = [name for name, value in given.items() if not re.fullmatch(AMOUNT, str(value))]
+        QuantityError.raise_all(
+            [QuantityError(f"{shown(given[name])} is no amount of {name}", remedy, (name,)) for name in wrong]
+        )
+        return given
 
 
 class KubernetesTarget(CloudTarget):
     provider: Literal["kubernetes"]
     namespace: Text = "default"
+    context: Text | None = None
+    """Of the kubeconfig; its current one when not given."""
+    kubeconfig: Text | None = None
+    """The file that says how to reach the cluster; KUBECONFIG or ~/.kube/config when not given, and inside the cluster
+    the pod's own service account."""
+    max_workers: Count | None = None
+    contact_address: Text | None = None
+    """How pods reach this machine, if they can; else they are reached through the cluster's API."""
     worker_service_account: Text | None = None
-    resources: dict[str, Any] = {}
-    env: dict[str, Any] = {}
-    tolerations: list[dict[str, Any]] = []
+    resources: Amounts = Amounts()
+    env: dict[str, Variant | SecretKey] = {}
+    """A value, or {secret: NAME, key: KEY} for one that a Secret holds."""
+    tolerations: list[Toleration] = []
+    """For all workers; a pool may have its own besides."""
     node_selector: dict[str, Text] = {}
+    """Labels of the nodes that workers may run on; those of a worker's pool come on top."""
     scheduler_cpu: Cpu | None = None
+    """Of the pod that connects this machine with the workers, and of the driver's own when it runs in the cluster."""
     scheduler_memory: Memory | None = None
+    python: Text = "python3"
+    """The Python of the image."""
+    code: Literal["image", "upload"] = "image"
+    """How the user's code reaches workers: it is in the image already, or a small project is uploaded."""
+    walltime: Text | None = None
+    """After this a worker is ended, whatever happens to the driver."""
+
+    @field_validator("walltime", mode="before")
+    @classmethod
+    def clock(cls, value: Any) -> Any:
+        return clock_time(value)
+
+    @field_validator("namespace")
+    @classmethod
+    def namespace_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+            remedy = "use up to 63 lower-case letters, digits and dashes"
+            raise QuantityError(f"{shown(name)} cannot be the name of a namespace", remedy)
+        return name
+
+    @field_validator("env")
+    @classmethod
+    def variables(cls, env: dict[str, Variant | SecretKey]) -> dict[str, Variant | SecretKey]:
+        wrong = [name for name in env if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
+        remedy = "use letters, digits and underscores"
+        QuantityError.raise_all(
+            [QuantityError(f"{shown(name)} cannot be the name of a variable", remedy, (name,)) for name in wrong]
+        )
+        return env
 
 
 def provider_of(value: Any) -> str:

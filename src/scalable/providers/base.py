@@ -17,8 +17,9 @@ from scalable.errors import ScalableError, UsageError
 from scalable.manifest.findings import ValidationReport
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
-from scalable.manifest.targets import LocalTarget, Target
+from scalable.manifest.targets import KubernetesTarget, LocalTarget, Target
 from scalable.quantities import Memory
+from scalable.sizing.places import Place, places
 from scalable.sizing.resources import CostEstimate, ScalePlan, equal_part
 from scalable.wording import not_defined
 
@@ -102,6 +103,8 @@ class DeploymentSpec:
     """Where the manifest, and with it the user's code, lies."""
     run_folder: str | None = None
     """Where logs and certificates of this run go; a folder of its own if nothing is said."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where workers of each kind go, for backends that place them on pools of nodes."""
 
     @classmethod
     def from_manifest(
@@ -124,6 +127,7 @@ class DeploymentSpec:
             policies=manifest.policies,
             folder=folder,
             run_folder=run_folder,
+            places=places(manifest) if isinstance(target, KubernetesTarget) else {},
         )
 
 

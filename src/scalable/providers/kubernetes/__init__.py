@@ -1,0 +1,1 @@
+"""Workers as plain pods of a Kubernetes cluster, one pod per worker."""

@@ -1,0 +1,352 @@
+"""The objects of a run on Kubernetes as the API takes them: a parent that owns all, a Secret, the relay and workers.
+
+Pure: what is put in is all that counts. Pods ask for what the plan placed them with, run without any rights, write only
+to folders that go with them, and end for good when their process ends; the engine decides what comes in their place.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+from scalable.errors import UsageError
+from scalable.manifest.targets import KubernetesTarget, SecretKey, unpinned
+from scalable.providers.base import DeploymentSpec, WorkerTemplate
+from scalable.quantities import Cpu, Duration, Memory
+from scalable.sizing.places import NO_MEMORY, Place
+from scalable.sizing.resources import Size
+from scalable.worker.options import GRACE_S
+
+HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
+"""Where a pod finds what the driver hands out, and where it may write."""
+RELAY_PORT, CONTROL_PORT = 8786, 8787
+"""Of the relay: where workers come in, and where the driver does, from the pod's own loopback only."""
+USER = 10001  # any that is not root and no account of a node
+CLOSING_S = 10  # what a worker needs to hand over and close, after the tasks it runs had their time
+RELAY_SIZE = Size(Cpu.of(0.25), Memory.parse("256MiB"))  # it only passes bytes on
+MOST_IN_SECRET = 1_000_000  # bytes; the API takes 1 MiB with everything around them
+LONGEST_NAME = 63  # of a pod, which is also its host name, and of a label
+MANAGED = {"app.kubernetes.io/managed-by": "scalable"}
+STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+"""No autoscaler takes a node from under running work; the engine sends workers away when there is none."""
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An object with whose end another ends."""
+
+    kind: str
+    name: str
+    uid: str
+
+    @property
+    def reference(self) -> Object:
+        return {"apiVersion": "v1", "kind": self.kind, "name": self.name, "uid": self.uid}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all objects of a run have in common."""
+
+    run: str
+    """Part of every object's name: up to 20 lower-case letters, digits and dashes."""
+    namespace: str = "default"
+    image: str | None = None
+    """Of workers whose component names none, and of the relay."""
+    service_account: str | None = None
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """By tag: pool, sizes and spread of its workers."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    env: Mapping[str, str | SecretKey] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """Of resources that no profile or component states."""
+    limits: Mapping[str, str] = field(default_factory=dict)
+    relay: Size = RELAY_SIZE
+    python: str = "python3"
+    code: str = "image"
+    walltime_s: float | None = None
+    grace: float = GRACE_S
+    owner: Owner | None = None
+    """The parent, once it is there."""
+    driver: Owner | None = None
+    """The driver's own pod, when it runs in the cluster."""
+
+    @classmethod
+    def of(cls, spec: DeploymentSpec, run: str, *, grace: float = GRACE_S, driver: Owner | None = None) -> Site:
+        """For a target of a manifest; raises ``UsageError`` if it cannot be run there as written."""
+        target = spec.target
+        assert isinstance(target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
+        site = cls(
+            run=run,
+            namespace=target.namespace,
+            image=target.image,
+            service_account=target.worker_service_account,
+            places=spec.places,
+            node_selector=dict(target.node_selector),
+            tolerations=tuple(one.written for one in target.tolerations),
+            env={name: value if isinstance(value, SecretKey) else text(value) for name, value in target.env.items()},
+            requests={name: str(value) for name, value in target.resources.requests.items()},
+            limits={name: str(value) for name, value in target.resources.limits.items()},
+            relay=Size(target.scheduler_cpu or RELAY_SIZE.cpu, target.scheduler_memory or RELAY_SIZE.memory),
+            python=target.python,
+            code=target.code,
+            walltime_s=seconds(target.walltime) if target.walltime else None,
+            grace=grace,
+            driver=driver,
+        )
+        for part in spec.components.values():
+            if problem := site.unfit(part):
+                raise UsageError(f"targets.{spec.target_name}: {part.tag}: {problem}")
+        return site
+
+    @property
+    def name(self) -> str:
+        """Of the parent, the Secret and, with more behind it, of every pod."""
+        return f"scalable-{self.run}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {**MANAGED, "scalable/run": label(self.run)}
+
+    @property
+    def selector(self) -> str:
+        """Finds everything of this run, as the API is asked for it."""
+        return ",".join(f"{name}={value}" for name, value in self.labels.items())
+
+    def unfit(self, template: WorkerTemplate) -> str:
+        """Why a worker of this kind can never be had here; empty if it can."""
+        image = template.image or self.image
+        if image is None:
+            return "no image is named; write image: REGISTRY/NAME:VERSION in the target, or in the component"
+        if problem := unpinned(image):
+            return f"{problem}; name a version or a digest"
+        if template.mounts:
+            folder = next(iter(template.mounts))
+            return f"the folder {folder} of a node cannot be mounted in a pod; put it into the image or an object store"
+        if template.preload_script and template.preload_script.endswith((".sh", ".bash")):
+            return f"the shell script {template.preload_script} is not run in pods; make it part of the image"
+        return ""
+
+
+def parent(site: Site) -> Object:
+    """Owns all others: to delete it is to delete them. In the cluster it ends with the driver's pod."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(site, site.name, site.labels, site.driver),
+        "data": {"run": site.run},
+    }
+
+
+def handout_secret(site: Site, files: Mapping[str, bytes]) -> Object:
+    """What the driver hands to workers: this run's certificates, and the project where code is uploaded."""
+    total = sum(map(len, files.values()))
+    if total > MOST_IN_SECRET:
+        largest = max(files, key=lambda name: len(files[name]))
+        raise UsageError(
+            f"{total:,} bytes are too many to hand to pods ({largest} has {len(files[largest]):,}; "
+            f"at most {MOST_IN_SECRET:,}); put the code into the image and write code: image"
+        )
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(site, site.name, site.labels, site.owner),
+        "type": "Opaque",
+        "immutable": True,
+        "data": {name: base64.b64encode(content).decode() for name, content in files.items()},
+    }
+
+
+def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Sequence[str]) -> Object:
+    """One worker: ``arguments`` follow ``python -m scalable.worker``."""
+    place = site.places.get(template.tag) or stated(template)
+    marks = {**site.labels, "scalable/tag": label(template.tag), "scalable/worker": label(name)}
+    spec = pod_spec(
+        site,
+        "worker",
+        template.image or site.image,
+        [site.python, "-m", "scalable.worker", *arguments],
+        env={**template.environment, **site.env, **template.env},
+        requests={**site.requests, **amounts(replace(place.request, gpus=place.limit.gpus))},  # GPUs are not shared
+        limits={**site.limits, **amounts(place.limit)},
+    )
+    spec["terminationGracePeriodSeconds"] = ceil(site.grace) + CLOSING_S
+    if site.walltime_s is not None:
+        spec["activeDeadlineSeconds"] = max(1, ceil(site.walltime_s))
+    if site.service_account:
+        spec["serviceAccountName"] = site.service_account
+    if selector := {**site.node_selector, **place.selector}:
+        spec["nodeSelector"] = selector
+    if tolerations := [dict(one) for one in (*site.tolerations, *place.tolerations)]:
+        spec["tolerations"] = tolerations
+    if apart := spread(place, {mark: marks[mark] for mark in ("scalable/run", "scalable/tag")}):
+        spec["topologySpreadConstraints"] = [apart]
+    return pod(site, name, marks, spec)
+
+
+def relay_pod(site: Site, arguments: Sequence[str] = ()) -> Object:
+    """Through which a driver outside reaches its workers; it keeps away from nodes that come and go with work."""
+    listen = [f"--listen=0.0.0.0:{RELAY_PORT}", f"--control=127.0.0.1:{CONTROL_PORT}"]
+    sizes = amounts(site.relay)
+    spec = pod_spec(
+        site, "relay", site.image, [site.python, "-m", "scalable.relay", *listen, *arguments], {}, sizes, sizes
+    )
+    spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": RELAY_PORT, "protocol": "TCP"}]
+    spec["terminationGracePeriodSeconds"] = 1  # nothing is in it that could be saved
+    if elsewhere := workers_nodes(site):
+        terms = [{"weight": 100, "preference": {"matchExpressions": [one]}} for one in elsewhere]
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    return pod(site, "relay", {**site.labels, "scalable/part": "relay"}, spec)
+
+
+def workers_nodes(site: Site) -> list[Object]:
+    """Labels of nodes that workers select, as terms that nodes without them fulfil."""
+    found: dict[str, set[str]] = {}
+    for selector in (site.node_selector, *(place.selector for place in site.places.values())):
+        for key, value in selector.items():
+            found.setdefault(key, set()).add(value)
+    return [{"key": key, "operator": "NotIn", "values": sorted(values)} for key, values in sorted(found.items())]
+
+
+def spread(place: Place, of: Mapping[str, str]) -> Object | None:
+    """What makes the planned number of nodes real where requests alone do not.
+
+    Over at least so many nodes: as evenly as can be, and while there are fewer nodes, none takes a second worker. At
+    most so many on a node: with more domains demanded than there can be, the emptiest counts as empty, and the skew is
+    a limit. The API allows only one such rule for a topology, and a limit for each node is the stricter promise.
+    """
+    rule = {
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": dict(of)},
+        "nodeTaintsPolicy": "Honor",  # a node that is lost or not ours is none to be even with
+    }
+    if place.at_most is not None:
+        return {"maxSkew": place.at_most, "minDomains": NEVER_SO_MANY, **rule}
+    return {"maxSkew": 1, "minDomains": place.nodes, **rule} if place.nodes > 1 else None
+
+
+NEVER_SO_MANY = 1_000_000  # nodes
+
+
+def pod_spec(
+    site: Site,
+    role: str,
+    image: str | None,
+    command: Sequence[str],
+    env: Mapping[str, str | SecretKey],
+    requests: Mapping[str, str],
+    limits: Mapping[str, str],
+) -> Object:
+    """One container without rights: what Kubernetes calls the restricted standard, and a read-only root besides."""
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": role,
+                "image": image,
+                "command": list(command),
+                "env": [variable(name, value) for name, value in {"HOME": SCRATCH, **env}.items()],
+                "resources": {"requests": dict(requests), "limits": dict(limits)},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "terminationMessagePolicy": "FallbackToLogsOnError",  # its last words tell why it could not start
+                "volumeMounts": [
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the pod's own
+                    {"name": "scratch", "mountPath": SCRATCH},
+                    {"name": "handout", "mountPath": HANDOUT, "readOnly": True},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "scratch", "emptyDir": {}},
+            {"name": "handout", "secret": {"secretName": site.name, "defaultMode": 0o440}},
+        ],
+    }
+
+
+def pod(site: Site, name: str, labels: Mapping[str, str], spec: Object) -> Object:
+    about = metadata(site, pod_name(site, name), labels, site.owner)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**about, "annotations": dict(STAYS)}, "spec": spec}
+
+
+def metadata(site: Site, name: str, labels: Mapping[str, str], owner: Owner | None) -> Object:
+    found: Object = {"name": name, "namespace": site.namespace, "labels": dict(labels)}
+    return {**found, "ownerReferences": [owner.reference]} if owner else found
+
+
+def pod_name(site: Site, worker: str) -> str:
+    """What the pod of a worker is called; different workers have different names."""
+    return shortened(f"{site.name}-{re.sub(r'[^a-z0-9-]+', '-', worker.lower())}", worker)
+
+
+def label(value: str) -> str:
+    """A text as the value of a label; one that cannot be a label is shortened, and told from others by a hash."""
+    return shortened(re.sub(r"[^A-Za-z0-9._-]+", "-", value), value)
+
+
+def shortened(name: str, whole: str) -> str:
+    """At most 63 characters with a letter or digit at both ends; what was lost of the whole is kept as a hash."""
+    trimmed = name.strip("-._")
+    if trimmed.endswith(whole) and len(trimmed) <= LONGEST_NAME:
+        return trimmed
+    mark = hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()
+    head = trimmed[: LONGEST_NAME - 9].rstrip("-._")
+    return f"{head}-{mark}" if head else f"x{mark}"
+
+
+def stated(template: WorkerTemplate) -> Place:
+    """For a kind of worker that no manifest places: what it says itself."""
+    size = Size(Cpu.of(template.cpus), template.memory or NO_MEMORY, template.gpus)
+    return Place(None, size, size)
+
+
+def amounts(size: Size) -> dict[str, str]:
+    """As Kubernetes writes them; what is not stated is not limited."""
+    found = {}
+    if size.cpu.millis:
+        whole, rest = divmod(size.cpu.millis, 1000)
+        found["cpu"] = f"{size.cpu.millis}m" if rest else str(whole)
+    if size.memory.bytes:
+        mebibytes, rest = divmod(size.memory.bytes, 2**20)
+        found["memory"] = str(size.memory.bytes) if rest else f"{mebibytes}Mi"
+    if size.gpus:
+        found["nvidia.com/gpu"] = str(size.gpus)
+    return found
+
+
+def variable(name: str, value: str | SecretKey) -> Object:
+    if isinstance(value, SecretKey):
+        return {"name": name, "valueFrom": {"secretKeyRef": {"name": value.secret, "key": value.key}}}
+    return {"name": name, "value": value}
+
+
+def text(value: object) -> str:
+    """A value of the manifest as YAML writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def seconds(walltime: str) -> float:
+    days, _, clock = walltime.rpartition("-")
+    return Duration.parse(clock).seconds + 86400 * int(days or 0)
