@@ -237,6 +237,10 @@ class KubernetesTarget(CloudTarget):
     """How the user's code reaches workers: it is in the image already, or a small project is uploaded."""
     walltime: Text | None = None
     """After this a worker is ended, whatever happens to the driver."""
+    claim: Text | None = None
+    """A PersistentVolumeClaim for the driver's folder .scalable when it runs in the cluster, where a store may lie."""
+    egress: list[Text] = []
+    """What else pods connect to, as host:port; a deployed namespace lets nothing else through."""
 
     @field_validator("walltime", mode="before")
     @classmethod
