@@ -272,7 +272,7 @@ def pod_spec(
                 },
                 "terminationMessagePolicy": "FallbackToLogsOnError",  # its last words tell why it could not start
                 "volumeMounts": [
-                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a folder of the pod's own
+                    {"name": "tmp", "mountPath": "/tmp"},
                     {"name": "scratch", "mountPath": SCRATCH},
                     {"name": "handout", "mountPath": HANDOUT, "readOnly": True},
                 ],
