@@ -137,6 +137,8 @@ class HiredTarget(CloudTarget):
     """The Python inside the image."""
     code: Literal["image", "upload"] = "image"
     """How the user's code reaches workers: it is in the image already, or a copy (small) is handed out."""
+    environment: dict[str, Variant] = {}
+    """Of all workers; it reaches them as a secret, like the env of a component."""
     prices: Charges | None = None
 
 
@@ -169,7 +171,6 @@ class AwsTarget(HiredTarget):
     """With fargate: what ECS may do to start a worker, such as reading the run's certificates."""
     task_role_arn: Text | None = None
     """With fargate: what the work itself may do."""
-    environment: dict[str, Variant] = {}
     tags: dict[str, Text] = {}
 
 
