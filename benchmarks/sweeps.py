@@ -200,7 +200,8 @@ def watched(process: subprocess.Popen[bytes], mark: str) -> tuple[Seen, float]:
     start = 0.0
     deadline = time.monotonic() + TURN_S
     while process.poll() is None:
-        for pid in {process.pid, *proc.marked(MARK, mark)}:
+        # by both: some leave the tree, others write their title over their environment
+        for pid in {*proc.tree(process.pid), *proc.marked(MARK, mark)}:
             command, cpu = looked_at(pid)
             before = seen.get(pid, ("", 0.0, 0))
             seen[pid] = (command or before[0], max(cpu, before[1]), max(proc.resident(pid), before[2]))
