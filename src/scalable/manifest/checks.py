@@ -16,7 +16,7 @@ from scalable.catalogue import FACTORS
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import PROFILES
-from scalable.manifest.targets import BUILT_IN, LocalTarget, SlurmTarget
+from scalable.manifest.targets import BUILT_IN, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.manifest.work import Together
 from scalable.quantities import Money, Price
 from scalable.wording import not_defined, shown
@@ -47,6 +47,7 @@ def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     yield from check_components(manifest)
     yield from check_tasks(manifest)
     yield from check_pools(manifest)
+    yield from check_labels(manifest)
     yield from check_profiles(manifest)
     yield from check_sweeps(manifest)
     yield from check_workloads(manifest)
@@ -138,6 +139,21 @@ def check_pools(manifest: Manifest) -> Iterator[Finding]:
             path = ("nodes", pool.node)
             remedy = "write e.g. price: 0.1644 EUR/h"
             yield Finding(path, message, "missing-price", remedy, warning=manifest.budget is None, about_key=True)
+
+
+def check_labels(manifest: Manifest) -> Iterator[Finding]:
+    """On Kubernetes it is labels that keep work on the pool it was planned for, and off those of other services."""
+    named = {sweep.pool for sweep in manifest.sweeps.values()}
+    worked = [name for name, pool in manifest.pools.items() if pool.max is not None or name in named]
+    for name, target in manifest.targets.items():
+        if not isinstance(target, KubernetesTarget) or len(manifest.pools) < 2:
+            continue
+        enough = bool(target.node_selector) and len(worked) < 2
+        for pool in worked:
+            if not manifest.pools[pool].labels and not enough:
+                message = f"nothing keeps workers of the target {name} on the pool {pool}: its nodes have no labels"
+                remedy = f"write labels: {{pool: {pool}}} here, as its nodes have them"
+                yield Finding(("pools", pool), message, "pool-unlabelled", remedy, warning=True, about_key=True)
 
 
 def check_profiles(manifest: Manifest) -> Iterator[Finding]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
@@ -95,9 +95,7 @@ class CloudTarget(Target):
     @classmethod
     def pinned(cls, image: str | None) -> str | None:
         if image is not None and (problem := unpinned(image)):
-            raise QuantityError(
-                problem, f"name a version or a digest, e.g. {image.split('@')[0].rsplit(':latest')[0]}:1.0"
-            )
+            raise QuantityError(problem, "name a version or a digest, e.g. NAME:1.0")
         return image
 
 
@@ -193,6 +191,17 @@ class SecretKey(Section):
     key: Text
 
 
+def plain_or_secret(value: Any) -> Any:
+    """One message for what is neither, instead of one for each of the things it could have been."""
+    secret = isinstance(value, SecretKey) or (isinstance(value, dict) and value.keys() == {"secret", "key"})
+    if not secret and not isinstance(value, str | int | float):
+        raise QuantityError(f"{shown(value)} is no variable's value", "write a text, or {secret: NAME, key: KEY}")
+    return value
+
+
+Value = Annotated[Variant | SecretKey, BeforeValidator(plain_or_secret)]
+
+
 class Amounts(Section):
     """Resources of a worker's container beside those that its profile or component states, in Kubernetes' words."""
 
@@ -223,7 +232,7 @@ class KubernetesTarget(CloudTarget):
     """How pods reach this machine, if they can; else they are reached through the cluster's API."""
     worker_service_account: Text | None = None
     resources: Amounts = Amounts()
-    env: dict[str, Variant | SecretKey] = {}
+    env: dict[str, Value] = {}
     """A value, or {secret: NAME, key: KEY} for one that a Secret holds."""
     tolerations: list[Toleration] = []
     """For all workers; a pool may have its own besides."""
@@ -258,7 +267,7 @@ class KubernetesTarget(CloudTarget):
 
     @field_validator("env")
     @classmethod
-    def variables(cls, env: dict[str, Variant | SecretKey]) -> dict[str, Variant | SecretKey]:
+    def variables(cls, env: dict[str, Value]) -> dict[str, Value]:
         wrong = [name for name in env if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)]
         remedy = "use letters, digits and underscores"
         QuantityError.raise_all(
