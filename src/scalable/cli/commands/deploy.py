@@ -1,0 +1,94 @@
+"""``scalable deploy``: write the files with which a cluster or Airflow runs sweeps by itself."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from scalable.cli import context
+from scalable.cli.output import console, note, print_json
+from scalable.deploy.deployment import chosen, deployment
+from scalable.deploy.kubernetes import Rendered, rendered
+from scalable.deploy.source import Source
+from scalable.errors import UsageError
+from scalable.manifest.load import read
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = Path(options.output)
+    check_free(folder, force=options.force)
+    found = on_kubernetes(options, folder) if options.what == "kubernetes" else in_airflow(options, folder)
+    left = write(folder, found.files)
+    if options.format == "json":
+        print_json({"output": str(folder), "files": sorted(found.files), "notes": found.notes, "next": found.next})
+        return 0
+    screen = console()
+    screen.print(f"wrote {folder}: {', '.join(sorted(found.files))}", style="green", markup=False, soft_wrap=True)
+    for told in (*found.notes, *([f"left as they were: {', '.join(left)}"] if left else [])):
+        screen.print(note("!", told, "yellow"))
+    screen.print("next:" if found.next else "")
+    for step in found.next:
+        screen.print(f"  {step}", soft_wrap=True)
+    return 0
+
+
+def on_kubernetes(options: argparse.Namespace, folder: Path) -> Rendered:
+    path = context.manifest_path(options.manifest)
+    source = Source.of(read(path), str(path), asked(options), options.overlay, os.environ)
+    loaded = context.load_whole(source.text, source.file, source.target, options.overlay, source.environment)
+    described = deployment(source, loaded, options.sweep, options.api_server)
+    return rendered(described, folder, path.parent, helm=options.helm)
+
+
+def asked(options: argparse.Namespace) -> str | None:
+    return options.target or os.environ.get("SCALABLE_TARGET") or None
+
+
+def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
+    from scalable.deploy import airflow
+
+    for name, given in (("--helm", options.helm), ("--api-server", options.api_server)):
+        if given:
+            raise UsageError(f"{name} is about Kubernetes; write scalable deploy kubernetes {name}")
+    path = context.manifest_path(options.manifest)
+    text, target, env = read(path), asked(options), dict(os.environ)
+    with suppress(UsageError):  # a target on Kubernetes may name secrets, which need not be known here
+        source = Source.of(text, str(path), target, options.overlay, os.environ)
+        target, env = source.target, {**source.environment, **os.environ}
+    loaded = context.load_whole(text, str(path), target, options.overlay, env)
+    sweep = chosen(loaded.manifest, options.sweep)
+    if sweep is None:
+        raise UsageError("a DAG is made of a sweep; name one: --sweep S")
+    if loaded.target is None:
+        raise UsageError("the manifest has no target; add one with provider: kubernetes")
+    files = airflow.render(loaded.manifest, loaded.target, sweep)
+    return Rendered(files, (), (f"cp {shlex.quote(str(folder))}/*.py  the DAGs' folder of Airflow",))
+
+
+def check_free(folder: Path, *, force: bool) -> None:
+    """Complain before anything is computed. What is not a folder is never replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {folder} is a file; name a folder, e.g. --output deploy")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise UsageError(f"{folder} is not empty; --force replaces files of the same names in it")
+
+
+def write(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """Each file whole or not at all; says which others lie there, since kubectl and helm would take them too."""
+    before = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    for name, text in files.items():
+        path = folder / name
+        beside = path.with_name(f".{path.name}.new")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise UsageError(f"cannot write {path}: {error.strerror}; name another folder: --output DIR") from None
+    return sorted(before - set(files))

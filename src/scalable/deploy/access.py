@@ -1,0 +1,76 @@
+"""The namespace and who may do what in it: a driver that makes pods, workers that may do nothing, and people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalable.deploy.deployment import Deployment
+from scalable.deploy.document import Document
+from scalable.providers.kubernetes.objects import MANAGED
+
+DRIVER, USER = "scalable-driver", "scalable-user"
+RIGHTS = (
+    ("", ("pods",), ("create", "get", "list", "watch", "delete")),
+    ("", ("pods/log",), ("get",)),
+    ("", ("configmaps",), ("create", "get", "delete")),
+    ("", ("secrets",), ("create", "delete")),
+    ("", ("events",), ("list", "watch")),
+)
+"""What a driver does; secrets of others it can neither read nor list."""
+FORWARD = ("", ("pods/portforward",), ("create", "get"))
+"""How a driver outside of the cluster reaches the run's relay."""
+STANDARD = "restricted"  # the strictest of Kubernetes' three pod security standards
+
+Object = dict[str, Any]
+
+
+def namespace(deployment: Deployment) -> Document:
+    levels = {f"pod-security.kubernetes.io/{mode}": STANDARD for mode in ("enforce", "audit", "warn")}
+    about = {"name": deployment.namespace, "labels": {**MANAGED, **levels}}
+    comment = "Pods that are not of the restricted standard are refused in this namespace."
+    return Document({"apiVersion": "v1", "kind": "Namespace", "metadata": about}, (comment,))
+
+
+def accounts(deployment: Deployment) -> list[Document]:
+    found = [Document(account(deployment, DRIVER), ("Runs sweeps in the cluster; only its pods get a token.",))]
+    if worker := deployment.settings.worker_service_account:
+        found.append(Document(account(deployment, worker), ("Workers: no rights, and no token to try with.",)))
+    return found
+
+
+def account(deployment: Deployment, name: str) -> Object:
+    about = metadata(deployment, name)
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about, "automountServiceAccountToken": False}
+
+
+def rights(deployment: Deployment) -> list[Document]:
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata(deployment, DRIVER),
+        "subjects": [{"kind": "ServiceAccount", "name": DRIVER, "namespace": deployment.namespace}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": DRIVER},
+    }
+    command = f"kubectl --namespace {deployment.namespace} create rolebinding NAME --role {USER} --user NAME"
+    return [
+        Document(role(deployment, DRIVER), ("All that a driver does, in this namespace only.",)),
+        Document(binding),
+        Document(role(deployment, USER, FORWARD), ("For people who run from their own machine:", command)),
+    ]
+
+
+def role(deployment: Deployment, name: str, *more: tuple[str, tuple[str, ...], tuple[str, ...]]) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": metadata(deployment, name),
+        "rules": [
+            {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+            for group, resources, verbs in (*RIGHTS, *more)
+        ],
+    }
+
+
+def metadata(deployment: Deployment, name: str, **labels: str) -> Object:
+    mine = {**MANAGED, "app.kubernetes.io/part-of": deployment.project, **labels}
+    return {"name": name, "namespace": deployment.namespace, "labels": mine}

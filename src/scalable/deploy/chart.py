@@ -1,0 +1,87 @@
+"""The same objects as a Helm chart, in which an operator may change image, namespace, sweep, the driver's size and the
+name of its Secret.
+
+Templates are the plain objects with ``{{ .Values.… }}`` in place of these values and nothing else, so that a chart says
+exactly what the plain files say. The namespace is not among them: a release lives in one that is there already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from scalable import __version__
+from scalable.deploy.deployment import Deployment
+from scalable.deploy.document import written
+from scalable.deploy.objects import objects, secret_steps
+from scalable.deploy.source import placeholder
+
+NAMESPACE = "00-namespace.yaml"
+REVISION = "{{ .Release.Revision }}"  # a Job never changes: every upgrade is a run of its own
+
+
+def files(deployment: Deployment) -> dict[str, str]:
+    templates = objects(parametrised(deployment))
+    del templates[NAMESPACE]
+    plain = objects(deployment)[NAMESPACE]
+    found = {f"templates/{name}": written(documents) for name, documents in templates.items()}
+    found |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
+    return found
+
+
+def parametrised(deployment: Deployment) -> Deployment:
+    return replace(
+        deployment,
+        namespace=placeholder("namespace"),
+        image=placeholder("image"),
+        sweep=placeholder("sweep") if deployment.sweep is not None else None,
+        job=f"{deployment.project}-run-{REVISION}",
+        secret=placeholder("driver.secret"),
+        driver={name: placeholder(f"driver.{name}") for name in deployment.driver},
+        text=deployment.template,
+    )
+
+
+def about(deployment: Deployment) -> str:
+    fields = {
+        "apiVersion": "v2",
+        "name": deployment.project,
+        "description": f"Runs sweeps of {deployment.project} with scalable",
+        "type": "application",
+        "version": "0.1.0",
+        "appVersion": __version__,
+    }
+    return yaml.safe_dump(fields, sort_keys=False)
+
+
+def values(deployment: Deployment) -> str:
+    lines = [
+        ("image: ", deployment.image, "of driver and workers; a version or a digest"),
+        ("namespace: ", deployment.namespace, "the one the release is installed in"),
+    ]
+    if deployment.sweep is not None:
+        lines.append(("sweep: ", deployment.sweep, "one of the manifest's"))
+    text = "".join(f"{key}{quoted(value)}  # {comment}\n" for key, value, comment in lines)
+    text += "driver:\n"
+    text += "".join(f"  {name}: {quoted(amount)}\n" for name, amount in deployment.driver.items())
+    if deployment.variables:
+        text += f"  secret: {quoted(deployment.secret)}  # holds {', '.join(deployment.variables)}\n"
+    return text
+
+
+def quoted(value: str) -> str:
+    """A text as YAML reads it back, numbers too."""
+    return yaml.safe_dump(value, default_style='"', width=10_000).strip()
+
+
+def steps(deployment: Deployment, folder: Path) -> list[str]:
+    release = f"{deployment.project} {folder} --namespace {deployment.namespace}"
+    return [
+        f"kubectl apply --filename {folder}/namespace.yaml",
+        *secret_steps(deployment),
+        f"helm install {release}",
+        f"kubectl --namespace {deployment.namespace} logs --follow job/{deployment.project}-run-1",
+        f"helm upgrade {release}  # again: computes what the store lacks",
+    ]

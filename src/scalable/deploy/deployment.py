@@ -1,0 +1,229 @@
+"""What a manifest says about running in a cluster by itself, checked before anything is written.
+
+The manifest goes into a ConfigMap as it stands, except for image and namespace, which are written out. Variables in it
+that the target's ``env`` does not give come from one Secret that only the driver sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from scalable.deploy import egress
+from scalable.deploy.egress import Destination
+from scalable.deploy.source import STORE, WRITTEN_OUT, Source, placeholder
+from scalable.errors import UsageError
+from scalable.manifest import Loaded
+from scalable.manifest.findings import Issue, ManifestError, ValidationReport
+from scalable.manifest.models import Manifest
+from scalable.manifest.targets import KubernetesTarget, SecretKey
+from scalable.providers.base import DeploymentSpec
+from scalable.providers.kubernetes.objects import Site, amounts, text
+from scalable.quantities import Cpu, Memory
+from scalable.sizing.resources import Size
+from scalable.store.errors import StoreUrlError
+from scalable.store.places import SQLITE, scheme_of
+from scalable.tracking.tracker import VARIABLE as TRACKING
+from scalable.wording import undefined
+
+HOME = "/opt/project"
+"""Where the image has the project, and the driver its manifest."""
+STATE = f"{HOME}/.scalable"
+DRIVER = Size(
+    Cpu.of(1), Memory.parse("2GiB")
+)  # it plans, holds the scheduler, and keeps rows on their way to the store
+API_SERVER_OPEN = (
+    "the API server: its address is not known here, so the driver may connect to every address on 443 and 6443; "
+    "--api-server ADDRESS:PORT narrows it (kubectl get endpointslices --selector kubernetes.io/service-name=kubernetes)"
+)
+DEFAULT_ACCOUNT = (
+    "workers run as the namespace's default account, without a token; worker_service_account: NAME gives them their own"
+)
+STORE_REMEDY = f"write store: ${{{STORE}}}, which then comes from a Secret, or claim: NAME in the target for a volume"
+MOST_TEXT = 200_000  # bytes of a manifest; kubectl keeps a second copy in an annotation of 256 KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """All that is rendered. In a chart some of its texts are the chart's placeholders."""
+
+    project: str
+    """Part of objects' names."""
+    target: str
+    overlay: str | None
+    sweep: str | None
+    """Nothing where the manifest's tasks are run."""
+    job: str
+    namespace: str
+    image: str
+    secret: str
+    """Holds the variables that only the driver needs."""
+    variables: tuple[str, ...]
+    """Which those are."""
+    driver: Mapping[str, str]
+    """CPU and memory of its pod, as Kubernetes writes them."""
+    text: str
+    """The manifest in the cluster."""
+    template: str
+    """The same in a chart."""
+    manifest: Manifest
+    site: Site
+    destinations: tuple[Destination, ...]
+    api_server: Destination | None
+
+    @property
+    def settings(self) -> KubernetesTarget:
+        target = self.manifest.targets[self.target]
+        assert isinstance(target, KubernetesTarget)
+        return target
+
+    @property
+    def secrets(self) -> dict[str, tuple[str, ...]]:
+        """Secrets that must exist, with the keys that are read from each."""
+        found: dict[str, list[str]] = {self.secret: list(self.variables)} if self.variables else {}
+        for value in self.settings.env.values():
+            if isinstance(value, SecretKey):
+                found.setdefault(value.secret, []).append(value.key)
+        return {name: tuple(dict.fromkeys(keys)) for name, keys in found.items()}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know who trusts what was written."""
+        found = [destination.note for destination in self.destinations if destination.note]
+        if self.api_server is None:
+            found.append(API_SERVER_OPEN)
+        if self.settings.worker_service_account is None:
+            found.append(DEFAULT_ACCOUNT)
+        if self.manifest.artefacts.startswith("/"):
+            found.append(f"artefacts: {self.manifest.artefacts} must be a folder that every pod sees")
+        return found
+
+
+def deployment(source: Source, loaded: Loaded, sweep: str | None, api_server: str | None = None) -> Deployment:
+    """Raises a ``ManifestError`` with all that keeps the manifest from being run in a cluster, each at its place."""
+    manifest, name = loaded.manifest, source.target
+    target = manifest.targets[name]
+    assert isinstance(target, KubernetesTarget)
+    sweep = chosen(manifest, sweep)
+    destinations: list[Destination] = []
+    issues = [*source.secrets(), *unfit(source, manifest, target), *connected(source, manifest, target, destinations)]
+    if issues:
+        raise ManifestError(ValidationReport.of(issues), {source.file: source.shown})
+    assert target.image is not None
+    site = Site.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
+    project = dns_label(manifest.project.name)
+    size = Size(target.scheduler_cpu or DRIVER.cpu, target.scheduler_memory or DRIVER.memory)
+    return Deployment(
+        project=project,
+        target=name,
+        overlay=source.overlay,
+        sweep=sweep,
+        job=dns_label(f"{project}-{sweep or 'tasks'}"),
+        namespace=target.namespace,
+        image=target.image,
+        secret=f"{project}-driver",
+        variables=source.from_secret,
+        driver=amounts(size),
+        text=source.with_values({key: getattr(target, key) for key in WRITTEN_OUT}),
+        template=source.with_values({key: placeholder(key) for key in WRITTEN_OUT}, template=True),
+        manifest=manifest,
+        site=site,
+        destinations=tuple(destinations),
+        api_server=egress.named_destination(api_server, "--api-server") if api_server else None,
+    )
+
+
+def chosen(manifest: Manifest, sweep: str | None) -> str | None:
+    """The sweep that is run; nothing where the manifest has tasks instead."""
+    if sweep is not None:
+        if sweep not in manifest.sweeps:
+            raise UsageError(undefined("sweep", sweep, manifest.sweeps))
+        return sweep
+    if any(task.run is not None for task in manifest.tasks.values()):
+        return None
+    if len(manifest.sweeps) != 1:
+        names = ", ".join(manifest.sweeps)
+        nothing = "the manifest has neither sweeps nor tasks to run; add one"
+        raise UsageError(f"name the sweep to run: --sweep S ({names})" if names else nothing)
+    return next(iter(manifest.sweeps))
+
+
+def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Iterator[Issue]:
+    """What a laptop may do without and a namespace of its own may not."""
+    if target.image is None:
+        message = "no image is named for driver and workers"
+        yield source.issue("image", message, "no-image", "write image: REGISTRY/NAME:VERSION")
+    if target.namespace == "default":
+        message = "quotas and policies of a run would hold for all of the namespace default"
+        yield source.issue("namespace", message, "default-namespace", "name one of its own, e.g. namespace: lab")
+    for key in ("kubeconfig", "context", "contact_address"):
+        if getattr(target, key) is not None:
+            message = "it is about a driver on your machine, and this one runs in the cluster"
+            yield source.issue(key, message, "laptop-only", "remove it, or write another target")
+    folder = "://" not in manifest.artefacts and known_text(source, manifest.artefacts) is not None
+    if folder and not manifest.artefacts.startswith("/"):
+        message = f"{manifest.artefacts} is a folder, and pods share none"
+        yield source.issue(("artefacts",), message, "no-shared-folder", "write a URL, e.g. artefacts: s3://bucket/lab")
+    if len(source.text.encode()) > MOST_TEXT:
+        message = f"the manifest is too large for a ConfigMap; at most {MOST_TEXT // 1000} kB"
+        yield source.issue((), message, "too-large", "move data out of it")
+
+
+def connected(
+    source: Source, manifest: Manifest, target: KubernetesTarget, found: list[Destination]
+) -> Iterator[Issue]:
+    """Fills in where pods connect to; yields what cannot be reached or would be lost."""
+    env = {name: text(value) for name, value in target.env.items() if not isinstance(value, SecretKey)}
+    known = {**{name: value for name, value in source.local.items() if name in source.secret_names}, **env}
+    url = known.get(STORE) if STORE in {*source.secret_names, *env} else known_text(source, manifest.store)
+    try:
+        store = egress.store_destination(url)
+        if store is not None:
+            found.append(store)
+        elif url is not None and (problem := lost(url, target)):
+            yield source.issue(("store",), problem, "rows-lost", STORE_REMEDY)
+    except StoreUrlError as error:
+        yield source.issue(("store",), str(error), "bad-store")
+    places: list[tuple[tuple[str | int, ...], str | None, Callable[[str], Destination | None]]] = [
+        (("artefacts",), manifest.artefacts, lambda url: egress.artefacts_destination(url, known)),
+        (("tracking",), manifest.tracking or known.get(TRACKING), tracked),
+        *(((*source.here, "egress", at), one, egress.named_destination) for at, one in enumerate(target.egress)),
+    ]
+    for place, address, destination in places:
+        if address is not None and known_text(source, address) is None:
+            found.append(Destination(str(place[0]), None, egress.PORTS["https"], workers=destination is not tracked))
+            continue
+        try:
+            if address is not None and (to := destination(address)) is not None:
+                found.append(to)
+        except UsageError as error:
+            yield source.issue(place, str(error), "bad-address")
+
+
+def tracked(url: str) -> Destination | None:
+    return egress.web_destination("tracking", url, workers=False)
+
+
+def known_text(source: Source, value: str | None) -> str | None:
+    """A text of the manifest; nothing where it is only known in the cluster."""
+    return None if value is None or source.UNKNOWN in value else value
+
+
+def lost(url: str, target: KubernetesTarget) -> str:
+    """Why the rows of a store in a file would go with the driver's pod; empty if they would not."""
+    if scheme_of(url) not in SQLITE:
+        return ""
+    if target.claim is None:
+        return "rows in a file would be lost with the driver's pod"
+    file = url.partition("://")[2]
+    inside = file.startswith((f"/{STATE.rpartition('/')[2]}/", f"/{STATE}/"))
+    return "" if inside and ".." not in file else f"the claim {target.claim} is mounted at .scalable; this lies outside"
+
+
+def dns_label(name: str) -> str:
+    """A name as Kubernetes takes it for any object."""
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].rstrip("-")
+    if not label:
+        raise UsageError(f"{name!r} has no letter or digit that a name in Kubernetes may have; use another name")
+    return label

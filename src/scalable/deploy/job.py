@@ -1,0 +1,110 @@
+"""The run itself: the manifest as a ConfigMap, and a Job whose pod is the driver.
+
+A driver that is lost is started again and goes on from the rows that are in the store; that adds no attempts to any
+run, since these are counted in the store. A driver that was called wrongly is not tried again.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from scalable.deploy.access import DRIVER, metadata
+from scalable.deploy.deployment import HOME, STATE, Deployment
+from scalable.deploy.document import Document
+from scalable.manifest.targets import SecretKey
+from scalable.providers.kubernetes.objects import (
+    SCRATCH,
+    STAYS,
+    label,
+    pod_spec,
+    seconds,
+    workers_nodes,
+)  # fmt: skip
+
+FILE = "scalable.yaml"
+RESTARTS = 1  # of a lost driver
+KEPT_S = 86_400  # a day to look at its logs
+CLOSING_S = 60  # for the driver to send workers away and write down how it ended
+WRONG_USE = 2  # the exit status of a command that cannot work however often it is called
+MYSELF = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+"""What a driver must know of its own pod: who owns what it makes, and where workers reach it."""
+
+Object = dict[str, Any]
+
+
+def manifest_map(deployment: Deployment) -> Document:
+    what = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(deployment, config_name(deployment))}
+    return Document({**what, "data": {FILE: deployment.text}}, ("The manifest; values of secrets are not in it.",))
+
+
+def config_name(deployment: Deployment) -> str:
+    return f"{deployment.project}-manifest"
+
+
+def job(deployment: Deployment) -> Document:
+    marks = {"scalable/part": "driver"}
+    if deployment.sweep is not None:
+        marks["scalable/sweep"] = deployment.sweep if "{{" in deployment.sweep else label(deployment.sweep)
+    spec: Object = {
+        "backoffLimit": RESTARTS,
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": "driver", "operator": "In", "values": [WRONG_USE]},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "ttlSecondsAfterFinished": KEPT_S,
+    }
+    if deployment.settings.walltime:
+        spec["activeDeadlineSeconds"] = ceil(seconds(deployment.settings.walltime))
+    about = {"labels": metadata(deployment, deployment.job, **marks)["labels"], "annotations": dict(STAYS)}
+    spec["template"] = {"metadata": about, "spec": driver_spec(deployment)}
+    what = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(deployment, deployment.job, **marks)}
+    comment = "A lost driver is started once more and goes on from the store; an evicted one each time."
+    return Document({**what, "spec": spec}, (comment,))
+
+
+def driver_spec(deployment: Deployment) -> Object:
+    site, target = deployment.site, deployment.settings
+    env: dict[str, str | SecretKey] = dict(site.env)
+    env |= {name: SecretKey(secret=deployment.secret, key=name) for name in deployment.variables}
+    spec = pod_spec(
+        site, "driver", deployment.image, command(deployment), env, requests=deployment.driver, limits=deployment.driver
+    )
+    state = {"persistentVolumeClaim": {"claimName": target.claim}} if target.claim else {"emptyDir": {}}
+    spec |= {
+        "serviceAccountName": DRIVER,
+        "automountServiceAccountToken": True,  # the driver's alone: it makes pods
+        "terminationGracePeriodSeconds": CLOSING_S,
+        "volumes": [
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "scratch", "emptyDir": {}},
+            {"name": "state", **state},
+            {"name": "manifest", "configMap": {"name": config_name(deployment)}},
+        ],
+    }
+    spec["containers"][0] |= {
+        "workingDir": HOME,
+        "volumeMounts": [
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "scratch", "mountPath": SCRATCH},
+            {"name": "state", "mountPath": STATE},
+            {"name": "manifest", "mountPath": f"{HOME}/{FILE}", "subPath": FILE, "readOnly": True},
+        ],
+    }
+    myself = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in MYSELF.items()]
+    spec["containers"][0]["env"] += myself
+    if elsewhere := workers_nodes(site):  # nodes that go when there is no work must not wait for the driver
+        terms = [{"weight": 100, "preference": {"matchExpressions": [one]}} for one in elsewhere]
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    return spec
+
+
+def command(deployment: Deployment) -> list[str]:
+    line = [deployment.settings.python, "-m", "scalable", "run", FILE, "--target", deployment.target]
+    line += ["--sweep", deployment.sweep] if deployment.sweep is not None else []
+    return line + (["--overlay", deployment.overlay] if deployment.overlay else [])

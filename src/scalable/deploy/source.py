@@ -1,0 +1,192 @@
+"""The text of a manifest on its way into a cluster: which variables it needs there, and that no secret stands in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from scalable.errors import UsageError
+from scalable.manifest import layers, tree
+from scalable.manifest.findings import Issue, Place
+from scalable.manifest.load import choose_target, dotted
+from scalable.telemetry.redact import looks_secret, redact_text
+
+STORE = "SCALABLE_STORE_URL"
+WRITTEN_OUT = ("image", "namespace")
+"""Of the target; the cluster's copy has their values, so that no variable must be known there."""
+PASSWORD = re.compile(r"""://[^\s/:@"'$]*:[^\s/@"'$]+@""")
+VARIABLE = re.compile(r"\$\{[^{}]*\}")
+
+Path = tuple[str | int, ...]
+
+
+def placeholder(name: str) -> str:
+    """A value of a chart, as its templates name it."""
+    return f"{{{{ .Values.{name} }}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    text: str
+    file: str
+    target: str
+    overlay: str | None
+    root: tree.Mapping
+    """As it is written."""
+    merged: tree.Mapping
+    """With the target's overlays."""
+    local: Mapping[str, str]
+    """The environment here, which is not the cluster's."""
+
+    UNKNOWN: ClassVar[str] = "known-in-the-cluster-only"
+    """Stands for what a Secret holds while the rest of the manifest is checked."""
+
+    @classmethod
+    def of(cls, text: str, file: str, target: str | None, overlay: str | None, local: Mapping[str, str]) -> Source:
+        """Raises ``UsageError`` if there is no target on Kubernetes to deploy to."""
+        problems: list[Issue] = []  # who loads the manifest tells them
+        root = tree.compose(text, file, problems)
+        name = choose_target(root, target) if target else first_on_kubernetes(root)
+        merged = layers.overlaid(root, name, overlay, local, problems)
+        provider = tree.locate(merged, ("targets", name, "provider"))[1] if name else None
+        if name is None or not isinstance(provider, tree.Scalar) or provider.text != "kubernetes":
+            others = ", ".join(on_kubernetes(root))
+            remedy = f"--target names one of: {others}" if others else "add one: provider: kubernetes"
+            which = f"the target {name} is not on Kubernetes" if name else "no target is on Kubernetes"
+            raise UsageError(f"{file}: {which}; {remedy}")
+        return cls(text, file, name, overlay, root, merged, local)
+
+    @property
+    def here(self) -> Path:
+        return ("targets", self.target)
+
+    @property
+    def from_secret(self) -> tuple[str, ...]:
+        """Variables without which the manifest cannot be read in the cluster and that the target's env does not give.
+
+        The store's is among them even if it has a default: that is for your machine.
+        """
+        needed = {
+            name
+            for path, name, default in variables(self.merged)
+            if default is None or (path, name) == (("store",), STORE)
+            if path[:2] != self.here or path[2] not in WRITTEN_OUT
+        }
+        return tuple(sorted(needed - set(self.given)))
+
+    @property
+    def given(self) -> dict[str, tree.Node]:
+        """The target's env as it is written."""
+        env = tree.locate(self.merged, (*self.here, "env"))[1]
+        return env.items if isinstance(env, tree.Mapping) else {}
+
+    @property
+    def secret_names(self) -> set[str]:
+        """Variables whose values are in Secrets."""
+        return {*self.from_secret, *(name for name, node in self.given.items() if isinstance(node, tree.Mapping))}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the manifest is read with: the cluster's variables, and values of secrets as far as they are known."""
+        written = [name for key in WRITTEN_OUT for name in self.names_in((*self.here, key))]
+        found = {name: self.local[name] for name in written if name in self.local}
+        for name, node in self.given.items():
+            if isinstance(node, tree.Scalar):
+                found[name] = self.UNKNOWN if "$" in node.text else node.text
+        return found | {name: self.local.get(name) or self.UNKNOWN for name in self.secret_names}
+
+    def names_in(self, path: Path) -> list[str]:
+        node = tree.locate(self.merged, path)[1]
+        return [name for _, name, _ in variables(node)] if node is not None else []
+
+    def issue(self, at: str | Path, message: str, code: str, remedy: str = "") -> Issue:
+        """A finding about a key of the target, or about any path."""
+        path = (*self.here, at) if isinstance(at, str) else at
+        return Issue(dotted(path), message, code, remedy, tree.locate(self.merged, path)[0])
+
+    def secrets(self) -> Iterator[Issue]:
+        """Values that many could read in the cluster, as text, in an overlay or in a comment."""
+        lines = set()
+        for path, node in scalars(self.root):
+            bare = VARIABLE.sub("", node.text)
+            name = next((part for part in reversed(path) if isinstance(part, str)), "")
+            held = isinstance(node.value, str) and bare == node.text and looks_secret(name)
+            if (held or redact_text(bare) != bare) and not reference(self.root, path):
+                lines.add(node.place.line)
+                yield exposed(dotted(path), node.place)
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if number not in lines and PASSWORD.search(line):
+                yield exposed("", Place(self.file, number, 1))
+
+    @property
+    def shown(self) -> str:
+        """The text as it may be printed beside findings."""
+        return "\n".join(map(redact_text, self.text.splitlines()))
+
+    def with_values(self, values: Mapping[str, str], *, template: bool = False) -> str:
+        """The text with these values of the target written out.
+
+        In a template they are its placeholders, and braces that stand in the text itself are kept from being read.
+        """
+        kept = (lambda part: part.replace("{{", '{{ "{{" }}')) if template else str
+        text, at = "", 0
+        for start, end, value in sorted(self.span(key, value) for key, value in values.items()):
+            text += kept(self.text[at:start]) + value
+            at = end
+        return text + kept(self.text[at:])
+
+    def span(self, key: str, value: str) -> tuple[int, int, str]:
+        """Where a value of the target stands in the text, and what to write there."""
+        place, node = tree.locate(self.merged, (*self.here, key))
+        lines = self.text.splitlines(keepends=True)
+        start = sum(map(len, lines[: place.line - 1])) + place.column - 1
+        written = self.text[start : start + place.length]
+        bare = written.strip("'\"")
+        if not isinstance(node, tree.Scalar) or bare != node.text:
+            path = dotted((*self.here, key))
+            raise UsageError(f"{self.file}:{place.line}: {path} cannot be written out; write it on one line as it is")
+        return start, start + place.length, written.replace(bare, value)
+
+
+def exposed(path: str, place: Place) -> Issue:
+    message = "a secret that stands here would be readable by everybody who may read the run's ConfigMap"
+    return Issue(path, message, "secret", "write ${NAME} instead; its value then comes from a Secret", place)
+
+
+def reference(root: tree.Node, path: Path) -> bool:
+    """Whether a value only names a Secret: {secret: NAME, key: KEY}."""
+    above = tree.locate(root, path[:-1])[1]
+    return isinstance(above, tree.Mapping) and set(above.items) == {"secret", "key"}
+
+
+def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scalar]]:
+    if isinstance(node, tree.Scalar):
+        yield path, node
+    elif isinstance(node, tree.Sequence):
+        for at, item in enumerate(node.items):
+            yield from scalars(item, (*path, at))
+    else:
+        for name, item in node.items.items():
+            yield from scalars(item, (*path, name))
+
+
+def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:
+    """Every variable of a tree: where it stands, its name, and its default if it has one."""
+    for path, scalar in scalars(node):
+        if path[:1] != ("overlays",):
+            for found in layers.VARIABLE.finditer(scalar.text):
+                if found[1] is not None:
+                    yield path, found[1], found[3]
+
+
+def on_kubernetes(root: tree.Mapping) -> list[str]:
+    targets = tree.locate(root, ("targets",))[1]
+    names = list(targets.items) if isinstance(targets, tree.Mapping) else []
+    providers = [(name, tree.locate(root, ("targets", name, "provider"))[1]) for name in names]
+    return [name for name, node in providers if isinstance(node, tree.Scalar) and node.text == "kubernetes"]
+
+
+def first_on_kubernetes(root: tree.Mapping) -> str | None:
+    return next(iter(on_kubernetes(root)), None)
