@@ -16,6 +16,9 @@ GROUP = "scalable.providers"
 BUILT_IN = {
     "local": ("scalable.providers.local", "LocalProvider"),
     "slurm": ("scalable.providers.slurm.provider", "SlurmProvider"),
+    "kubernetes": ("scalable.providers.kubernetes.provider", "KubernetesProvider"),
+    "aws": ("scalable.providers.aws.provider", "AwsProvider"),
+    "gcp": ("scalable.providers.gcp.provider", "GcpProvider"),
 }
 
 registered: dict[str, Callable[[], DeploymentProvider]] = {}

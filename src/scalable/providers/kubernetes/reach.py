@@ -1,0 +1,147 @@
+"""How workers in the cluster and this process reach each other: directly, or through a relay pod.
+
+Inside the cluster, or where a contact address is given, workers connect to the scheduler itself. Everywhere else pods
+cannot reach this machine, nor it them: one more pod, the relay, stands between, and this process connects to it through
+the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from distributed.security import Security
+
+from scalable.engine.events import Loss
+from scalable.providers.base import LaunchRefused
+from scalable.providers.kubernetes import objects, reasons
+from scalable.providers.kubernetes.api import ApiError
+from scalable.providers.kubernetes.forward import Ends, Forwarder
+from scalable.relay import TOKEN_FILE, new_token
+from scalable.relay.client import TunnelError
+from scalable.relay.comm import DaskTunnel
+
+if TYPE_CHECKING:
+    from scalable.providers.kubernetes.launcher import KubernetesLauncher
+
+RUNS_WITHIN_S = 300.0  # the relay: F1's time for a node, and its image
+REACHED_WITHIN_S = 30.0  # once it runs
+GONE_WITHIN_S = 30.0  # an old relay, before another can have its name
+
+
+class Reach(Protocol):
+    """How workers get to the scheduler in this process."""
+
+    @property
+    def trouble(self) -> str:
+        """Why workers do not get to it, while they do not."""
+        ...
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What pods need to know for it."""
+        ...
+
+    async def address(self, scheduler: str, launcher: KubernetesLauncher) -> str:
+        """What workers are to connect to; raises ``LaunchRefused`` or ``ApiError``."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Directly:
+    trouble = ""
+    files: dict[str, bytes] = {}  # noqa: RUF012 - nobody writes to it
+
+    async def address(self, scheduler: str, launcher: KubernetesLauncher) -> str:
+        return scheduler
+
+    async def close(self) -> None:
+        return
+
+
+class ThroughRelay:
+    def __init__(self, security: Security) -> None:
+        self.token = new_token()
+        self.tunnel = DaskTunnel(self.connect, self.token, self.told)
+        self.tunnel.route(security)
+        self.files = {TOKEN_FILE: self.token}
+        self.trouble = ""
+        self.launcher: KubernetesLauncher | None = None
+        self.forwarder: Forwarder | None = None
+        self.opening = asyncio.Lock()
+        self.open = False
+
+    async def address(self, scheduler: str, launcher: KubernetesLauncher) -> str:
+        async with self.opening:
+            self.launcher = launcher
+            self.forwarder = self.forwarder or Forwarder(launcher.kube)
+            found = await self.running()
+            if not self.open:
+                try:
+                    await self.tunnel.open(scheduler, REACHED_WITHIN_S)
+                except TunnelError as error:
+                    raise LaunchRefused(str(error)) from None
+                self.open, self.trouble = True, ""
+            host = found["status"]["podIP"]
+            protocol = scheduler.partition("://")[0]
+            return f"{protocol}://{f'[{host}]' if ':' in host else host}:{objects.RELAY_PORT}"
+
+    async def running(self) -> dict[str, Any]:
+        """The relay's pod; another one if it has ended."""
+        assert self.launcher is not None
+        kube, board, site = self.launcher.kube, self.launcher.board, self.launcher.site
+        body = objects.relay_pod(site, [f"--token={objects.HANDOUT}/{TOKEN_FILE}"])
+        name = body["metadata"]["name"]
+        if self.over(name):
+            await kube.delete("pods", name, grace=1)
+            if not await board.until(lambda: name in board.gone, GONE_WITHIN_S):
+                raise LaunchRefused(f"the relay has ended, and its pod {name} does not go")
+        if name not in board.pods or name in board.gone:
+            board.gone.pop(name, None)
+            board.seen(await kube.create("pods", body))
+        await board.until(lambda: name in board.gone or self.over(name) or bool(ip(board.pods[name])), RUNS_WITHIN_S)
+        pod, events = board.pods[name], board.events_of(name)
+        if fate := reasons.fate(pod, events, gone=name in board.gone):
+            raise LaunchRefused(f"the relay: {fate.detail}", definite=fate.cause is Loss.CANNOT_START)
+        if not ip(pod):
+            waits = reasons.waits(pod, events)
+            raise LaunchRefused(f"the relay, pod {name}, did not start within {RUNS_WITHIN_S:g} s: {waits}")
+        return pod
+
+    def over(self, name: str) -> bool:
+        assert self.launcher is not None
+        board = self.launcher.board
+        pod = board.pods.get(name)
+        there = pod is not None and name not in board.gone
+        return there and reasons.fate(pod, board.events_of(name)) is not None
+
+    async def connect(self) -> Ends:
+        """A connection to the relay's control port."""
+        assert self.forwarder is not None
+        assert self.launcher is not None
+        try:
+            pod = await self.running()
+        except LaunchRefused as refusal:
+            raise ConnectionError(str(refusal)) from None
+        except ApiError as error:
+            if error.unclear:
+                raise ConnectionError(str(error)) from None
+            raise
+        return await self.forwarder.connect(pod["metadata"]["name"], objects.CONTROL_PORT)
+
+    def told(self, kind: str, facts: dict[str, Any]) -> None:
+        self.trouble = "" if kind == "relay-back" else f"the relay is lost: {facts['reason']}"
+        if kind == "relay-gone":
+            self.open = False  # the next worker that is wanted has it opened again
+
+    async def close(self) -> None:
+        await self.tunnel.close()
+        if self.forwarder is not None:
+            await self.forwarder.close()
+
+
+def ip(pod: dict[str, Any]) -> str:
+    """Once its container runs."""
+    status = pod.get("status") or {}
+    return str(status.get("podIP") or "") if status.get("phase") == "Running" else ""

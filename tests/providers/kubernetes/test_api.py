@@ -1,0 +1,239 @@
+"""The API's bad minutes: whatever the server does, an object is made once, and what changed is heard of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from scalable.errors import UsageError
+from scalable.providers.kubernetes import api
+from scalable.providers.kubernetes.api import ApiError, Change, Cluster, Kube, Listing
+from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "FIRST_PAUSE_S", 0.02)
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 30))
+
+
+@asynccontextmanager
+async def a_kube(patience: float = 5.0) -> AsyncIterator[tuple[Server, Kube]]:
+    async with a_server() as server:
+        kube = Kube(Cluster(NAMESPACE, url=server.url), patience=patience, answer_within=2.0)
+        kube.answered = True
+        try:
+            yield server, kube
+        finally:
+            await kube.close()
+
+
+def a_pod(name: str = "p1") -> Object:
+    return {"kind": "Pod", "metadata": {"name": name}, "spec": {}}
+
+
+def test_a_busy_server_is_asked_again_as_late_as_it_wants() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("POST", "/pods", 429, headers={"Retry-After": "1"})
+            await kube.create("pods", a_pod())
+            first, second = server.asked("POST", "/pods")
+            assert second.at - first.at >= 1.0
+
+    run(scene())
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_failing_server_is_asked_again(status: int) -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("GET", "/pods/p1", status, times=2)
+            server.add("pods", a_pod())
+            found = await kube.get("pods", "p1")
+            assert found is not None
+            assert found["metadata"]["name"] == "p1"
+
+    run(scene())
+
+
+def test_an_object_whose_creation_got_no_answer_is_found_and_not_made_twice() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("POST", "/pods", lost=True)
+            made = await kube.create("pods", a_pod())
+            assert made["metadata"]["uid"] == "uid-pods-p1"
+            assert server.names("pods") == ["p1"]
+            assert len(server.asked("POST", "/pods")) == 2
+
+    run(scene())
+
+
+def test_an_object_that_may_be_made_but_not_read_counts_as_made_after_a_lost_answer() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("POST", "/secrets", lost=True)
+            server.fail("GET", "/secrets", 403, reason="Forbidden")
+            made = await kube.create("secrets", a_pod("s"))
+            assert made["metadata"]["name"] == "s"
+
+    run(scene())
+
+
+def test_a_name_that_somebody_else_has_taken_is_refused() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.add("pods", a_pod())
+            with pytest.raises(ApiError, match="already exists") as refusal:
+                await kube.create("pods", a_pod())
+            assert (refusal.value.status, refusal.value.reason) == (409, "AlreadyExists")
+
+    run(scene())
+
+
+def test_a_quota_that_others_count_at_the_same_moment_is_tried_again() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            text = "Operation cannot be fulfilled on resourcequotas: the object has been modified"
+            server.fail("POST", "/pods", 409, reason="Conflict", message=text)
+            await kube.create("pods", a_pod())
+            assert server.names("pods") == ["p1"]
+
+    run(scene())
+
+
+def test_what_is_forbidden_is_said_at_once_with_the_servers_words() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            text = 'pods is forbidden: User "me" cannot create resource "pods" in API group ""'
+            server.fail("POST", "/pods", 403, reason="Forbidden", message=text, times=9)
+            with pytest.raises(ApiError, match="cannot create resource") as refusal:
+                await kube.create("pods", a_pod())
+            assert (refusal.value.status, refusal.value.verb, refusal.value.resource) == (403, "create", "pods")
+            assert refusal.value.body["message"] == text
+            assert len(server.asked("POST", "/pods")) == 1
+
+    run(scene())
+
+
+def test_credentials_that_expired_are_read_again() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("POST", "/pods", 401, reason="Unauthorized")
+            await kube.create("pods", a_pod())
+            assert server.names("pods") == ["p1"]
+
+    run(scene())
+
+
+def test_a_server_that_never_answers_is_given_up_after_a_while() -> None:
+    async def scene() -> None:
+        async with a_kube(patience=0.2) as (server, kube):
+            server.fail("GET", "/pods", times=99)
+            with pytest.raises(ApiError, match="no answer") as silence:
+                await kube.get("pods", "p1")
+            assert silence.value.status == 0
+            assert silence.value.unclear
+
+    run(scene())
+
+
+def test_what_is_not_there_is_nothing_and_can_be_deleted() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            assert await kube.get("pods", "p1") is None
+            assert await kube.delete("pods", "p1") is False
+            server.add("pods", a_pod())
+            assert await kube.delete("pods", "p1", grace=7) is True
+            sent = server.asked("DELETE", "/pods")[-1].body
+            assert (sent["gracePeriodSeconds"], sent["propagationPolicy"]) == (7, "Background")
+
+    run(scene())
+
+
+def test_a_watch_goes_on_after_it_was_cut_and_misses_nothing() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube), aclosing(kube.watch("pods")) as told:
+            server.add("pods", a_pod("there"))
+            assert names(await anext(told)) == ["there"]
+            server.add("pods", a_pod("second"))
+            assert names(await anext(told)) == ["second"]
+            server.cut_watches()
+            server.add("pods", a_pod("third"))
+            assert names(await anext(told)) == ["third"]
+            assert len([one for one in server.requests if not one.watches]) == 1
+
+    run(scene())
+
+
+def test_a_watch_that_is_too_old_begins_with_a_new_list() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube), aclosing(kube.watch("pods")) as told:
+            server.add("pods", a_pod("going"))
+            assert names(await anext(told)) == ["going"]
+            server.add("pods", a_pod("second"))
+            assert names(await anext(told)) == ["second"]
+            server.cut_watches()
+            server.remove("pods", "going")
+            server.add("pods", a_pod("third"))
+            server.forget_versions()
+            anew = await anext(told)
+            assert isinstance(anew, Listing)
+            assert names(anew) == ["second", "third"]
+
+    run(scene())
+
+
+def test_a_watch_lasts_through_a_server_that_is_away() -> None:
+    async def scene() -> None:
+        async with a_kube(patience=0.1) as (server, kube), aclosing(kube.watch("pods")) as told:
+            server.fail("GET", "/pods", times=4)
+            server.fail("GET", "/pods", 503, times=2)
+            server.add("pods", a_pod())
+            assert names(await anext(told)) == ["p1"]
+
+    run(scene())
+
+
+def test_a_watch_that_is_forbidden_says_so() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.fail("GET", "/events", 403, reason="Forbidden", message="no", watches=True)
+            with pytest.raises(ApiError) as refusal:
+                async for _ in kube.watch("events"):
+                    pass
+            assert (refusal.value.status, refusal.value.verb) == (403, "watch")
+
+    run(scene())
+
+
+def test_what_a_pod_printed_is_read_and_a_missing_log_is_empty() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            server.logs["p1"] = "one\ntwo\n"
+            assert await kube.log("p1", lines=10) == "one\ntwo\n"
+            assert await kube.log("p2", lines=10) == ""
+            async with aclosing(kube.follow_log("p1")) as told:
+                assert b"".join([part async for part in told]) == b"one\ntwo\n"
+
+    run(scene())
+
+
+def test_without_a_cluster_it_is_said_what_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        with pytest.raises(UsageError, match=r"kubeconfig: FILE.*set KUBECONFIG"):
+            await Kube(Cluster(NAMESPACE)).get("pods", "p1")
+
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    run(scene())
+
+
+def names(told: Listing | Change) -> list[str]:
+    found = told.objects if isinstance(told, Listing) else [told.object]
+    return sorted(one["metadata"]["name"] for one in found)
