@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Run, Sweep, SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
-from scalable.manifest.targets import LocalTarget, SlurmTarget
+from scalable.manifest.targets import HiredTarget, LocalTarget, SlurmTarget
 from scalable.quantities import Cpu, Duration, Memory, Money, Price
 from scalable.simulate import Outcome, simulate
 from scalable.simulate.cluster import ModelPool
 from scalable.simulate.durations import RunLength
 from scalable.sizing.placement import Placement, PoolRoom, place
+from scalable.sizing.prices import charge, hired
 from scalable.sizing.resources import Size, allocatable, equal_part, offered
 
 LOCAL = "this machine"
@@ -147,7 +149,9 @@ class Site:
             return None
         if self.target.adaptive is not None:
             return self.target.adaptive.maximum
-        return self.target.max_workers if isinstance(self.target, LocalTarget | SlurmTarget) else None
+        if isinstance(self.target, LocalTarget | SlurmTarget | HiredTarget):
+            return self.target.max_workers
+        return None
 
     def placement(
         self, profile: Profile, pool: str, peak: Memory | None = None, *, spread: bool = True, roomy: bool = False
@@ -248,7 +252,9 @@ class Site:
         return min(profile.limit.cpu, Cpu.of(equal_part(cores, self.worker_limit or int(cores))))
 
     def hourly(self, profile: Profile, pool: str) -> Money | None:
-        """What a worker costs an hour where CPUs are charged, not nodes."""
+        """What a worker costs an hour where CPUs or machines of its own are charged, not nodes."""
+        if (cloud := hired(self.target)) is not None:
+            return charge(cloud, ceil(profile.limit.cpu.cores), profile.limit.memory).hourly
         price: Price | None = getattr(self.target, "cpu_price", None)
         return price.hourly * self.worker_cpus(profile, pool).cores if price is not None else None
 

@@ -73,6 +73,7 @@ class Runners(WorkerPlugin):
         if (told := message.get("settings")) is not None:
             self.supervisor.sign_every_s, self.stuck_after_s = told.pop("sign_every_s"), told.pop("stuck_after_s")
             log = told.pop("log")
+            told["memory"] = lesser(self.settings.memory, told.get("memory"))
             self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
             self.supervisor.use(self.settings)
             KNOWN.add(self.settings.environment)
@@ -199,6 +200,11 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "profile": Runners.profile,
     "protections": Runners.protections,
 }
+
+
+def lesser(own: int | None, told: int | None) -> int | None:
+    """A worker may have been told at its start to use less than its whole limit, since others are under it as well."""
+    return min((one for one in (own, told) if one is not None), default=None)
 
 
 def own_log() -> Path | None:

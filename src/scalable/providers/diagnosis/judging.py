@@ -31,10 +31,13 @@ def of_kind(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Itera
 
 def everywhere(snapshot: Snapshot) -> Iterator[Finding]:
     if snapshot.trouble:
+        who, check = ("the batch system", "scontrol ping shows whether the controller is there")
+        if snapshot.pods:
+            who, check = "the cluster's API", "kubectl get pods shows whether it is there"
         yield Finding(
             "backend-silent",
-            f"the batch system does not answer: {snapshot.trouble}; workers that run go on, new ones cannot be had",
-            "it is asked again by itself; scontrol ping shows whether the controller is there",
+            f"{who} does not answer: {snapshot.trouble}; workers that run go on, new ones cannot be had",
+            f"it is asked again by itself; {check}",
             about="backend",
         )
     waiting = sum(kind.waiting for kind in snapshot.kinds)

@@ -84,6 +84,7 @@ class Observer:
             remote=remote,
             scheduler=address,
             interfaces=interfaces() if remote else {},
+            pods=getattr(launcher, "backend", "") == "kubernetes",
             trouble=getattr(launcher, "trouble", ""),
         )
 
@@ -146,7 +147,7 @@ class Observer:
             if since is not None and now - since >= self.limits.silent and read < LOGS_READ:
                 read += 1
                 words = said(getattr(launched, "log", None))
-            node = getattr(getattr(launched, "state", None), "node", "")
+            node = getattr(launched, "node", None) or getattr(getattr(launched, "state", None), "node", None) or ""
             found.append(
                 Awaited(member.name, member.tag, member.since, launched.job or "", launched.waits, since, node, words)
             )

@@ -95,5 +95,7 @@ class Snapshot:
     scheduler: str = ""
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """Of this machine, with their addresses."""
+    pods: bool = False
+    """Workers are pods of a cluster, not jobs of a batch system."""
     trouble: str = ""
     """Why the backend does not answer."""

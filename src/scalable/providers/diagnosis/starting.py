@@ -19,6 +19,20 @@ QUEUE_REMEDIES = (
     (r"Held", "a held job starts after  scontrol release {job}"),
     (r"Licens|Depend|BeginTime", "an option of sbatch asks for that; see sbatch in the target"),
 )
+POD_REMEDIES = (
+    (r"adds a node|a node is coming", "it is waited for; a node takes some minutes"),
+    (
+        r"adds no node|could not add|did not come",
+        "raise the pool's most nodes, or lower the request of the profile until one fits a node",
+    ),
+    (
+        r"affinity|selector|taint",
+        "correct labels and tolerations of the pool, or node_selector and tolerations of the target",
+    ),
+    (r"no node has room", "add nodes, or lower the request of the profile or the most workers"),
+    (r"image", "correct image of the target, or let the namespace pull it"),
+)
+LOOK_AT = "kubectl describe {job}  shows what the cluster knows of it"
 SOONER = "jobs with fewer CPUs, less memory or a shorter walltime start sooner;  squeue --start --jobs={job}  estimates"
 
 
@@ -33,17 +47,21 @@ def queued(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
     text = f"{plural(len(those), f'{kind.tag} worker')} queued for {age(longest)}: {told}{needed(kind)}"
     unusual = sorted(why for why in reasons if not any(word in why for word in ORDINARY))
     yield Finding(
-        "workers-queued", text, queue_remedy(unusual, those), about=kind.tag, essence="; ".join(unusual) or "ordinary"
+        "workers-queued",
+        text,
+        queue_remedy(unusual, those, pods=snapshot.pods),
+        about=kind.tag,
+        essence="; ".join(unusual) or "ordinary",
     )
 
 
-def queue_remedy(unusual: Sequence[str], those: Sequence[Awaited]) -> str:
+def queue_remedy(unusual: Sequence[str], those: Sequence[Awaited], *, pods: bool = False) -> str:
     job = those[0].job.removeprefix("job ")
     for why in unusual:
-        for pattern, remedy in QUEUE_REMEDIES:
+        for pattern, remedy in POD_REMEDIES if pods else QUEUE_REMEDIES:
             if re.search(pattern, why):
                 return remedy.format(job=job)
-    return SOONER.format(job=job)
+    return (LOOK_AT if pods else SOONER).format(job=job)
 
 
 def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
@@ -68,6 +86,8 @@ def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
 
 def unreachable(snapshot: Snapshot) -> str:
     """What to do when workers cannot reach the scheduler."""
+    if snapshot.pods:
+        return "see whether a network policy of the namespace keeps pods from it, and what  scalable logs  says"
     host, port = place(snapshot.scheduler)
     reachable = {name: ip for name, ip in snapshot.interfaces.items() if not ip.startswith("127.")}
     choice = ", ".join(f"{name} ({ip})" for name, ip in reachable.items()) or "none but loopback"
