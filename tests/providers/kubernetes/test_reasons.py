@@ -39,6 +39,8 @@ def waits_of(name: str) -> str:
 WAITS = {
     "unschedulable-node-coming": ["no node has room for it: 0/3 nodes are available", "2 Insufficient cpu", "the autoscaler adds a node: pod triggered scale-up: [{compute 0->1 (max: 6)}]"],
     "unschedulable-no-node-will-come": ["no node has room for it", "the autoscaler adds no node: pod didn't trigger scale-up: 1 max node group size reached"],
+    "unschedulable": ["no node has room for it: 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 Insufficient cpu."],
+    "unschedulable-for-its-spread": ["2 node(s) didn't match pod topology spread constraints."],
     "node-claimed": ["no node has room for it", "a node is coming: Pod should schedule on: nodeclaim/compute-x7k2p"],
     "held-by-a-gate": ["it is held back (SchedulingGated)"],
     "not-looked-at": ["the scheduler has not looked at it yet"],
@@ -85,12 +87,12 @@ FATES = {
 }  # fmt: skip
 
 STILL_THERE = [
-    "unschedulable-node-coming", "unschedulable-no-node-will-come", "not-looked-at", "pulling", "registry-busy",
+    "unschedulable", "unschedulable-node-coming", "unschedulable-no-node-will-come", "not-looked-at", "pulling", "registry-busy",
     "secret-of-a-volume-missing", "running", "preempted-and-still-handing-over", "node-well", "another-wait",
 ]  # fmt: skip
 
 REFUSALS = {
-    "quota-used-up": (403, False, "the quota compute is used up: it asks for limits.memory 8Gi with 24Gi of 32Gi used, requests.cpu 3900m with 11700m of 12 used"),
+    "quota-used-up": (403, False, "the quota compute is used up: it asks for limits.memory 8Gi with 8Gi of 12Gi used, requests.cpu 3900m with 3900m of 4 used"),
     "quota-too-small": (403, True, "the quota compute is smaller than one worker: limits.memory 8Gi with 0 of 4Gi used; raise it, or use a smaller profile"),
     "no-right": (403, True, "system:serviceaccount:ftf:driver may not create pods in the namespace ftf; have a Role with the verb create for pods bound to it"),
     "pod-security": (403, True, 'violates PodSecurity "restricted:latest"'),
@@ -140,6 +142,12 @@ def test_a_pod_that_vanished_while_it_ran_was_deleted() -> None:
     assert fate_of("running", gone=True) == Fate(
         Loss.PREEMPTED, "pod scalable-r1-standard-0 on compute-1 was deleted by somebody"
     )
+
+
+def test_what_a_scheduler_says_of_preemption_is_left_out() -> None:
+    said = [waits_of(name) for name in ("unschedulable", "unschedulable-for-its-spread", "unschedulable-node-coming")]
+
+    assert not any("reemption" in one or "claims" in one for one in said), said
 
 
 def test_memory_that_killed_a_worker_is_told() -> None:

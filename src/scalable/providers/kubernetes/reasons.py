@@ -111,6 +111,8 @@ BY_STATUS = {
     LOST_SCHEDULER: Loss.WORKER_LOST,
 }
 SIGTERM_STATUS, SIGKILL_STATUS = 143, 137
+NOISE = re.compile(r"(,? ?no new claims to deallocate,?)?,? ?preemption: .*", re.DOTALL)
+"""Of a scheduler's words: that nobody could be driven out either."""
 NO_CODE = re.compile(r"ModuleNotFoundError|No module named|No such file|not found")
 
 
@@ -140,7 +142,7 @@ def waits(pod: Facts, events: Sequence[Facts] = ()) -> str:
 def unscheduled(scheduled: Facts, events: Sequence[Facts]) -> str:
     reason = text(scheduled, "reason")
     failed = latest(events, ("FailedScheduling",))
-    said = text(scheduled, "message") or (message(failed) if failed else "")
+    said = NOISE.sub("", text(scheduled, "message") or (message(failed) if failed else ""))
     if reason == "SchedulingGated":
         return brief(joined(": ", "it is held back (SchedulingGated)", said))
     if reason == "Unschedulable" or failed:
