@@ -94,6 +94,8 @@ def sections() -> list[tuple[str, type[BaseModel]]]:
                     found.append(
                         (f"`targets.NAME` with `provider: {target.__name__.removesuffix('Target').lower()}`", target)
                     )
+                for target in targets:
+                    walk(target, "targets.NAME")
                 continue
             for inner, suffix in models_in(field.annotation):
                 if inner not in seen:
@@ -130,7 +132,7 @@ def kind(annotation: Any) -> str:
         return kind(arguments[0])
     if arguments:
         return " or ".join(dict.fromkeys(kind(argument) for argument in arguments))
-    if isinstance(annotation, type) and hasattr(annotation, "written"):
+    if isinstance(annotation, type) and isinstance(getattr(annotation, "written", None), str):
         return f"{annotation.__name__.lower()}, e.g. {annotation.written}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "see below"
