@@ -121,6 +121,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
     run.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
     run.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
+    run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
+    run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
+    run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
 
     forecast = add(
@@ -222,7 +225,7 @@ def sweep_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     results = add(
         "results", "show what a sweep has given so far", "results calibration", "results calibration --all",
-        "results calibration --format json",
+        "results calibration --check", "results calibration --format json",
     )  # fmt: skip
     results.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
     results.add_argument("--all", action="store_true", help="every row instead of means by variant")
@@ -235,8 +238,20 @@ def sweep_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
     of_a_store(decide)
 
+    results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
     lock = add(
         "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
+    places = add(
+        "places", "show which sweeps run or wait among all that share the store, or take a place for several runs",
+        "places", "places take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
+        "places leave calibration --holder nightly-1",
+    )  # fmt: skip
+    actions = ("list", "take", "leave")
+    places.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    places.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
+    places.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
+    of_a_store(places)
+
         'lock n_features 50 --force --reason "half the memory for the same result"', "lock --undo", "lock --list",
     )  # fmt: skip
     lock.add_argument("factor", nargs="?", metavar="FACTOR", help="what the sweep varied")

@@ -96,9 +96,14 @@ def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
         yield f"{load.name}#{number}", cell.asset
 
 
+def profile_of(sweep: Sweep) -> str:
+    """The size of a sweep's workers: as it says, else as its factor needs."""
+    return sweep.profile or profile_for(sweep.factor)
+
+
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
     sweep = site.manifest.sweeps[name]
-    profile_name = sweep.profile or profile_for(sweep.factor)
+    profile_name = profile_of(sweep)
     profile = site.manifest.profiles[profile_name]
     if measured := history.peaks.get(sweep.factor):
         profile = profile.model_copy(update={"peak": Peak(typical=measured, highest=measured)})
@@ -193,7 +198,7 @@ def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:
     sized = [
         (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
         for name, sweep in site.manifest.sweeps.items()
-        if (sweep.profile or profile_for(sweep.factor)) == wanted
+        if profile_of(sweep) == wanted
     ]
     if not sized:
         raise PlanningError(f"{where}: no sweep uses the profile {wanted}; name a sweep or add one")

@@ -56,9 +56,20 @@ class SweepOutcome:
         return "; ".join(parts)
 
 
-def lacking(compiled: Compiled, there: Mapping[str, Row]) -> list[str]:
-    """Keys of rows that must be computed: those that are not there, or failed."""
-    return [key for key, _ in compiled.expected if key not in there or not there[key].finished]
+def lacking(compiled: Compiled, there: Mapping[str, Row], since: float | None = None) -> list[str]:
+    """Keys of rows that must be computed: those that are not there, or failed.
+
+    What failed after ``since`` had its attempts: who is started again by an outer scheduler adds none to them.
+    """
+
+    def had_its_attempts(row: Row) -> bool:
+        return since is not None and not row.marked and (row.written_at or 0.0) >= since
+
+    return [
+        key
+        for key, _ in compiled.expected
+        if (row := there.get(key)) is None or not (row.finished or had_its_attempts(row))
+    ]
 
 
 def outcome_of(compiled: Compiled, there: Mapping[str, Row], **facts: Any) -> SweepOutcome:

@@ -3,6 +3,10 @@
 The rule is the engine's own; the store only sees to it that two who ask at once are answered one after the other. It
 is asked before any worker is started, so nobody pays for waiting. A place is held by a heartbeat: who dies loses it
 after a while, and who cannot reach the store starts nothing more until the place is held again.
+
+Several processes are one holder where an outer scheduler fans a sweep out into tasks: who names a holder joins the
+place that this holder has, and leaves it to the others. Such a place bears longer silence, since from one task to the
+next nobody may be there to keep it; ``give_back`` ends it.
 """
 
 from __future__ import annotations
@@ -21,10 +25,11 @@ from scalable.engine.events import SweepKind
 from scalable.store import StoreError
 
 if TYPE_CHECKING:
-    from scalable.store import Lease, Store
+    from scalable.store import Lease, Store, Ticket
 
 ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
 LIFE_S = 30.0  # after which a silent holder is taken for dead
+SHARED_LIFE_S = 900.0  # the same of several tasks: a retry comes after up to 5 min, its node up to 5 min later
 SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
 LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
@@ -33,7 +38,9 @@ BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is 
 class Place:
     """Use as ``with``: entered when the sweep may run, left when it has ended."""
 
-    def __init__(self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None], holder: str = ""
+    ) -> None:
         self.name = name
         self.kind = kind
         self.normal = normal
@@ -44,7 +51,12 @@ class Place:
         """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
         self.lost = ""
         """Why nothing is started now; empty while the place is held."""
-        self.ticket = store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+        self.shared = bool(holder)
+        """Others have it, too: what ends here does not end it."""
+        self.life = SHARED_LIFE_S if holder else LIFE_S
+        self.ticket = asked(store, name, kind, holder)
+        self.since: float | None = None
+        """Since when its holder has or wants it, by the store's clock."""
         self.waited = False
         """Whether it did not get its place at once."""
         self.heard = time.monotonic()
@@ -95,7 +107,10 @@ class Place:
                 raise
             return str(error)
         self.heard = time.monotonic()
-        return found if isinstance(found, str) else ""
+        if isinstance(found, str):
+            return found
+        self.since = found.requested_at
+        return ""
 
     def decide(self, holders: list[Lease], before: list[Lease]) -> str:
         """Why the sweep may not start now; empty if it may."""
@@ -119,11 +134,24 @@ class Place:
                 return True
             return False
         except StoreError:  # nobody can have taken it yet if it was heard of lately
-            return time.monotonic() - self.heard < LIFE_S / 2
+            return time.monotonic() - self.heard < self.life / 2
 
     def leave(self) -> None:
+        if self.shared:
+            return
         with suppress(StoreError):  # it expires by itself
             self.ticket.release()
+
+
+def asked(store: Store, name: str, kind: SweepKind, holder: str) -> Ticket:
+    if holder:
+        return store.leases(SHARED_LIFE_S).ask(name, kind.value, holder, shared=True)
+    return store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:
+    """End the place of a holder, for all its processes."""
+    asked(store, name, kind, holder).release()
 
 
 def unheard(lost: str) -> None:

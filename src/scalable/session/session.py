@@ -237,26 +237,30 @@ class ScalableSession:
             results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store, history().peaks)
         return results
 
-    def compile(self, sweep: str, store: Store) -> Compiled:
-        """A sweep's rows with their keys, on top of what is locked in the store."""
+    def compile(self, sweep: str, store: Store, asset: str | None = None) -> Compiled:
+        """A sweep's rows with their keys, all or those of one asset, on top of what is locked in the store."""
         from scalable.sweeps.compiling import compiled
         from scalable.sweeps.loading import importable
 
         with importable(self.path.resolve().parent):
-            return compiled(self.manifest, sweep, store.config().base_env)
+            whole = compiled(self.manifest, sweep, store.config().base_env)
+        return whole if asset is None else whole.of(asset)
 
     def run_sweep(
         self, name: str, plan: Plan | None = None, *, tell: Callable[[str], None] = logger.warning,
-        watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext,
+        watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext, asset: str | None = None,
+        holder: str = "",
     ) -> SweepOutcome:  # fmt: skip
         """Compute what the store lacks of a sweep; the outcome is what the store has then.
 
         A session that was not started is, once the sweep may run among those of other processes, and is closed again;
-        not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs.
+        not at all if nothing is missing. ``tell`` hears why it waits, ``watched`` is entered while it runs. With an
+        ``asset`` only its rows are computed and expected. Processes that name the same ``holder`` are one sweep to
+        others, and what failed under it is not tried again.
         """
         from scalable.session.sweeping import run_sweep
 
-        return run_sweep(self, name, plan, tell, watched)
+        return run_sweep(self, name, plan, tell, watched, asset, holder)
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import open_artefacts
@@ -27,11 +28,12 @@ Watched = Callable[["RunFolder"], AbstractContextManager[object]]
 
 
 def run_sweep(
-    session: ScalableSession, name: str, plan: Plan | None, tell: Callable[[str], None], watched: Watched
-) -> SweepOutcome:
+    session: ScalableSession, name: str, plan: Plan | None, tell: Callable[[str], None], watched: Watched,
+    asset: str | None = None, holder: str = "",
+) -> SweepOutcome:  # fmt: skip
     """See ``ScalableSession.run_sweep``."""
     with session.open_store() as store:
-        compiled = session.compile(name, store)
+        compiled = session.compile(name, store, asset)
         before = store.find(compiled.where)
         missing = lacking(compiled, before)
         if not missing:
@@ -45,12 +47,13 @@ def run_sweep(
         with (
             artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
-            Place(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}")) as place,
+            Place(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as place,
         ):
             if place.waited:  # what is locked or the data may be others by now
-                compiled = session.compile(name, store)
+                compiled = session.compile(name, store, asset)
             before = store.find(compiled.where)  # another process may have computed some while this one waited
-            if not lacking(compiled, before):
+            request = replace(request, since=place.since if holder else None)
+            if not lacking(compiled, before, request.since):
                 return outcome_of(compiled, before)
             with (
                 artefacts.using(name, compiled.artefact_keys()) if place.waited else nullcontext(),
@@ -89,7 +92,8 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
     lines = [flat(row) for row in rows.values() if row.finished]
     grid = compiled.grid
     params = {
-        "factor": grid.factor, "variants": ", ".join(map(str, grid.variants)), "assets": ", ".join(grid.assets),
+        "factor": grid.factor, "variants": ", ".join(map(str, grid.variants)),
+        "assets": compiled.asset or ", ".join(grid.assets),
         "folds": grid.folds, "costs_bps": ", ".join(f"{cost:g}" for cost in grid.costs_bps), "trials": grid.trials,
         "seed": grid.seed, **{f"base.{name}": value for name, value in compiled.base_env.items()},
     }  # fmt: skip
@@ -98,13 +102,13 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
         SweepRecord(
             id=f"{session.folder.run_id} {compiled.name}",
             experiment=session.manifest.project.name,
-            name=compiled.name,
+            name=f"{compiled.name} {compiled.asset}" if compiled.asset else compiled.name,
             started=ended - outcome.seconds,
             ended=ended,
             status=Status.FINISHED if outcome.complete else Status.FAILED,
             params=params,
             metrics=averaged(lines, found.metric_names),
-            decision=verdicts(found),
+            decision=verdicts(found) if compiled.asset is None else {},
             rows=lines,
         )
     )

@@ -62,6 +62,8 @@ class Request:
     """Of a unit, as far as known."""
     peak: Memory | None = None
     target: str | None = None
+    since: float | None = None
+    """Rows that failed after this moment are not tried again."""
 
 
 class SweepExecution:
@@ -93,7 +95,7 @@ class SweepExecution:
         self.code = compiled.workload.code_fingerprint()
 
     async def run(self) -> SweepOutcome:
-        missing = lacking(self.compiled, self.before)
+        missing = lacking(self.compiled, self.before, self.request.since)
         expected = len(self.compiled.cells)
         started = SweepRun(
             id=f"{self.driver.attempts.folder.run_id} {self.compiled.name}", sweep=self.compiled.name,

@@ -101,8 +101,12 @@ class Ticket(Protocol):
 class Leases(Protocol):
     """Places that are given to a few at a time, across processes and machines."""
 
-    def ask(self, name: str, kind: str, holder: str = "") -> Ticket:
-        """Stand in line. ``kind`` is for those who decide; ``holder`` is this process unless it is said otherwise."""
+    def ask(self, name: str, kind: str, holder: str = "", *, shared: bool = False) -> Ticket:
+        """Stand in line. ``kind`` is for those who decide; ``holder`` is this process unless it is said otherwise.
+
+        All who ask ``shared`` with the same name and holder have one place together: each keeps it by its heartbeat,
+        and whoever of them releases it does so for all.
+        """
         ...
 
     def list(self) -> Places:

@@ -30,12 +30,12 @@ class SqlLeases:
         self.database = database
         self.ttl_s = ttl_s
 
-    def ask(self, name: str, kind: str, holder: str = "") -> SqlTicket:
+    def ask(self, name: str, kind: str, holder: str = "", *, shared: bool = False) -> SqlTicket:
         holder = holder or f"{socket.gethostname()}:{os.getpid()}"
         for what, text in (("name", name), ("kind", kind), ("holder", holder)):
             if not isinstance(text, str) or not text or len(text) > LONGEST_NAME or text != storable(text):
                 raise RowError(f"a place's {what} is {shown(text)}; write a text of 1 to {LONGEST_NAME} characters")
-        ticket = SqlTicket(self, {"name": name, "kind": kind, "holder": holder})
+        ticket = SqlTicket(self, {"name": name, "kind": kind, "holder": holder}, shared)
         with self.database.writing("leases") as connection:
             self.remove_expired(connection)
             ticket.stand_in_line(connection)
@@ -62,14 +62,17 @@ class SqlLeases:
 class SqlTicket:
     """See ``Ticket``."""
 
-    def __init__(self, line: SqlLeases, who: dict[str, str]) -> None:
+    def __init__(self, line: SqlLeases, who: dict[str, str], shared: bool) -> None:
         self.line = line
         self.who = who
+        self.shared = shared
         self.id = 0
         self.token: int | None = None
 
     def stand_in_line(self, connection: Connection) -> None:
         self.token = None
+        if self.shared and self._join(connection):
+            return
         self.id = next_number(connection)
         alive = self.line.alive(connection)
         values = {"id": self.id, **self.who, "requested_at": alive["heartbeat"], **alive}
@@ -103,6 +106,15 @@ class SqlTicket:
         connection.execute(update(leases).where(leases.c.id == self.id).values(token=self.token))
         [own] = [lease for lease in places(connection) if lease.id == self.id]
         return own
+
+    def _join(self, connection: Connection) -> bool:
+        """Take part in the place that another of the same holder has or waits for."""
+        same = (leases.c.name == self.who["name"]) & (leases.c.holder == self.who["holder"])
+        found = connection.execute(select(leases.c.id, leases.c.token).where(same).order_by(leases.c.id)).first()
+        if found is None:
+            return False
+        self.id, self.token = found
+        return self._renew(connection)
 
     def beat(self) -> bool:
         with self.line.database.writing() as connection:

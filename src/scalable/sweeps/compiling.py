@@ -7,7 +7,7 @@ and whenever it is compiled, until code, data, settings or libraries change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +47,14 @@ class Compiled:
     base_env: Mapping[str, Any]
     data: Mapping[str, str]
     """By asset: a fingerprint of what its rows read outside."""
+    asset: str | None = None
+    """The only one whose rows are meant, where a sweep is run asset by asset."""
+
+    def of(self, asset: str) -> Compiled:
+        """The rows of one asset, with the keys they have in the whole sweep."""
+        if asset not in self.grid.assets:
+            raise UnknownNameError(f"sweeps.{self.name}: {undefined('asset', asset, self.grid.assets)}")
+        return replace(self, cells=tuple(each for each in self.cells if each[1].asset == asset), asset=asset)
 
     @property
     def expected(self) -> list[tuple[str, Cell]]:

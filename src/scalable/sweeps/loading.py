@@ -56,14 +56,19 @@ def store_url(manifest: Manifest) -> str:
     return os.environ.get("SCALABLE_STORE_URL") or manifest.store
 
 
-def outcome(manifest: Manifest, name: str, store: Store, folder: Path | None = None) -> Outcome:
-    """The rows of a sweep on top of what is locked now. A workload of one's own is imported from ``folder``."""
+def outcome(
+    manifest: Manifest, name: str, store: Store, folder: Path | None = None, asset: str | None = None
+) -> Outcome:
+    """The rows of a sweep, or of one asset of it, on top of what is locked now.
+
+    A workload of one's own is imported from ``folder``.
+    """
     from scalable.sweeps.compiling import compiled
 
     with importable(folder):
         made = compiled(manifest, name, store.config().base_env)
-    expected = made.expected
-    rows = {row.run_key: row for row in store.rows(Filter(sweep=name))}
+    expected = (made if asset is None else made.of(asset)).expected
+    rows = {row.run_key: row for row in store.rows(Filter(sweep=name, asset=asset))}
     others = len(rows.keys() - {key for key, _ in expected})
     return Outcome(name, expected, rows, made.baseline, others, made.sweep.metrics)
 

@@ -253,6 +253,33 @@ class BesideRowsContract:
         assert len(most) == 5
         assert max(most) <= 2
 
+    def test_who_asks_for_the_same_holder_shares_its_place(self, store: Store, open_store: Opener) -> None:
+        with open_store() as other:
+            first = store.leases().ask("a", "normal", "together", shared=True)
+            second = other.leases().ask("a", "normal", "together", shared=True)
+            rival = other.leases().ask("a", "normal", "somebody else", shared=True)
+            assert self.taken(second) and self.taken(first)
+            assert first.token == second.token
+            assert rival.try_take(one_at_a_time) == "a is first"
+            assert [(each.holder, each.held) for each in store.leases().list()] == [
+                ("together", True), ("somebody else", False),
+            ]  # fmt: skip
+            second.release()
+            assert not first.beat()
+            assert self.taken(rival)
+
+    def test_a_shared_place_is_kept_by_the_heartbeat_of_any_and_lost_when_all_are_silent(self, store: Store) -> None:
+        first = store.leases(SHORT_S).ask("a", "normal", "together", shared=True)
+        assert self.taken(first)
+        second = store.leases(SHORT_S * 5).ask("a", "normal", "together", shared=True)
+        assert second.token == first.token
+        rival = store.leases().ask("b", "normal")
+        assert rival.try_take(one_at_a_time) == "a is first"
+        self.take_in_time(rival)
+        assert not second.beat()
+        assert [ticket.try_take(one_at_a_time) for ticket in (first, second)] == ["b is first"] * 2
+        assert [each.name for each in store.leases().list()] == ["b", "a"]
+
     def test_a_place_needs_a_name_and_a_kind(self, store: Store) -> None:
         for name, kind in (("", "normal"), ("a", ""), ("a\0", "normal"), ("a" * 2000, "normal")):
             with pytest.raises(RowError):

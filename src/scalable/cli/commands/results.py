@@ -32,9 +32,10 @@ def run(options: argparse.Namespace) -> int:
         name = which(manifest, options.sweep)
         with working("looking at what is there"):
             found = outcome(manifest, name, store, folder)
+    status = 1 if options.check and not found.complete else 0
     if options.format == "json":
         print_json(redact(found.to_dict()))
-        return 0
+        return status
     screen = console()
     screen.print(title(found))
     screen.print()
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     show_shortfall(screen, found)
     if not options.all and found.finished:
         screen.print(note("·", f"scalable decide {name}  judges the variants; --all  shows every row", "dim"))
-    return 0
+    return status
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -20,13 +21,17 @@ from scalable.cli import context, progress
 from scalable.cli.main import mute, safe_streams
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import PlanningError, UsageError
+from scalable.manifest import Loaded
+from scalable.manifest.models import Manifest
+from scalable.manifest.targets import LocalTarget
+from scalable.planning.loads import profile_of
 from scalable.quantities import Duration
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.tasks import as_json, chosen
 from scalable.store.places import shown_url
 from scalable.telemetry import RunFolder, Summary, read
-from scalable.wording import plural
+from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 400  # characters of a task's result that are shown to people
@@ -46,8 +51,12 @@ def run(options: argparse.Namespace) -> int:
     if options.workflow is not None:
         check_script(options.workflow)
     loaded = context.load(options)
+    sweep = options.sweep or (None if options.workflow or options.tasks else only_sweep(loaded.manifest))
+    if sweep is None:
+        check_about_sweeps(options)
+    elif options.here:
+        loaded = on_this_machine(loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
-    sweep = options.sweep or (None if options.workflow or options.tasks else only_sweep(session))
     try:
         with orderly_end():
             if sweep is not None:
@@ -98,11 +107,32 @@ def check_script(path: str) -> None:
         raise UsageError(f"the workflow {path} is no Python script:\n{told}") from None
 
 
-def only_sweep(session: ScalableSession) -> str | None:
+def check_about_sweeps(options: argparse.Namespace) -> None:
+    for name, given in (("--asset", options.asset), ("--here", options.here), ("--holder", options.holder)):
+        if given:
+            raise UsageError(f"{name} is about a sweep; name one: --sweep S")
+
+
+def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
+    """One worker here instead of those of the target, of which all else holds: what a pod of one asset has room for.
+
+    A run that is out of memory has no larger profile to go to: the machine, or the pod, is as large as its own.
+    """
+    if sweep not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", sweep, loaded.manifest.sweeps))
+    target = loaded.target or "here"
+    targets = {**loaded.manifest.targets, target: LocalTarget(provider="local", max_workers=1, processes=True)}
+    profile = profile_of(loaded.manifest.sweeps[sweep])
+    profiles = {profile: loaded.manifest.profiles[profile]}
+    manifest = loaded.manifest.model_copy(update={"targets": targets, "profiles": profiles})
+    return replace(loaded, manifest=manifest, target=target)
+
+
+def only_sweep(manifest: Manifest) -> str | None:
     """The sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
-    if any(task.run is not None for task in session.manifest.tasks.values()):
+    if any(task.run is not None for task in manifest.tasks.values()):
         return None
-    names = list(session.manifest.sweeps)
+    names = list(manifest.sweeps)
     if len(names) > 1:
         raise UsageError(
             f"the manifest has several sweeps; name one: --sweep {names[0]}  (also {', '.join(names[1:])})"
@@ -117,13 +147,15 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
         if plan.over_budget and not options.over_budget:
             left = f"{plan.budget_left} is left; --over-budget  runs it anyway"
             raise PlanningError(f"{name} would cost {plan.cost}; {left}")
-        outcome = session.run_sweep(name, plan, watched=waiting.over, tell=waiting.tell)
+        outcome = session.run_sweep(
+            name, plan, watched=waiting.over, tell=waiting.tell, asset=options.asset, holder=options.holder or ""
+        )
     run_id = session.run.run_id if session.run is not None else None
     try:
         if options.format == "json":
             print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
         else:
-            show_outcome(session, outcome)
+            show_outcome(session, outcome, options.asset)
         sys.stdout.flush()
     except BrokenPipeError:  # who read has enough; how the sweep ended is true all the same
         mute()
@@ -252,7 +284,7 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
 
 
-def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
+def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | None = None) -> None:
     """Results and decision as  scalable results  and  scalable decide  show them, and where the rows are."""
     from scalable.cli.commands import decide, results
     from scalable.sweeps.gates import decide as decided
@@ -260,13 +292,13 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome) -> None:
 
     screen = console()
     with working("comparing"), session.open_store() as store:
-        found = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent)
+        found = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, asset)
     screen.print(results.title(found))
     screen.print()
     if found.finished:
         results.show_variants(screen, found)
     results.show_shortfall(screen, found)
-    if len(found.variants) > 1 and found.finished:
+    if len(found.variants) > 1 and found.finished and asset is None:  # one asset decides nothing
         screen.print()
         decide.show(screen, decided(found), decide.absent(found))
     shared = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())

@@ -1,0 +1,88 @@
+"""``scalable places``: which sweeps run or wait among all that share a store, and a place that several runs share.
+
+An outer scheduler that runs a sweep asset by asset takes one place for all of it, names its holder in every run, and
+gives the place back at the end. If it never does, the place is free a quarter of an hour after its last run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+
+from scalable.cli import context
+from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
+from scalable.engine.events import SweepKind
+from scalable.errors import UsageError
+from scalable.planning.loads import sweep_load
+from scalable.quantities import Duration
+from scalable.session.here import history
+from scalable.session.places import SHARED_LIFE_S, Place, give_back
+from scalable.store import Lease, Store, open_store
+from scalable.sweeps.loading import store_url
+from scalable.wording import plural, undefined
+
+
+def run(options: argparse.Namespace) -> int:
+    loaded = context.load(options)
+    with open_store(store_url(loaded.manifest)) as store:
+        if options.action == "list":
+            if options.sweep or options.holder:
+                raise UsageError("list shows all places; leave out the rest, or write take or leave")
+            return show(store.leases().list(), options)
+        name = meant(options, loaded.manifest.sweeps)
+        kind = sweep_load(context.site(loaded), name, history()).kind
+        if options.action == "take":
+            take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
+            told = f"{name} may run as {options.holder}: its place is kept {Duration(SHARED_LIFE_S)} after its last run"
+        else:
+            give_back(store, name, kind, options.holder)
+            told = f"{name} has no place as {options.holder} any more"
+    if options.format == "json":
+        print_json({"sweep": name, "holder": options.holder, "held": options.action == "take"})
+    else:
+        console().print(told, soft_wrap=True, markup=False)
+    return 0
+
+
+def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
+    example = f"scalable places {options.action} {options.sweep or next(iter(sweeps), 'SWEEP')} --holder ID"
+    if not options.sweep or not options.holder:
+        raise UsageError(f"which sweep, and for whom? write  {example}")
+    if options.sweep not in sweeps:
+        raise UsageError(undefined("sweep", options.sweep, sweeps))
+    return str(options.sweep)
+
+
+def take(store: Store, name: str, kind: SweepKind, normal: int, holder: str) -> None:
+    """Until it is held; whoever waits says why, each reason once."""
+
+    def tell(why: str) -> None:
+        errors().print(f"{name} waits: {why}", soft_wrap=True, markup=False)
+
+    with working("waiting for a place"), Place(store, name, kind, normal, tell, holder):
+        pass  # it stays when this process has gone
+
+
+def show(places: list[Lease], options: argparse.Namespace) -> int:
+    names = ("name", "kind", "holder", "held", "requested_at", "expires")
+    if options.format == "json":
+        print_json({"places": [{name: getattr(one, name) for name in names} for one in places]})
+        return 0
+    screen = console()
+    if not places:
+        screen.print("no sweep runs or waits")
+        return 0
+    now = time.time()
+    rows: list[list[Cell]] = [
+        [
+            one.name, one.kind, "runs" if one.held else "waits", str(Duration(max(0.0, now - one.requested_at))),
+            str(Duration(max(0.0, one.expires - now))), one.holder,
+        ]
+        for one in places
+    ]  # fmt: skip
+    show_table(screen, ("sweep", "kind", "", ">asked before", ">free in", "holder"), rows, indent=2)
+    screen.print()
+    held = sum(one.held for one in places)
+    screen.print(note("·", f"{plural(held, 'place')} held; one is free when its holder is silent for so long", "dim"))
+    return 0
