@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import kubernetes_validate  # type: ignore[import-untyped]
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -448,8 +448,11 @@ def test_a_chart_lets_an_operator_change_what_the_values_name_and_the_workers_fo
 
 def test_braces_in_the_manifest_are_not_read_as_the_charts() -> None:
     text = MANIFEST.replace("LEVEL: info", 'LEVEL: "{{ .Values.image }}"')
-    (config,) = (one for one in charted(render(text, helm=True)) if one["kind"] == "ConfigMap")
+    every = charted(render(text, helm=True))
+    (config,) = (one for one in every if one["kind"] == "ConfigMap")
+    (job,) = (one for one in every if one["kind"] == "Job")
     assert 'LEVEL: "{{ .Values.image }}"' in config["data"]["scalable.yaml"]
+    assert {"name": "LEVEL", "value": "{{ .Values.image }}"} in job["spec"]["template"]["spec"]["containers"][0]["env"]
 
 
 # The image

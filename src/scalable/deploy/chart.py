@@ -7,6 +7,7 @@ exactly what the plain files say. The namespace is not among them: a release liv
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,31 +17,40 @@ from scalable import __version__
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import written
 from scalable.deploy.objects import objects, secret_steps
-from scalable.deploy.source import placeholder
+from scalable.deploy.source import WRITTEN_OUT
 
 NAMESPACE = "00-namespace.yaml"
-REVISION = "{{ .Release.Revision }}"  # a Job never changes: every upgrade is a run of its own
 
 
 def files(deployment: Deployment) -> dict[str, str]:
     templates = objects(parametrised(deployment))
     del templates[NAMESPACE]
     plain = objects(deployment)[NAMESPACE]
-    found = {f"templates/{name}": written(documents) for name, documents in templates.items()}
+    found = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
     found |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
     return found
+
+
+def mark(name: str) -> str:
+    """Stands for a value of Helm's while all else is written; YAML quotes it, so that numbers stay texts."""
+    return f"@{{.{name}}}@"
+
+
+def template(text: str) -> str:
+    """Marks as Helm reads them; braces that somebody has in a manifest are kept from being read."""
+    return re.sub(r"@\{(\.[\w.]+)\}@", r"{{ \1 }}", text.replace("{{", '{{ "{{" }}'))
 
 
 def parametrised(deployment: Deployment) -> Deployment:
     return replace(
         deployment,
-        namespace=placeholder("namespace"),
-        image=placeholder("image"),
-        sweep=placeholder("sweep") if deployment.sweep is not None else None,
-        job=f"{deployment.project}-run-{REVISION}",
-        secret=placeholder("driver.secret"),
-        driver={name: placeholder(f"driver.{name}") for name in deployment.driver},
-        text=deployment.template,
+        namespace=mark("Values.namespace"),
+        image=mark("Values.image"),
+        sweep=mark("Values.sweep") if deployment.sweep is not None else None,
+        job=f"{deployment.project}-run-{mark('Release.Revision')}",  # a Job never changes: every upgrade has its own
+        secret=mark("Values.driver.secret"),
+        driver={name: mark(f"Values.driver.{name}") for name in deployment.driver},
+        text=deployment.source.with_values({key: mark(f"Values.{key}") for key in WRITTEN_OUT}),
     )
 
 

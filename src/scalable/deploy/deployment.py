@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scalable.deploy import egress
 from scalable.deploy.egress import Destination
-from scalable.deploy.source import STORE, WRITTEN_OUT, Source, placeholder
+from scalable.deploy.source import STORE, WRITTEN_OUT, Source
 from scalable.errors import UsageError
 from scalable.manifest import Loaded
 from scalable.manifest.findings import Issue, ManifestError, ValidationReport
@@ -65,8 +65,8 @@ class Deployment:
     """CPU and memory of its pod, as Kubernetes writes them."""
     text: str
     """The manifest in the cluster."""
-    template: str
-    """The same in a chart."""
+    source: Source
+    """Where it comes from."""
     manifest: Manifest
     site: Site
     destinations: tuple[Destination, ...]
@@ -126,7 +126,7 @@ def deployment(source: Source, loaded: Loaded, sweep: str | None, api_server: st
         variables=source.from_secret,
         driver=amounts(size),
         text=source.with_values({key: getattr(target, key) for key in WRITTEN_OUT}),
-        template=source.with_values({key: placeholder(key) for key in WRITTEN_OUT}, template=True),
+        source=source,
         manifest=manifest,
         site=site,
         destinations=tuple(destinations),

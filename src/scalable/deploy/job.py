@@ -16,7 +16,6 @@ from scalable.manifest.targets import SecretKey
 from scalable.providers.kubernetes.objects import (
     SCRATCH,
     STAYS,
-    label,
     pod_spec,
     seconds,
     workers_nodes,
@@ -43,9 +42,9 @@ def config_name(deployment: Deployment) -> str:
 
 
 def job(deployment: Deployment) -> Document:
-    marks = {"scalable/part": "driver"}
+    about = metadata(deployment, deployment.job, **{"scalable/part": "driver"})
     if deployment.sweep is not None:
-        marks["scalable/sweep"] = deployment.sweep if "{{" in deployment.sweep else label(deployment.sweep)
+        about["annotations"] = {"scalable/sweep": deployment.sweep}  # any text may be one, other than a label
     spec: Object = {
         "backoffLimit": RESTARTS,
         "podFailurePolicy": {
@@ -61,9 +60,9 @@ def job(deployment: Deployment) -> Document:
     }
     if deployment.settings.walltime:
         spec["activeDeadlineSeconds"] = ceil(seconds(deployment.settings.walltime))
-    about = {"labels": metadata(deployment, deployment.job, **marks)["labels"], "annotations": dict(STAYS)}
-    spec["template"] = {"metadata": about, "spec": driver_spec(deployment)}
-    what = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata(deployment, deployment.job, **marks)}
+    inside = {"labels": about["labels"], "annotations": dict(STAYS)}
+    spec["template"] = {"metadata": inside, "spec": driver_spec(deployment)}
+    what = {"apiVersion": "batch/v1", "kind": "Job", "metadata": about}
     comment = "A lost driver is started once more and goes on from the store; an evicted one each time."
     return Document({**what, "spec": spec}, (comment,))
 

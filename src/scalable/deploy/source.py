@@ -22,11 +22,6 @@ VARIABLE = re.compile(r"\$\{[^{}]*\}")
 Path = tuple[str | int, ...]
 
 
-def placeholder(name: str) -> str:
-    """A value of a chart, as its templates name it."""
-    return f"{{{{ .Values.{name} }}}}"
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     text: str
@@ -125,17 +120,13 @@ class Source:
         """The text as it may be printed beside findings."""
         return "\n".join(map(redact_text, self.text.splitlines()))
 
-    def with_values(self, values: Mapping[str, str], *, template: bool = False) -> str:
-        """The text with these values of the target written out.
-
-        In a template they are its placeholders, and braces that stand in the text itself are kept from being read.
-        """
-        kept = (lambda part: part.replace("{{", '{{ "{{" }}')) if template else str
+    def with_values(self, values: Mapping[str, str]) -> str:
+        """The text with these values of the target written out."""
         text, at = "", 0
         for start, end, value in sorted(self.span(key, value) for key, value in values.items()):
-            text += kept(self.text[at:start]) + value
+            text += self.text[at:start] + value
             at = end
-        return text + kept(self.text[at:])
+        return text + self.text[at:]
 
     def span(self, key: str, value: str) -> tuple[int, int, str]:
         """Where a value of the target stands in the text, and what to write there."""
