@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalable.engine.events import RunState
-from scalable.engine.fleet import room_for
+from scalable.engine.fleet import room_for, startable
 from scalable.engine.state import RunRecord, State
 from scalable.quantities import Duration
 from scalable.wording import plural
@@ -63,6 +63,6 @@ def queue_reason(state: State, record: RunRecord, now: float) -> str:
         return f"no worker; the pool was scaled down and may grow again in {cooled - now:.0f} s"
     if tags.workers + tags.requested >= room_for(state, record.tag):
         return f"all {tags.workers} workers are busy and the pool {kind.pool} is full"
-    if not state.spending.affords(now, seconds=record.run.expected_s or 0.0):
+    if not startable(state, now, record):
         return "what is left of the budget does not cover it"
     return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"

@@ -164,7 +164,13 @@ def affordable(state: State, tag: str, count: int, now: float) -> int:
 
 def startable(state: State, now: float, record: RunRecord) -> bool:
     """Whether the money covers a run to its expected end."""
-    return state.spending.affords(now, seconds=record.run.expected_s or 0.0)
+    return state.spending.affords(now, seconds=expected_s(state, record))
+
+
+def expected_s(state: State, record: RunRecord) -> float:
+    """What a run will take: as long as others of its sweep did there, else as foreseen."""
+    seen = state.sweeps[record.run.sweep].seen.get(record.tag)
+    return seen.pace.mean if seen is not None and seen.pace.known else record.run.expected_s or 0.0
 
 
 def out_of_money(state: State, now: float) -> bool:
@@ -184,7 +190,7 @@ def out_of_money(state: State, now: float) -> bool:
 def shortest_expected(state: State, tag: str) -> float:
     """Of the runs that are next in their groups."""
     queue = state.tags[tag].queue
-    return min((line[0].run.expected_s or 0.0 for line in queue.waiting.values() if line), default=0.0)
+    return min((expected_s(state, line[0]) for line in queue.waiting.values() if line), default=0.0)
 
 
 def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[Instruction]:
