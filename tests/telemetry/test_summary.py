@@ -388,6 +388,7 @@ def test_what_was_planned_stands_beside_what_came() -> None:
             "planned": {"amount": 0.2, "currency": "EUR"},
             "actual": {"amount": 0.17, "currency": "EUR"},
         },
+        "node_hours": {"planned": None, "actual": None},
         "tasks": {"demeter": {"planned": 3, "actual": 2}},
         "peaks": {"demeter": {"planned": 2 * GIB, "actual": 3 * GIB}},
         "retries": {"planned": 0, "actual": 1},
@@ -413,11 +414,26 @@ NAMES = (
     *("run_id", "worker", "tag", "reason", "cause", "detail", "count", "slots", "took_s", "status", "start", "stop"),
     *("peaks", "run", "outcome", "seconds", "peak", "state", "spent", "per_hour", "cost", "workers", "tasks", "alert"),
     *("text", "code", "remedy", "direction", "workers_by_tag", "resources_by_tag", "wall_s", "pid", "host", "job"),
+    *(
+        "machine",
+        "pool",
+        "price",
+        "since",
+        "until",
+        "tail_s",
+        "part",
+        "currency",
+        "assumed",
+        "budget",
+        "key",
+        "attempt",
+    ),
 )
 KINDS = (
     *("run-started", "plan", "scale", "worker-started", "worker-pending", "worker-joined", "worker-leaving"),
     *("worker-removed", "worker-lost", "workers-refused", "task", "peaks", "attempt-started", "attempt-ended"),
     *("run-ended", "retry", "gauge", "cost", "alert", "finding", "ended", "something-new"),
+    *("tariff", "machine", "placed", "rows"),
 )
 anything = st.builds(
     lambda moment, kind, rest: {"t": moment, "kind": kind, **rest},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from scalable.telemetry.costs import left_of_budget
 from scalable.telemetry.fields import UNTAGGED, count, mapping, money
 from scalable.telemetry.liveness import State
 from scalable.telemetry.report import cost, end_of, rounded
@@ -39,6 +40,7 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "rate_per_min": rounded(rate * 60) if rate is not None else None,
         "left_s": rounded(left / rate) if rate and left and not state.over else None,
         "cost": cost(summary.spent),
+        "budget_left": cost(left_of_budget(summary.costs, summary.spent)),
         "per_hour": cost(summary.per_hour or money(summary.gauge.get("per_hour"))),
         "findings": found,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scalable.quantities import Money
+from scalable.telemetry.bills import Bill
 from scalable.telemetry.fields import count, mapping, memory, money, number
 from scalable.telemetry.liveness import State
 from scalable.telemetry.summary import Summary, Work
@@ -16,6 +17,7 @@ FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler"
 def report_of(summary: Summary, state: State, now: float) -> dict[str, Any]:
     """All there is to say about a run; ``now`` is for runs that have not ended."""
     until = end_of(summary, state, now)
+    bill = summary.costs.bill(until, over=state.over)
     return {
         "run": run(summary, state, until),
         "workers": {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},
@@ -30,8 +32,8 @@ def report_of(summary: Summary, state: State, now: float) -> dict[str, Any]:
             for tag, work in sorted(summary.work.items())
             if work.peak is not None
         },
-        "cost": cost(summary.spent),
-        "plan_vs_actual": plan_vs_actual(summary, until) if summary.plan else None,
+        "cost": bill.to_dict() if bill is not None else cost(summary.spent),
+        "plan_vs_actual": plan_vs_actual(summary, until, bill) if summary.plan else None,
         "findings": sorted(summary.findings.values(), key=lambda found: (found["t"], found["code"])),
         "alerts": summary.alerts,
         "incidents": incidents(summary),
@@ -110,7 +112,7 @@ def incidents(summary: Summary) -> list[dict[str, Any]]:
     return sorted((*summary.recorded.values(), *others), key=lambda one: (one["started"], one["id"]))
 
 
-def plan_vs_actual(summary: Summary, until: float) -> dict[str, Any]:
+def plan_vs_actual(summary: Summary, until: float, bill: Bill | None = None) -> dict[str, Any]:
     """What was predicted beside what came (D9). Nothing stands where one of them is not known."""
     plan = summary.plan
     planned, kinds = mapping(plan.get("workers_by_tag")), summary.fleet.kinds
@@ -123,7 +125,8 @@ def plan_vs_actual(summary: Summary, until: float) -> dict[str, Any]:
         },
         "startup_s": pair(rounded(number(plan.get("ready_s"))), rounded(summary.startup_s)),
         "wall_s": pair(rounded(number(plan.get("wall_s"))), rounded(wall(summary, until))),
-        "cost": pair(cost(money(plan.get("cost"))), cost(summary.spent)),
+        "cost": pair(cost(money(plan.get("cost"))), cost(bill.money if bill is not None else summary.spent)),
+        "node_hours": pair(number(plan.get("node_hours")), rounded(bill.hours) if bill is not None else None),
         "tasks": {
             tag: pair(count(known_tasks[tag]), work[tag].finished + work[tag].failed if tag in work else 0)
             for tag in sorted(known_tasks)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.quantities import Money
+from scalable.telemetry.costs import Ledger
 from scalable.telemetry.distribution import Distribution
 from scalable.telemetry.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.telemetry.fleet import Fleet
@@ -70,6 +71,8 @@ class Summary:
     spent: Money | None = None
     per_hour: Money | None = None
     spent_by_month: dict[str, Money] = field(default_factory=dict)
+    costs: Ledger = field(default_factory=Ledger)
+    """What the bill is made of."""
     gauge: Mapping[str, Any] = field(default_factory=dict)
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """When the latest tasks ended."""
@@ -99,6 +102,7 @@ class Summary:
         self.first = moment if self.first is None else min(self.first, moment)
         self.last = moment if self.last is None else max(self.last, moment)
         self.records += 1
+        self.costs.add(record)
         if take := TAKERS.get(record["kind"]):
             take(self, record)
 

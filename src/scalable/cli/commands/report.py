@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from scalable.cli.costs import hours, show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table
 from scalable.errors import ScalableError, UsageError
 from scalable.quantities import Duration, Memory, percent
@@ -86,6 +87,7 @@ def show(screen: Console, found: Mapping[str, Any]) -> None:
     show_failures(screen, found["failures"])
     show_peaks(screen, found["peaks"])
     show_plan(screen, found["plan_vs_actual"])
+    show_cost(screen, found["cost"], found["plan_vs_actual"])
     show_incidents(screen, found)
     show_remarks(screen, found)
 
@@ -188,6 +190,8 @@ def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
         rows.append(("start-up", length(both["startup_s"]["planned"]), length(both["startup_s"]["actual"])))
     rows.append(("time", length(both["wall_s"]["planned"]), length(both["wall_s"]["actual"])))
     rows += [(f"peak {tag}", size(each["planned"]), size(each["actual"])) for tag, each in both["peaks"].items()]
+    if both["node_hours"]["planned"] and both["node_hours"]["actual"] is not None:
+        rows.append(("machine-hours", hours(both["node_hours"]["planned"]), hours(both["node_hours"]["actual"])))
     rows.append(("cost", paid(both["cost"]["planned"]), paid(both["cost"]["actual"])))
     rows.append(("retries", str(both["retries"]["planned"]), str(both["retries"]["actual"])))
     known = [(name, planned or UNKNOWN, actual or UNKNOWN) for name, planned, actual in rows if planned or actual]

@@ -178,7 +178,10 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     if cost is not None and over(status):
         pairs.append(("cost", str(cost)))
     elif cost is not None:
-        pairs.append(("cost", f"{cost} so far{f', {per_hour} an hour' if per_hour is not None else ''}"))
+        rest = money(status["budget_left"])
+        parts = [f"{cost} so far", f"{per_hour} an hour" if per_hour is not None else ""]
+        parts.append(f"{rest} left of the budget" if rest is not None else "")
+        pairs.append(("cost", ", ".join(filter(None, parts))))
     return pairs
 
 
