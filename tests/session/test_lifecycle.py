@@ -48,7 +48,8 @@ def test_a_run_is_recorded_from_its_start_to_its_end(project: Project) -> None:
     assert {task["worker"] for task in tasks} <= {"demeter-0", "demeter-1"}
     assert [(r["direction"], r["tag"], r["count"]) for r in project.journal("scale")] == [("up", "demeter", 2)]
     assert {record["reason"] for record in project.journal("worker-removed")} == {"session closed"}
-    assert project.journal("cost")[-1]["per_hour"] == {"amount": 4.0, "currency": "EUR"}
+    costs = [record["per_hour"] for record in project.journal("cost")]
+    assert {"amount": 4.0, "currency": "EUR"} in costs and costs[-1] == {"amount": 0.0, "currency": "EUR"}
     report = json.loads((run / "report.json").read_text())
     assert report["run"]["state"] == "ok"
     assert report["workers"]["demeter"] | {"started": 2, "removed": 0, "final": 2} == report["workers"]["demeter"]

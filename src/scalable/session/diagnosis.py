@@ -87,7 +87,7 @@ class SessionObserver(Observer):
         cooled = state.pools[state.rules.kinds[tag].pool].last_down + state.rules.policies.scaling.cooldown.seconds
         given_up = record.refusals >= fleet.MAX_REFUSALS and record.workers == 0
         refusal = replace(seen.refusal, given_up=given_up) if seen.refusal else None
-        price = driver.prices.get(tag)
+        price = driver.meter.tariff.hourly(tag) if driver.meter is not None else None
         known = sum(member.tag == tag and not member.joined for member in members)
         return replace(
             seen,

@@ -29,7 +29,6 @@ from scalable.engine.events import (
     Resumed,
     RunEnded,
     RunState,
-    SpendChanged,
     StartRun,
     Sweep,
     SweepSubmitted,
@@ -45,10 +44,11 @@ from scalable.engine.events import (
 from scalable.errors import UsageError
 from scalable.providers.base import LaunchRefused
 from scalable.providers.giving_up import give_up
-from scalable.quantities import Memory, Money
+from scalable.quantities import Memory
 from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
+from scalable.session.costs import meter
 from scalable.session.execution import SilentWorkerError, Work
 from scalable.session.looking import Look, look
 from scalable.telemetry.redact import KNOWN
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
     from scalable.providers.members import Member
     from scalable.session.recorder import TaskRecorder
+    from scalable.session.tariffs import Tariff
     from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
 
@@ -64,7 +65,6 @@ logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.5  # at work that the engine did not start
 GAUGE_EVERY_S = 2.0
-COST_EVERY_S = 10.0
 SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
 SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
 ANSWER_WITHIN_S = 30.0
@@ -90,7 +90,7 @@ class Driver:
         recorder: TaskRecorder,
         folder: RunFolder,
         *,
-        prices: Mapping[str, Money] | None = None,
+        tariff: Tariff | None = None,
         scaler: AdaptiveScaler | None = None,
         on_look: Onlooker | None = None,
     ) -> None:
@@ -98,8 +98,6 @@ class Driver:
         self.engine = engine
         self.journal = journal
         self.recorder = recorder
-        self.prices = dict(prices or {})
-        """What a worker of each tag costs an hour."""
         self.scaler = scaler
         self.on_look = on_look
         self.now = SteadyClock()
@@ -115,14 +113,14 @@ class Driver:
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
         self.gauged: tuple[float, Any] = (0.0, None)
-        self.paid: dict[str, float] = {}
-        """When each worker that is there now was last paid for."""
-        self.spent: Money | None = None
-        self.told_cost = 0.0
+        self.meter = meter(cluster, journal, tariff, self.handle) if tariff is not None else None
+        """Counts what is paid, where anything is."""
         self.closed = False
 
     async def begin(self) -> None:
         self.cluster.replace = False
+        if self.meter is not None:
+            self.meter.begin()
         self.cluster.listeners.append(self.heard)
         self.handle(Tick())
         self.cluster.keep(self.run())
@@ -148,8 +146,10 @@ class Driver:
                 waiter.set_result((RunState.STOPPED, "the session was closed"))
         self.control.close()
         self.attempts.close()
+        if self.meter is not None:
+            self.meter.account(force=True)
+            self.meter.close()
         self.gauge(look(self.cluster, self.recorder, self.attempts.serving()), force=True)
-        self.account(force=True)
 
     # What callers ask for
 
@@ -271,17 +271,13 @@ class Driver:
         """What the cluster tells of its workers."""
         match kind:
             case "worker-joined":
-                self.paid[facts["worker"]] = time.time()
                 self.configure(self.cluster.members[facts["worker"]])
-                self.account(force=True)
                 self.handle(WorkerJoined(facts["worker"], facts["tag"]))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))
             case "worker-removed" if facts["worker"] not in self.engine.state.workers:
                 self.handle(WorkersWithdrawn(facts["tag"], 1))
             case "worker-lost" | "worker-removed":
-                self.account(force=True)
-                self.paid.pop(facts["worker"], None)
                 cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
                 peak = Memory(facts["peak"]) if "peak" in facts else None
                 lost = WorkerLost(facts["worker"], cause, peak, facts.get("detail", ""))
@@ -336,7 +332,7 @@ class Driver:
             self.handle(WorkerLeaving(worker))
             await self.cluster.kill(member, reason)
 
-    # Work that the engine did not start, and money
+    # Work that the engine did not start
 
     def look(self) -> None:
         seen = look(self.cluster, self.recorder, self.attempts.serving())
@@ -348,7 +344,8 @@ class Driver:
         if self.scaler is not None:
             self.consult(self.scaler, seen)
         self.gauge(seen)
-        self.account()
+        if self.meter is not None:
+            self.meter.account()
         if self.on_look is not None:
             self.on_look(seen)
 
@@ -383,22 +380,5 @@ class Driver:
             counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
             self.gauged = (time.monotonic(), facts)
-            self.journal.write("gauge", **facts, cost=self.spent.to_dict() if self.spent else None)
-
-    def account(self, *, force: bool = False) -> None:
-        """Pay workers for the time they were there."""
-        if not self.prices or (not force and time.monotonic() - self.told_cost < COST_EVERY_S):
-            return
-        self.told_cost, now = time.monotonic(), time.time()
-        currency = next(iter(self.prices.values())).currency
-        spent, hourly = self.spent or Money.zero(currency), Money.zero(currency)
-        for worker, since in self.paid.items():
-            member = self.cluster.members.get(worker)
-            tag = member.tag if member else worker.rpartition("-")[0]
-            price = self.prices.get(tag, Money.zero(currency))
-            spent += price * ((now - since) / 3600)
-            hourly += price
-            self.paid[worker] = now
-        self.spent = spent
-        self.journal.write("cost", spent=spent.to_dict(), per_hour=hourly.to_dict())
-        self.handle(SpendChanged(spent, hourly, Money.zero(currency)))
+            spent = self.meter.spent if self.meter is not None else None
+            self.journal.write("gauge", **facts, cost=spent.to_dict() if spent else None)

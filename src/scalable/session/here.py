@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def registered() -> Iterator[str]:
-    """Providers that other packages bring; looked up only if the manifest names one that is not built in."""
+    """Providers that were registered or that other packages bring; looked up only if a manifest names such a one."""
+    from scalable.providers.registry import registered as here
+
+    yield from here
     for point in entry_points(group="scalable.providers"):
         yield point.name
 

@@ -30,6 +30,8 @@ class SweepOutcome:
     executed: Mapping[str, int] = field(default_factory=dict)
     """How often each stage was computed, not found."""
     seconds: float = 0.0
+    stopped: str = ""
+    """Why what is missing was not run, if it was stopped: the budget is used up, or somebody wished it."""
     aside: str = ""
     """Why the store refuses some of the missing rows for good, if it does: they are dead letters."""
 
@@ -38,7 +40,7 @@ class SweepOutcome:
         return self.finished == self.expected
 
     def to_dict(self) -> dict[str, Any]:
-        names = ("expected", "finished", "computed", "failed", "missing", "aside", "executed", "seconds")
+        names = ("expected", "finished", "computed", "failed", "missing", "stopped", "aside", "executed", "seconds")
         return {"complete": self.complete, **{name: getattr(self, name) for name in names}}
 
     def why(self) -> str:
@@ -51,6 +53,8 @@ class SweepOutcome:
             named = ", ".join(self.missing[:MOST_NAMED])
             more = " …" if len(self.missing) > MOST_NAMED else ""
             parts.append(f"{plural(len(self.missing), 'row')} not computed ({named}{more})")
+        if self.missing and self.stopped:
+            parts.append(f"stopped: {self.stopped}")
         if self.missing and self.aside:
             parts.append(f"some were computed and became dead letters: {self.aside}; see  scalable dlq list")
         return "; ".join(parts)

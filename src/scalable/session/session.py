@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,7 +36,7 @@ from scalable.session.driver import Driver
 from scalable.session.here import history, registered, this_machine
 from scalable.session.recorder import record
 from scalable.session.rules import rules
-from scalable.sizing.resources import ScalePlan
+from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
 from scalable.telemetry.folders import RunFolder
@@ -98,10 +98,12 @@ class ScalableSession:
     def provider(self) -> DeploymentProvider:
         return get_provider(self.spec().target.provider)
 
-    def spec(self, run_folder: Path | None = None) -> DeploymentSpec:
+    def spec(self, run_folder: Path | None = None, apart: Collection[str] = ()) -> DeploymentSpec:
         folder = str(self.path.resolve().parent)
         home = str(run_folder) if run_folder else None
-        return DeploymentSpec.from_manifest(self.manifest, target_name=self.target, folder=folder, run_folder=home)
+        return DeploymentSpec.from_manifest(
+            self.manifest, target_name=self.target, folder=folder, run_folder=home, apart=apart
+        )
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
@@ -143,7 +145,7 @@ class ScalableSession:
             raise ManifestError(found)
         self.run = run = RunFolder.create(self.manifest.project.name)
         self._open.add(self)
-        spec = self.spec(run.path)
+        spec = self.spec(run.path, plan.scale_plan.apart)
         journal = self._journal = Journal(run.journal)
         atexit.unregister(journal.close)  # this session closes it, after the end was written
         facts = self.facts(spec)
@@ -154,14 +156,17 @@ class ScalableSession:
         cluster: TaggedCluster = self.cluster.backend
         run.write_run(facts | {"scheduler": cluster.scheduler_address})
         recorder = record(cluster, journal)
-        prices = hourly_prices(provider, spec, plan.scale_plan)
+        site = Site(self.manifest, self.target, this_machine())
+        tariff = tariff_of(provider, spec, plan.scale_plan, site, cluster.launcher)
+        if tariff is not None:
+            tariff = tariff.within(self.money_left(site, tariff.currency))
         self.driver = Driver(
             cluster,
-            Engine(rules(spec, plan.scale_plan, adaptive, self.money_left(prices))),
+            Engine(rules(spec, plan.scale_plan, adaptive, tariff.budget if tariff is not None else None)),
             journal,
             recorder,
             run,
-            prices=prices,
+            tariff=tariff,
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )
         self.driver.on_look = SessionObserver(self.driver)
@@ -170,10 +175,10 @@ class ScalableSession:
         self.client = self.cluster.client_factory()
         return self.client
 
-    def money_left(self, prices: Mapping[str, Money]) -> Money | None:
-        """What may be spent from now on, where workers cost something and the manifest has a budget in that money."""
-        left = budget_left(Site(self.manifest, self.target, this_machine()), history()) if prices else None
-        if left is None or any(price.currency != left.currency for price in prices.values()):
+    def money_left(self, site: Site, currency: str) -> Money | None:
+        """What may be spent from now on, where something costs and the manifest has a budget in that money."""
+        left = budget_left(site, history()) if currency else None
+        if left is None or currency != left.currency:
             return None
         if left.amount <= 0:
             raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")  # type: ignore[union-attr]
@@ -374,22 +379,13 @@ def planned(plan: AnyPlan) -> dict[str, Any]:
         "wall_s": facts.get("wall_s"),
         "ready_s": facts.get("ready_s"),
         "cost": facts.get("cost"),
+        "node_hours": facts.get("node_hours"),
         "hourly": cost.total_hourly if cost else None,
         "tasks": facts.get("tasks"),
         "peaks": facts.get("peaks"),
         "objective": facts.get("objective"),
         "policy": facts.get("policy"),
     }
-
-
-def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan) -> dict[str, Money]:
-    """What one worker of each tag costs an hour; empty where nothing is charged."""
-    prices = {}
-    for tag in spec.components:
-        estimate = provider.estimate_cost(spec, ScalePlan({tag: 1}, plan.resources_by_tag))
-        if estimate is not None:
-            prices[tag] = Money.parse(f"{estimate.total_hourly:.6f} {estimate.currency}")
-    return prices
 
 
 @atexit.register

@@ -85,6 +85,8 @@ class SweepExecution:
         self.writing: set[asyncio.Task[None]] = set()
         self.refused: list[Row] = []
         """Rows that neither the database nor a disk took; nobody else has them."""
+        self.stopped = ""
+        """Why units were not run, if some were stopped."""
         self.aside = ""
         """Why rows became dead letters, if some did."""
         self.incidents = asyncio.Lock()
@@ -158,6 +160,7 @@ class SweepExecution:
         """The end of one unit: its rows, or why there are none."""
         state, value = await future
         if state is RunState.STOPPED:
+            self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
         record = self.driver.engine.state.runs[run]
         attempt, worker = max(1, len(record.past) + (state is RunState.FINISHED)), record.worker or None
@@ -292,7 +295,7 @@ class SweepExecution:
         there = await self.stored()
         outcome = outcome_of(
             self.compiled, there, computed=self.computed, executed=dict(self.executed),
-            seconds=time.time() - self.began, aside=self.aside,
+            seconds=time.time() - self.began, aside=self.aside, stopped=self.stopped,
         )  # fmt: skip
         status = SweepStatus.FINISHED if outcome.complete else SweepStatus.FAILED
         await asyncio.to_thread(self.store.put_run, ended(started, status, outcome.why()))

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
 from scalable.cli.main import mute, safe_streams
-from scalable.cli.output import console, errors, facts, print_json, working
+from scalable.cli.output import console, errors, facts, note, print_json, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
@@ -301,6 +301,9 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | N
     if len(found.variants) > 1 and found.finished and asset is None:  # one asset decides nothing
         screen.print()
         decide.show(screen, decided(found), decide.absent(found))
+    if outcome.missing and outcome.stopped:
+        remedy = "; raise budget.monthly and run it again" if "budget" in outcome.stopped else ""
+        screen.print(note("!", f"stopped: {outcome.stopped}{remedy}", "bold red"))
     shared = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
     took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
     pairs = [("computed", f"{took}: {shared}" if outcome.computed else "nothing: every row was there")]

@@ -1,0 +1,124 @@
+"""How a session is paid: by the worker, or by the node that workers share, at which price and from what budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from scalable.errors import PlanningError
+from scalable.planning import Site
+from scalable.providers.base import DeploymentProvider, DeploymentSpec, Landlord, Launcher
+from scalable.quantities import Duration, Money
+from scalable.sizing.places import places
+from scalable.sizing.resources import ScalePlan, allocatable
+
+BY_WORKER = "workers"
+"""Each worker is paid from when it connected until it is gone."""
+OBSERVED = "nodes as observed"
+"""The backend says which nodes there were, and when."""
+PACKED = "nodes as planned"
+"""The backend does not say: workers are put on nodes as the plan does it."""
+HIDDEN_START = "nodes are counted from when they appeared; what a cloud charges for starting them before is not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """What a node of a pool costs."""
+
+    price: Money | None
+    """An hour; nothing where it has none, or is paid anyway."""
+    tail_s: float
+    """How long it is kept, and paid, after its last worker."""
+    standing: int = 0
+    """How many nodes of the pool are always there, and paid for whoever uses them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    basis: str
+    currency: str = ""
+    """Empty where machines are counted but nothing has a price."""
+    workers: Mapping[str, Money] = field(default_factory=dict)
+    """For an hour of a worker of each tag, where workers are paid."""
+    pools: Mapping[str, Rent] = field(default_factory=dict)
+    places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By tag: the pool it is planned for, and how many of its workers fill a node."""
+    assumed: tuple[str, ...] = ()
+    budget: Money | None = None
+    """What may be spent from now on."""
+
+    def within(self, budget: Money | None) -> Tariff:
+        return replace(self, budget=budget)
+
+    def hourly(self, tag: str) -> Money | None:
+        """What a worker costs an hour: its price, or its part of a node's."""
+        if tag in self.workers:
+            return self.workers[tag]
+        pool, fill = self.places.get(tag, ("", 1))
+        price = self.pools[pool].price if pool in self.pools else None
+        return Money(price.amount / fill, price.currency) if price is not None else None
+
+
+def tariff_of(
+    provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan, site: Site, launcher: Launcher
+) -> Tariff | None:
+    """By node where the backend tells of nodes, else by worker where it has a price for one, else by planned nodes."""
+    observed = isinstance(launcher, Landlord)
+    if not observed and (workers := hourly_prices(provider, spec, plan)):
+        workers, others = in_one_currency(workers)
+        return Tariff(BY_WORKER, currency_of(workers), workers, assumed=others)
+    if not site.promises:
+        return None
+    rents = {name: rent(site, name) for name in site.pools}
+    prices, others = in_one_currency({name: one.price for name, one in rents.items() if one.price is not None})
+    if not (prices or observed):
+        return None
+    rents = {name: replace(one, price=prices.get(name)) for name, one in rents.items()}
+    fills, unknown = filling(site, spec)
+    tails = ", ".join(f"{Duration(one.tail_s)} ({name})" for name, one in rents.items() if one.price is not None)
+    assumed = (*((f"a node is kept, and paid, after its last worker: {tails}",) if tails else ()), *unknown, *others)
+    if observed:
+        return Tariff(OBSERVED, currency_of(prices), {}, rents, fills, (*assumed, HIDDEN_START))
+    packed = f"{spec.target.provider} does not say which nodes there are: workers are put on nodes as planned"
+    return Tariff(PACKED, currency_of(prices), {}, rents, fills, (packed, *assumed))
+
+
+def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan) -> dict[str, Money]:
+    """What one worker of each tag costs an hour; empty where nothing is charged."""
+    prices = {}
+    for tag in spec.components:
+        estimate = provider.estimate_cost(spec, ScalePlan({tag: 1}, plan.resources_by_tag))
+        if estimate is not None:
+            prices[tag] = Money.parse(f"{estimate.total_hourly:.6f} {estimate.currency}")
+    return prices
+
+
+def rent(site: Site, pool: str) -> Rent:
+    written = site.pools[pool]
+    return Rent(site.price(pool), written.idle.seconds, written.least)
+
+
+def filling(site: Site, spec: DeploymentSpec) -> tuple[dict[str, tuple[str, int]], tuple[str, ...]]:
+    """By tag: its pool and how many of its workers fill a node; and what must be said if that is not known."""
+    try:
+        found = spec.places or places(site.manifest)
+    except PlanningError as error:
+        return {}, (f"workers are on no node in this bill: {error}",)
+    fills = {}
+    for tag, place in found.items():
+        if place.pool is not None:
+            room = allocatable(site.node(place.pool), site.pools[place.pool])
+            fills[tag] = (place.pool, max(1, place.at_most or place.request.times_in(room)))
+    return fills, ()
+
+
+def in_one_currency(prices: Mapping[str, Money]) -> tuple[dict[str, Money], tuple[str, ...]]:
+    """Those in the currency of the first, and what must be said of the others: amounts of two never add up."""
+    currency = currency_of(prices)
+    others = [name for name, price in prices.items() if price.currency != currency]
+    said = (f"not counted beside {currency}: {', '.join(f'{name}, {prices[name]} an hour' for name in others)}",)
+    return {name: price for name, price in prices.items() if name not in others}, said if others else ()
+
+
+def currency_of(prices: Mapping[str, Money]) -> str:
+    return next(iter(prices.values())).currency if prices else ""
