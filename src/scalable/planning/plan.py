@@ -73,6 +73,8 @@ class Plan:
     warnings: tuple[str, ...]
     budget_left: Money | None
     over_budget: bool
+    roomy: bool = False
+    """So few workers stand on a node that each node by itself keeps the margins."""
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
@@ -85,7 +87,8 @@ class Plan:
 
     @property
     def scale_plan(self) -> ScalePlan:
-        return ScalePlan(self.workers_by_tag, {self.profile: self.resources})
+        apart = frozenset({self.profile} if self.roomy else ())
+        return ScalePlan(self.workers_by_tag, {self.profile: self.resources}, apart)
 
     @property
     def cost_estimate(self) -> CostEstimate | None:
@@ -208,6 +211,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         warnings=tuple(warnings),
         budget_left=left,
         over_budget=over,
+        roomy=chosen.roomy,
     )
 
 
@@ -350,7 +354,8 @@ class Campaign:
 
     @property
     def scale_plan(self) -> ScalePlan:
-        return ScalePlan(self.workers_by_tag, {plan.profile: plan.resources for plan in self.plans})
+        sizes = {plan.profile: plan.resources for plan in self.plans}
+        return ScalePlan(self.workers_by_tag, sizes, frozenset(plan.profile for plan in self.plans if plan.roomy))
 
     @property
     def cost_estimate(self) -> CostEstimate | None:

@@ -7,7 +7,7 @@ to ``TaggedCluster``, which does the rest.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -108,9 +108,15 @@ class DeploymentSpec:
 
     @classmethod
     def from_manifest(
-        cls, manifest: Manifest, *, target_name: str | None, folder: str = ".", run_folder: str | None = None
+        cls,
+        manifest: Manifest,
+        *,
+        target_name: str | None,
+        folder: str = ".",
+        run_folder: str | None = None,
+        apart: Collection[str] = (),
     ) -> DeploymentSpec:
-        """A target of the manifest; without any target, this machine."""
+        """A target of the manifest; without any target, this machine. ``apart``: see ``ScalePlan``."""
         if target_name is None:
             workers = max(1, len(manifest.components)) if manifest.components else usable_cpus()
             target: Target = LocalTarget(provider="local", max_workers=workers)
@@ -127,7 +133,7 @@ class DeploymentSpec:
             policies=manifest.policies,
             folder=folder,
             run_folder=run_folder,
-            places=places(manifest) if isinstance(target, KubernetesTarget) else {},
+            places=places(manifest, apart) if isinstance(target, KubernetesTarget) else {},
         )
 
 

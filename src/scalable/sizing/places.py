@@ -6,7 +6,7 @@ promised.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from scalable.catalogue import profile_for
@@ -40,8 +40,11 @@ class Place:
     """Of taints that keep others off the pool."""
 
 
-def places(manifest: Manifest) -> dict[str, Place]:
-    """A place for every kind of worker: the profiles that sweeps run on, and components."""
+def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, Place]:
+    """A place for every kind of worker: the profiles that sweeps run on, and components.
+
+    Profiles ``apart`` stand so far apart that each node by itself keeps the margins, as a plan may have chosen.
+    """
     found = {}
     for tag, part in manifest.components.items():
         size = Size(Cpu.of(part.cpus), part.memory or NO_MEMORY, part.gpus)
@@ -51,11 +54,11 @@ def places(manifest: Manifest) -> dict[str, Place]:
     pools = sweep_pools(manifest)
     for tag, profile in manifest.profiles.items():
         pool = pools.get(tag) or pool_for(manifest, tag, Size.of(profile.request))
-        found[tag] = of_profile(manifest, profile, pool)
+        found[tag] = of_profile(manifest, profile, pool, apart=tag in apart)
     return found
 
 
-def of_profile(manifest: Manifest, profile: Profile, name: str | None) -> Place:
+def of_profile(manifest: Manifest, profile: Profile, name: str | None, *, apart: bool = False) -> Place:
     """As a plan places it: a request may be raised, or a cap set, to keep the number of workers on a node."""
     written, limit = Size.of(profile.request), Size.of(profile.limit)
     if name is None:
@@ -64,8 +67,9 @@ def of_profile(manifest: Manifest, profile: Profile, name: str | None) -> Place:
     node = manifest.nodes[pool.node]
     if not written.fits(allocatable(node, pool)):
         return on(manifest, name, written, limit)  # it waits, and the cluster says why
-    spread = pool.max is not None and manifest.policies.margins.spread
-    placed = place(profile, node, pool, spread=spread, peak=profile.memory_peak)
+    margins = manifest.policies.margins
+    spread = pool.max is not None and margins.spread
+    placed = place(profile, node, pool, spread=spread, peak=profile.memory_peak, margins=margins if apart else None)
     by_request = placed.request.times_in(allocatable(node, pool))
     capped = placed.per_node if placed.per_node < by_request else None
     return on(manifest, name, placed.request, limit, min(profile.min_nodes, pool.most), capped)

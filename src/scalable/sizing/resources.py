@@ -93,6 +93,8 @@ class ScalePlan:
 
     workers_by_tag: dict[str, int] = field(default_factory=dict)
     resources_by_tag: dict[str, ResourceRequest] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+    """Tags of which so few workers stand on a node that each node by itself keeps the margins."""
 
     def __str__(self) -> str:
         parts = []

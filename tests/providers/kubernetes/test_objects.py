@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import load_file, load_text
 from scalable.manifest.models import Manifest
+from scalable.planning.plan import plan_sweep
+from scalable.planning.site import Site as Places
 from scalable.providers.base import DeploymentSpec, WorkerTemplate
 from scalable.providers.kubernetes import objects
 from scalable.providers.kubernetes.objects import Owner, Site
@@ -236,21 +238,33 @@ PROMISED = {
 """By scenario of the example: its workers, the nodes that were promised, and those that requests as written need."""
 
 
+def nodes_of_pods(found: Manifest, counts: dict[str, int], apart: frozenset[str] = frozenset()) -> int:
+    """Nodes that the generated pods take by their requests and spread rules, as a scheduler packs them."""
+    spec = DeploymentSpec.from_manifest(found, target_name="cluster", apart=apart)
+    site = replace(Site.of(replace(spec, components={}), "r1"), image="ftf:1.4")
+    made = {tag: objects.worker_pod(site, spec.components[tag], f"{tag}-0", [])["spec"] for tag in counts}
+    rules = {tag: one.get("topologySpreadConstraints", [{}])[0].get("minDomains", 1) for tag, one in made.items()}
+    requests = {tag: size_of(one["containers"][0]["resources"]["requests"]) for tag, one in made.items()}
+    return PoolRoom("compute", allocatable(found.nodes["PRO2-M"]), 6, requests, rules).nodes(counts)
+
+
 @pytest.mark.parametrize("scenario", PROMISED)
 def test_the_pods_of_the_example_take_as_many_nodes_as_were_promised(scenario: str) -> None:
     counts, promised, by_written_requests = PROMISED[scenario]
     found = load_file(EXAMPLE, env={}).manifest
-    spec = DeploymentSpec.from_manifest(found, target_name="cluster")
-    site = replace(Site.of(replace(spec, components={}), "r1"), image="ftf:1.4")
-    room = allocatable(found.nodes["PRO2-M"])
-    made = {tag: objects.worker_pod(site, spec.components[tag], f"{tag}-0", [])["spec"] for tag in counts}
-    rules = {tag: one.get("topologySpreadConstraints", [{}])[0].get("minDomains", 1) for tag, one in made.items()}
-    requests = {tag: size_of(one["containers"][0]["resources"]["requests"]) for tag, one in made.items()}
-    pool = PoolRoom("compute", room, 6, requests, rules)
     written = [(Size.of(found.profiles[tag].request), count) for tag, count in counts.items()]
 
-    assert pack(written, room).count == by_written_requests
-    assert pool.nodes(counts) == promised
+    assert pack(written, allocatable(found.nodes["PRO2-M"])).count == by_written_requests
+    assert nodes_of_pods(found, counts) == promised
+
+
+@pytest.mark.parametrize("sweep", ["calibration", "timeframe", "n_features"])
+def test_the_pods_of_a_planned_sweep_take_as_many_nodes_as_its_forecast_says(sweep: str) -> None:
+    found = load_file(EXAMPLE, env={}).manifest
+    plan = plan_sweep(Places(found, "cluster"), sweep)
+
+    assert nodes_of_pods(found, plan.workers_by_tag, plan.scale_plan.apart) == plan.nodes_peak
+    assert plan.roomy == (sweep == "n_features"), "one of them keeps its margins only if its workers stand apart"
 
 
 def size_of(amounts: dict[str, str]) -> Size:
