@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import socket
+import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import kubernetes_validate
@@ -13,6 +16,8 @@ from scalable.errors import UsageError
 from scalable.manifest import load_text
 from scalable.manifest.findings import ManifestError
 from scalable.manifest.targets import KubernetesTarget
+from scalable.providers.base import DeploymentSpec
+from scalable.providers.kubernetes.cluster import KubernetesCluster
 from tests.deploy.rendering import (
     DRIVER,
     MANIFEST,
@@ -27,6 +32,8 @@ from tests.deploy.rendering import (
     render,
 )
 
+WITHIN_S = 30.0  # a driver that does not answer for so long hangs
+ALERT, ALERT_BYTES = b"\x15\x03", 7  # TLS's own "this is no TLS"
 VERSIONS = ("1.31", "1.34")  # the first with all fields that are used as they are now, and a newer one
 SQLITE = MANIFEST.replace("${SCALABLE_STORE_URL}", "sqlite:///.scalable/results.db")
 
@@ -155,11 +162,12 @@ def test_secrets_are_referred_to_and_listed_with_the_command_that_makes_them() -
     [
         ("${SCALABLE_STORE_URL}", URL),
         ("LEVEL: info", "API_TOKEN: abcdefgh12345"),
+        ("LEVEL: info", "LEVEL: ghp_abcdefgh12345abcdefgh12345"),
         ("tracking: http://", f"tracking: http://lab:{PASSWORD}@"),
         ("tracking:", f"# was {URL}\ntracking:"),
         ("artefacts:", f"overlays: {{other: {{store: '{URL}'}}}}\nartefacts:"),
     ],
-    ids=["store", "env", "tracking", "comment", "overlay"],
+    ids=["store", "env by name", "env by shape", "tracking", "comment", "overlay"],
 )
 def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: tuple[str, str]) -> None:
     with pytest.raises(ManifestError) as refused:
@@ -255,6 +263,37 @@ def test_ipv6_addresses_and_services_beside_the_pods_can_be_named() -> None:
 
 
 # Connections of a run are encrypted (J3)
+
+
+def test_the_driver_speaks_only_to_those_with_certificates_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalable.providers.kubernetes.cluster.inside", lambda target: True)
+    monkeypatch.setenv("POD_IP", "127.0.0.1")
+    text = only(render(), "ConfigMap")["data"]["scalable.yaml"]
+    manifest = load_text(text, env={"SCALABLE_STORE_URL": URL}).manifest
+    with KubernetesCluster(DeploymentSpec.from_manifest(manifest, target_name="cluster")) as cluster:
+        scheme, _, place = cluster.scheduler_address.partition("://")
+        host, port = place.split(":")
+        assert scheme == "tls"
+        stranger = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
+        with (
+            socket.create_connection((host, int(port)), WITHIN_S) as plain,
+            stranger.wrap_socket(plain) as connection,
+            pytest.raises(ssl.SSLError, match="certificate required"),
+        ):
+            connection.recv(1)
+        with socket.create_connection((host, int(port)), WITHIN_S) as plain:
+            plain.sendall(b"x" * 64)
+            assert not hears(plain)
+
+
+def hears(connection: socket.socket) -> bytes:
+    """What a driver says to one who does not encrypt: at most that this was no TLS, and nothing after it."""
+    said = b""
+    with suppress(ConnectionResetError):
+        while more := connection.recv(1024):
+            said += more
+    return b"" if said.startswith(ALERT) and len(said) == ALERT_BYTES else said
 
 
 def test_the_driver_may_hand_certificates_to_workers_and_nobody_may_read_them_through_the_api() -> None:
