@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -181,6 +182,23 @@ def test_nodes_that_a_backend_tells_of_are_paid_from_the_start_of_the_run_until_
     assert spent == pytest.approx(cost["amount"], abs=2), "the tail is in the last sum, too"
     assert {one["part"] for one in project.journal("placed")} == {0.5}
     assert any("is kept, and paid, after its last worker: 5 s" in text for text in cost["assumed"])
+
+
+def test_what_a_backend_knows_better_later_replaces_what_it_said_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = at(project, monkeypatch, Hotel)
+    with session:
+        host = session.live().cluster.launcher
+        assert isinstance(host, Host)
+        began = project.journal("run-started")[0]["t"]
+        first, second = list(host.rooms)[:2]
+        host.rooms[first] = replace(host.rooms[first], until=began + 100)
+        host.rooms[second] = replace(host.rooms[second], since=began + 50, until=began + 80)
+    machines = {one["machine"]: one for one in project.journal("machine")}
+    assert machines[f"node-of-{first}"]["until"] == began + 100
+    assert (machines[f"node-of-{second}"]["since"], machines[f"node-of-{second}"]["until"]) == (began + 50, began + 80)
+    assert report(project)["cost"]["amount"] >= 100 + 30 - 1, "a euro a second, from the start of the run"
 
 
 def test_nodes_that_are_always_there_are_counted_and_not_charged(
