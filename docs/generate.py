@@ -132,8 +132,9 @@ def kind(annotation: Any) -> str:
         return kind(arguments[0])
     if arguments:
         return " or ".join(dict.fromkeys(kind(argument) for argument in arguments))
-    if isinstance(annotation, type) and isinstance(getattr(annotation, "written", None), str):
-        return f"{annotation.__name__.lower()}, e.g. {annotation.written}"
+    example = getattr(annotation, "written", None)
+    if isinstance(annotation, type) and isinstance(example, str):
+        return f"{annotation.__name__.lower()}, e.g. {example}"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "see below"
     name = getattr(annotation, "__name__", str(annotation))
