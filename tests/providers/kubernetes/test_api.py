@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from distributed.security import Security
 
 from scalable.errors import UsageError
 from scalable.providers.kubernetes import api
@@ -232,6 +237,33 @@ def test_without_a_cluster_it_is_said_what_to_write(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
     run(scene())
+
+
+def test_keys_of_a_kubeconfig_stay_in_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    security: Any = Security.temporary()
+    pair = {"client-certificate-data": security.tls_client_cert, "client-key-data": security.tls_client_key}
+
+    async def scene() -> None:
+        async with a_server() as server:
+            server.add("pods", a_pod())
+            config = {
+                "current-context": "here",
+                "contexts": [{"name": "here", "context": {"cluster": "small", "user": "me"}}],
+                "clusters": [{"name": "small", "cluster": {"server": server.url}}],
+                "users": [{"name": "me", "user": {name: encoded(text) for name, text in pair.items()}}],
+            }
+            (tmp_path / "config").write_text(yaml.safe_dump(config))
+            kube = Kube(Cluster(NAMESPACE, kubeconfig=str(tmp_path / "config")))
+            assert await kube.get("pods", "p1") is not None
+            await kube.close()
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    run(scene())
+    assert [file.name for file in tmp_path.iterdir()] == ["config"]
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def names(told: Listing | Change) -> list[str]:

@@ -12,11 +12,13 @@ import asyncio
 import json
 import random
 import ssl
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from scalable.errors import UsageError
@@ -305,10 +307,14 @@ class Kube:
                     bypass_factory=True, url=where.url, kubeconfig=where.kubeconfig, serviceaccount=None,
                     namespace=where.namespace, context=where.context,
                 )  # fmt: skip
+                began = time.time()
                 try:
                     await api.auth
+                    await api._create_session()
                 except (ValueError, KeyError, FileNotFoundError) as error:
                     raise UsageError(unknown(where, error)) from None
+                finally:
+                    remove_copies(api, began)
                 self._api = api
                 self._used.append(api)
             return self._api
@@ -321,6 +327,16 @@ class Kube:
 
 LOST = (httpx.HTTPError, httpx.StreamError, kr8s.APITimeoutError, TimeoutError, OSError, ssl.SSLError)
 """What a connection that fails leads to."""
+
+
+def remove_copies(api: Api, began: float) -> None:
+    """kr8s writes keys of a kubeconfig into temporary files, to read them once, and leaves them there."""
+    for file in (api.auth.client_key_file, api.auth.client_cert_file, api.auth.server_ca_file):
+        path = Path(str(file)) if file else None
+        if path is not None and path.parent == Path(tempfile.gettempdir()) and path.name.startswith("tmp"):
+            with suppress(OSError):
+                if path.stat().st_ctime >= began - 1.0:
+                    path.unlink()
 
 
 def selected(labels: str, fields: str) -> dict[str, str]:

@@ -116,12 +116,12 @@ class Board:
 
     def seen(self, pod: Object) -> None:
         self.pods[name_of(pod)] = pod
-        node = node_of(pod)
-        if node is None:
+        node, labels = node_of(pod), pod["metadata"].get("labels") or {}
+        if node is None or "scalable/worker" not in labels:
             return
         known = self.machines.get(node)
         if known is None:
-            tag = (pod["metadata"].get("labels") or {}).get("scalable/tag", "")
+            tag = labels.get("scalable/tag", "")
             since = instant((pod.get("status") or {}).get("startTime")) or time.time()
             self.machines[node] = Node(node, self.pool_of(tag), since)
             self._looked = 0.0

@@ -78,6 +78,11 @@ class KubernetesCluster(TaggedCluster):
         with dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.health"]}):
             await super()._start()
 
+    async def _close(self) -> None:
+        assert isinstance(self.launcher, KubernetesLauncher)
+        self.launcher.begin_closing()
+        await super()._close()
+
 
 def handed_out(project: Path, code: str) -> tuple[Security, dict[str, bytes]]:
     """Certificates of this run, and what pods get in their Secret; nothing of it stays on this machine's disk."""

@@ -210,9 +210,14 @@ class KubernetesLauncher:
 
     # The end
 
+    def begin_closing(self) -> None:
+        """Whoever waits for the cluster stops waiting."""
+        self.closing = True
+        self.board.told()
+
     async def close(self) -> None:
         """Nothing of ours stays in the cluster; if that is not confirmed, the reaper goes on trying."""
-        self.closing = True
+        self.begin_closing()
         if self.submitting:
             await asyncio.gather(*self.submitting, return_exceptions=True)
         await self.reach.close()

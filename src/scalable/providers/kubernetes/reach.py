@@ -100,7 +100,9 @@ class ThroughRelay:
         if name not in board.pods or name in board.gone:
             board.gone.pop(name, None)
             board.seen(await kube.create("pods", body))
-        await board.until(lambda: name in board.gone or self.over(name) or bool(ip(board.pods[name])), RUNS_WITHIN_S)
+        await board.until(lambda: self.decided(name), RUNS_WITHIN_S)
+        if self.launcher.closing:
+            raise LaunchRefused("the cluster is closed")
         pod, events = board.pods[name], board.events_of(name)
         if fate := reasons.fate(pod, events, gone=name in board.gone):
             raise LaunchRefused(f"the relay: {fate.detail}", definite=fate.cause is Loss.CANNOT_START)
@@ -108,6 +110,11 @@ class ThroughRelay:
             waits = reasons.waits(pod, events)
             raise LaunchRefused(f"the relay, pod {name}, did not start within {RUNS_WITHIN_S:g} s: {waits}")
         return pod
+
+    def decided(self, name: str) -> bool:
+        assert self.launcher is not None
+        board = self.launcher.board
+        return self.launcher.closing or name in board.gone or self.over(name) or bool(ip(board.pods[name]))
 
     def over(self, name: str) -> bool:
         assert self.launcher is not None
