@@ -6,7 +6,7 @@ from typing import Any
 
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
-from scalable.providers.kubernetes.objects import MANAGED
+from scalable.providers.kubernetes.site import MANAGED
 
 DRIVER, USER = "scalable-driver", "scalable-user"
 RIGHTS = (

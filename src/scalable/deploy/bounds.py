@@ -7,7 +7,7 @@ from typing import Any
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
 from scalable.deploy.document import Document
-from scalable.providers.kubernetes.objects import amounts
+from scalable.providers.kubernetes.site import amounts
 from scalable.quantities import Cpu, Memory
 from scalable.sizing.resources import Size, allocatable
 

@@ -19,7 +19,7 @@ from scalable.manifest.findings import Issue, ManifestError, ValidationReport
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, SecretKey
 from scalable.providers.base import DeploymentSpec
-from scalable.providers.kubernetes.objects import Site, amounts, text
+from scalable.providers.kubernetes.site import Site, amounts, text
 from scalable.quantities import Cpu, Memory
 from scalable.sizing.resources import Size
 from scalable.store.errors import StoreUrlError

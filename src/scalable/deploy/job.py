@@ -13,13 +13,8 @@ from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document
 from scalable.manifest.targets import SecretKey
-from scalable.providers.kubernetes.objects import (
-    SCRATCH,
-    STAYS,
-    pod_spec,
-    seconds,
-    workers_nodes,
-)  # fmt: skip
+from scalable.providers.kubernetes.objects import SCRATCH, STAYS, pod_spec, workers_nodes
+from scalable.providers.kubernetes.site import seconds
 
 FILE = "scalable.yaml"
 RESTARTS = 1  # of a lost driver
@@ -97,9 +92,7 @@ def driver_spec(deployment: Deployment) -> Object:
     }
     myself = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in MYSELF.items()]
     spec["containers"][0]["env"] += myself
-    if elsewhere := workers_nodes(site):  # nodes that go when there is no work must not wait for the driver
-        terms = [{"weight": 100, "preference": {"matchExpressions": [one]}} for one in elsewhere]
-        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    spec |= beside_work(site)  # nodes that go when there is no work must not wait for the driver
     return spec
 
 

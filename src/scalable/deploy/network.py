@@ -13,7 +13,7 @@ from scalable.deploy.access import metadata
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
 from scalable.deploy.egress import Destination, anywhere
-from scalable.providers.kubernetes.objects import MANAGED
+from scalable.providers.kubernetes.site import MANAGED
 
 OURS = {"matchLabels": MANAGED}
 DRIVERS = {"matchLabels": {**MANAGED, "scalable/part": "driver"}}
