@@ -13,7 +13,7 @@ from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document
 from scalable.manifest.targets import SecretKey
-from scalable.providers.kubernetes.objects import SCRATCH, STAYS, pod_spec, workers_nodes
+from scalable.providers.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
 from scalable.providers.kubernetes.site import seconds
 
 FILE = "scalable.yaml"

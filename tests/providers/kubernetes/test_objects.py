@@ -183,6 +183,7 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     terms = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
 
     assert "nodeSelector" not in spec
+    assert spec["tolerations"] == worker("heavy")["spec"]["tolerations"], "there may be no other nodes"
     assert {"key": "pool", "operator": "NotIn", "values": ["compute", "gpu"]} in [
         one["preference"]["matchExpressions"][0] for one in terms
     ]
@@ -190,6 +191,13 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     assert spec["containers"][0]["command"][:5] == [
         *("python3", "-m", "scalable.relay", "--listen=0.0.0.0:8786", "--control=127.0.0.1:8787")
     ]
+
+
+def test_the_relay_runs_where_its_image_can() -> None:
+    spec = objects.relay_pod(replace(a_site(), node_selector={"kubernetes.io/arch": "amd64"}))["spec"]
+
+    assert spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert "arch" not in str(spec["affinity"])
 
 
 def test_a_worker_asks_for_what_the_plan_placed_it_with_and_is_limited_by_its_profile() -> None:

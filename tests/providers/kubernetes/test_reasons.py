@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalable.engine.events import Loss
@@ -266,6 +266,7 @@ PODS = st.dictionaries(KEYS | WORDS, ANYTHING, max_size=4) | st.fixed_dictionari
 NODES = st.none() | st.dictionaries(KEYS | WORDS, ANYTHING, max_size=3)
 
 
+@settings(max_examples=60, deadline=None)
 @given(pod=PODS, events=st.lists(PODS, max_size=3), node=NODES, gone=st.booleans())
 def test_no_answer_is_too_strange_to_be_read(pod: Any, events: list[Any], node: Any, gone: bool) -> None:
     found = fate(pod, events, node, gone=gone)

@@ -22,17 +22,20 @@ from scalable.sizing.places import NO_MEMORY, Place
 from scalable.sizing.resources import Size
 
 __all__ = [
-    "CONTROL_PORT", "HANDOUT", "MANAGED", "RELAY_PORT", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site", "amounts",
-    "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "seconds", "spread", "text", "worker_pod",
-    "workers_nodes",
+    "CONTROL_PORT", "HANDOUT", "MANAGED", "RELAY_PORT", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site",
+    "amounts", "beside_work", "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "seconds",
+    "spread", "text", "worker_pod",
 ]  # fmt: skip
 
 HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
 """Where a pod finds what the driver hands out, and where it may write."""
+OWN = {"HOME": SCRATCH, "PYTHONUNBUFFERED": "1"}
+"""Variables of every container: what it prints is read while it runs, and it may be killed at any time."""
 RELAY_PORT, CONTROL_PORT = 8786, 8787
 """Of the relay: where workers come in, and where the driver does, from the pod's own loopback only."""
 USER = 10001  # any that is not root and no account of a node
 CLOSING_S = 10  # what a worker needs to hand over and close, after the tasks it runs had their time
+KIND_OF_NODE = ("kubernetes.io/arch", "kubernetes.io/os")  # what an image runs on, not whose nodes they are
 NEVER_SO_MANY = 1_000_000  # nodes
 MOST_IN_SECRET = 1_000_000  # bytes; the API takes 1 MiB with everything around them
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
@@ -106,19 +109,35 @@ def relay_pod(site: Site, arguments: Sequence[str] = ()) -> Object:
     )
     spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": RELAY_PORT, "protocol": "TCP"}]
     spec["terminationGracePeriodSeconds"] = 1  # nothing is in it that could be saved
-    if elsewhere := workers_nodes(site):
-        terms = [{"weight": 100, "preference": {"matchExpressions": [one]}} for one in elsewhere]
-        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
-    return pod(site, "relay", {**site.labels, "scalable/part": "relay"}, spec)
+    return pod(site, "relay", {**site.labels, "scalable/part": "relay"}, spec | beside_work(site))
 
 
-def workers_nodes(site: Site) -> list[Object]:
-    """Labels of nodes that workers select, as terms that nodes without them fulfil."""
-    found: dict[str, set[str]] = {}
+def beside_work(site: Site) -> Object:
+    """Where a pod goes that must outlast workers: rather to nodes that do not come and go with these.
+
+    Where there are no others it is taken by theirs, so it puts up with what workers put up with.
+    """
+    labels: dict[str, set[str]] = {}
+    tolerations: list[Object] = []
     for selector in (site.node_selector, *(place.selector for place in site.places.values())):
         for key, value in selector.items():
-            found.setdefault(key, set()).add(value)
-    return [{"key": key, "operator": "NotIn", "values": sorted(values)} for key, values in sorted(found.items())]
+            labels.setdefault(key, set()).add(value)
+    for one in (*site.tolerations, *(each for place in site.places.values() for each in place.tolerations)):
+        tolerations += [dict(one)] if dict(one) not in tolerations else []
+    found: Object = {"tolerations": tolerations} if tolerations else {}
+    if kind := {key: value for key, value in site.node_selector.items() if key in KIND_OF_NODE}:
+        found["nodeSelector"] = kind
+    others = [
+        {
+            "weight": 100,
+            "preference": {"matchExpressions": [{"key": key, "operator": "NotIn", "values": sorted(values)}]},
+        }
+        for key, values in sorted(labels.items())
+        if key not in KIND_OF_NODE
+    ]
+    if others:
+        found["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": others}}
+    return found
 
 
 def spread(place: Place, of: Mapping[str, str]) -> Object | None:
@@ -165,7 +184,7 @@ def pod_spec(
                 "name": role,
                 "image": image,
                 "command": list(command),
-                "env": [variable(name, value) for name, value in {"HOME": SCRATCH, **env}.items()],
+                "env": [variable(name, value) for name, value in {**OWN, **env}.items()],
                 "resources": {"requests": dict(requests), "limits": dict(limits)},
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
