@@ -241,20 +241,20 @@ def test_amounts_of_two_currencies_are_never_added_up() -> None:
 def test_a_sweep_stops_when_the_budget_is_used_up_and_goes_on_where_it_was_when_there_is_more(project: Project) -> None:
     def run(budget: int) -> SweepOutcome:
         target = {"max_workers": 1, "processes": True, "cpu_price": EURO_A_SECOND}
-        return session(project, target, 0.3, budget={"monthly": f"{budget} EUR"}).run_sweep("trial")
+        return session(project, target, 0.4, budget={"monthly": f"{budget} EUR"}).run_sweep("trial")
 
     def computed() -> list[str]:
         log = project.folder / "executed.log"
         return log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
 
-    first = run(KEPT + 2)
-    assert not first.complete and 0 < first.finished < 24, "two seconds are enough for some units of 0.3 s"
-    assert "budget of EUR 62.00" in first.stopped and first.stopped in first.why()
+    first = run(KEPT + 4)
+    assert not first.complete and 0 < first.finished < 24, "four seconds are enough for some of 12 units of 0.4 s"
+    assert "budget of EUR 64.00" in first.stopped and first.stopped in first.why()
     assert project.ended() == ("failed", first.why())
     assert not project.workers()
     assert any("budget" in one["reason"] for one in project.journal("worker-removed"))
     assert [one["alert"] for one in project.journal("alert")] == ["budget"]
-    assert report(project)["cost"]["amount"] < KEPT + 2
+    assert report(project)["cost"]["amount"] < KEPT + 4
     before = computed()
     second = run(2000)
     assert second.complete and second.computed == 24 - first.finished
