@@ -1,7 +1,8 @@
 """Programs of Python packages that are too large for the developers' tools: each in an environment of its own.
 
 It is made on first use, in the user's cache, on top of the packages the tests run with, so only what these lack is
-downloaded. Removing it costs only the time to make it again.
+downloaded; or apart from them, where it cannot live with their versions. Removing it costs only the time to make it
+again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ INSTALL_S = 600.0  # a slow mirror is waited for, one that hangs is not
 STEP_S = 120.0
 
 
-def environment(name: str, requirements: list[str]) -> Path:
+def environment(name: str, requirements: list[str], *, apart: bool = False) -> Path:
     """The folder of the environment's programs; some minutes the first time, nothing later."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     home = cache_folder() / f"{name}-{version}"
@@ -31,15 +32,16 @@ def environment(name: str, requirements: list[str]) -> Path:
     with locked(home):
         if not ready.exists() or ready.read_text(encoding="utf-8") != wanted:
             ready.unlink(missing_ok=True)
-            make(home / "venv", requirements)
+            make(home / "venv", requirements, apart)
             ready.write_text(wanted, encoding="utf-8")
     return home / "venv" / "bin"
 
 
-def make(folder: Path, requirements: list[str]) -> None:
+def make(folder: Path, requirements: list[str], apart: bool) -> None:
     step([sys.executable, "-m", "venv", "--clear", str(folder)], STEP_S)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    if not apart:
+        (packages,) = folder.glob("lib/python*/site-packages")
+        (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-qq", "--no-compile", "--disable-pip-version-check"]
     try:
         step([*pip, *requirements], INSTALL_S)

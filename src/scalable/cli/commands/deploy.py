@@ -65,7 +65,7 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    files = airflow.render(loaded.manifest, loaded.target, sweep)
+    files = airflow.render(loaded.manifest, loaded.target, sweep, here=path)
     return Rendered(files, (), (f"cp {shlex.quote(str(folder))}/*.py  the DAGs' folder of Airflow",))
 
 

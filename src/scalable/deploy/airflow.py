@@ -1,0 +1,180 @@
+"""``scalable deploy airflow``: a sweep as a DAG of Airflow, written as Python that a person would keep.
+
+The first task takes one place for the whole run of the DAG, a task per asset computes that asset's rows in a pod as
+large as a worker, and the last task fails if a row is missing. Airflow starts a lost task once more; attempts of runs
+are counted by the sweep alone. Secrets stay where they are: only their names are written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scalable.deploy.airflow_text import HEAD, IMPORT_KUBERNETES, KUBERNETES, SETTINGS, TASKS
+from scalable.deploy.deployment import HOME
+from scalable.errors import UnknownNameError, UsageError
+from scalable.grid import Grid
+from scalable.manifest.models import Manifest
+from scalable.manifest.targets import KubernetesTarget, LocalTarget, SecretKey, unpinned
+from scalable.planning.loads import profile_of
+from scalable.providers.kubernetes.objects import spread
+from scalable.providers.kubernetes.site import amounts, label, text
+from scalable.quantities import Cpu, Memory
+from scalable.sizing.places import places
+from scalable.sizing.resources import Size
+from scalable.store.places import SQLITE, scheme_of
+from scalable.telemetry.redact import looks_secret
+from scalable.wording import plural, undefined
+
+IN_IMAGE = f"{HOME}/scalable.yaml"
+"""Where the manifest is in the image; another one may be named when the DAG is triggered."""
+BESIDE = Memory.parse("1GiB")  # Airflow's own process in a task's pod, and the driver of its worker
+SMALL = {  # of tasks that only ask the store: most of their work is Airflow's own start
+    "requests": amounts(Size(Cpu.of(0.25), BESIDE)),
+    "limits": amounts(Size(Cpu.of(1), BESIDE)),
+}
+STORE = "SCALABLE_STORE_URL"
+WIDTH = 120
+
+
+def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("scalable.yaml")) -> dict[str, str]:
+    """The DAG's file, by its name. ``here`` is the manifest's file, for tasks that run on this machine."""
+    if sweep not in manifest.sweeps:
+        raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
+    if target not in manifest.targets:
+        raise UnknownNameError(undefined("target", target, manifest.targets))
+    to = manifest.targets[target]
+    profile = profile_of(manifest.sweeps[sweep])
+    grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
+    parts = {
+        "about": f"{plural(len(grid), 'row')}, {plural(len(grid.assets), 'asset')}",
+        "title": identifier(sweep),
+        "sweep": literal(sweep),
+        "target": literal(target),
+        "assets": literal(tasks(grid.assets), "ASSETS = "),
+        "dag": literal(f"scalable_{identifier(sweep)}"),
+        "profile": identifier(profile),
+        "delay": number(manifest.policies.retry.delay.seconds),
+        "cap": number(manifest.policies.retry.cap.seconds),
+    }
+    if isinstance(to, KubernetesTarget):
+        parts |= {"manifest": literal(IN_IMAGE), **pods(manifest, target, to, sweep, profile)}
+        whole = HEAD + IMPORT_KUBERNETES + SETTINGS + KUBERNETES + TASKS
+    elif isinstance(to, LocalTarget):
+        parts |= {"manifest": literal(str(here.resolve())), "where": "a process of its own"}
+        parts |= {"in_worker": "", "in_small": "", "in_small_line": ""}
+        whole = HEAD + SETTINGS + TASKS
+    else:
+        raise UsageError(
+            f"targets.{target}: Airflow runs a sweep in pods of a kubernetes target, or as processes with a local one, "
+            f"not on {to.provider}; name another target"
+        )
+    return {f"scalable_{identifier(sweep)}.py": filled(whole, parts)}
+
+
+def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, profile: str) -> dict[str, str]:
+    """What is known of the pods: image, sizes, nodes, variables."""
+    where = f"targets.{name}"
+    if target.image is None:
+        raise UsageError(f"{where}: no image is named; write image: REGISTRY/NAME:VERSION")
+    if problem := unpinned(target.image):
+        raise UsageError(f"{where}.image: {problem}; name a version or a digest")
+    if STORE not in target.env and scheme_of(manifest.store) in SQLITE:
+        raise UsageError(
+            f"store: a file in a pod goes with the pod, and no other task sees it; write  store: postgresql://…  or, "
+            f"with a password, {where}.env: {{{STORE}: {{secret: NAME, key: KEY}}}}"
+        )
+    for variable, value in target.env.items():
+        if not isinstance(value, SecretKey) and looks_secret(variable):
+            raise UsageError(
+                f"{where}.env.{variable} would stand in the DAG for all to read; "
+                f"write {variable}: {{secret: NAME, key: KEY}}"
+            )
+    place = places(manifest)[profile]
+    apart = spread(place, {})
+    worker = {
+        "requests": {**written(target.resources.requests), **larger(place.request)},
+        "limits": {**written(target.resources.limits), **larger(place.limit)},
+    }
+    rules = [{"max_skew": apart["maxSkew"], "min_domains": apart["minDomains"]}] if apart else []
+    tolerations = [dict(one) for one in (*(each.written for each in target.tolerations), *place.tolerations)]
+    secrets = {one: [value.secret, value.key] for one, value in target.env.items() if isinstance(value, SecretKey)}
+    plain = {one: text(value) for one, value in target.env.items() if not isinstance(value, SecretKey)}
+    account = target.worker_service_account
+    return {
+        "where": "a pod of its own",
+        "image": literal(target.image),
+        "worker": literal(worker, "WORKER = "),
+        "small": literal(SMALL, "SMALL = "),
+        "labels": literal({"scalable/sweep": label(sweep)}, "LABELS = "),
+        "selector": literal({**target.node_selector, **place.selector}, "NODE_SELECTOR = "),
+        "tolerations": literal(tolerations, "TOLERATIONS = "),
+        "spread": literal(rules),
+        "secrets": literal(secrets, "SECRETS = "),
+        "variables": literal(plain, "VARIABLES = "),
+        "account": f"\n        service_account_name={literal(account)}," if account else "",
+        "in_worker": "\n            executor_config=worker_pod(),",
+        "in_small": ", executor_config=pod(SMALL)",
+        "in_small_line": "\n        executor_config=pod(SMALL),",
+    }
+
+
+def written(amounts: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+def larger(size: Size) -> dict[str, str]:
+    """Of the pod in which a worker of this size stands beside its driver and Airflow."""
+    memory = Memory(size.memory.bytes + BESIDE.bytes) if size.memory.bytes else size.memory
+    return amounts(Size(size.cpu, memory, size.gpus))
+
+
+def tasks(assets: tuple[str, ...]) -> dict[str, str]:
+    """A task's id for each asset: its name as far as Airflow takes it, and never one for two."""
+    found: dict[str, str] = {}
+    for asset in assets:
+        name = f"asset_{identifier(asset)}"
+        while name in found:
+            name += "_"
+        found[name] = asset
+    return found
+
+
+def identifier(name: str) -> str:
+    """As ids of DAGs and tasks and names of files may be."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:LONGEST]
+
+
+LONGEST = 200  # characters of a name; Airflow takes 250 with what is before it
+
+
+def number(seconds: float) -> str:
+    return str(int(seconds)) if seconds == int(seconds) else str(seconds)
+
+
+def literal(value: Any, before: str = "") -> str:
+    """A value as Python, in one line if it fits behind what stands before it, else with a line for each entry."""
+    line = quoted(value)
+    if len(before) + len(line) <= WIDTH or not isinstance(value, dict | list):
+        return line
+    if isinstance(value, dict):
+        return "\n".join(["{", *(f"    {quoted(key)}: {quoted(one)}," for key, one in value.items()), "}"])
+    return "\n".join(["[", *(f"    {quoted(one)}," for one in value), "]"])
+
+
+def quoted(value: Any) -> str:
+    """With the quotes that formatters write."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{quoted(key)}: {quoted(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(quoted, value)) + "]"
+    if isinstance(value, str) and '"' in value:
+        return repr(value)
+    return json.dumps(value, ensure_ascii=False)  # a text, or a number: the same in Python
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    return re.sub(r"<<(\w+)>>", lambda found: parts[found[1]], template)
