@@ -218,6 +218,13 @@ def test_nodes_without_a_price_are_counted(project: Project, monkeypatch: pytest
     assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] > 0
 
 
+def test_nodes_are_counted_though_the_manifest_has_no_pools(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute(at(project, monkeypatch, Hotel, nodes={}, pools={}))
+    cost = report(project)["cost"]
+    assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] > 0
+    assert "the manifest has no pools: a worker counts as all of its node" in cost["assumed"]
+
+
 def test_where_a_backend_says_nothing_of_nodes_workers_are_put_on_them_as_planned_and_the_report_says_so(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,9 +67,7 @@ def tariff_of(
     if not observed and (workers := hourly_prices(provider, spec, plan)):
         workers, others = in_one_currency(workers)
         return Tariff(BY_WORKER, currency_of(workers), workers, assumed=others)
-    if not site.promises:
-        return None
-    rents = {name: rent(site, name) for name in site.pools}
+    rents = {name: rent(site, name) for name in site.pools} if site.promises else {}
     prices, others = in_one_currency({name: one.price for name, one in rents.items() if one.price is not None})
     if not (prices or observed):
         return None
@@ -100,6 +98,8 @@ def rent(site: Site, pool: str) -> Rent:
 
 def filling(site: Site, spec: DeploymentSpec) -> tuple[dict[str, tuple[str, int]], tuple[str, ...]]:
     """By tag: its pool and how many of its workers fill a node; and what must be said if that is not known."""
+    if not site.promises:
+        return {}, ("the manifest has no pools: a worker counts as all of its node",)
     try:
         found = spec.places or places(site.manifest)
     except PlanningError as error:
