@@ -209,6 +209,15 @@ def parser() -> argparse.ArgumentParser:
     cache.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
     format_option(cache)
 
+    deploy = add(
+        "deploy",
+        "write the files with which a cluster or Airflow runs a sweep by itself; starts nothing",
+        "deploy kubernetes --sweep calibration --output deploy",
+        "deploy kubernetes --target cluster --helm --output chart",
+        "deploy airflow --sweep calibration --output dags",
+    )
+    deploy_options(deploy)
+
     completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
     completion.add_argument("shell", choices=SHELLS)
     return top
@@ -229,18 +238,9 @@ def sweep_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     results.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
     results.add_argument("--all", action="store_true", help="every row instead of means by variant")
+    results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
     of_a_store(results)
 
-    decide = add(
-        "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",
-        "decide calibration --format json",
-    )  # fmt: skip
-    decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
-    of_a_store(decide)
-
-    results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
-    lock = add(
-        "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
     places = add(
         "places", "show which sweeps run or wait among all that share the store, or take a place for several runs",
         "places", "places take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
@@ -252,6 +252,15 @@ def sweep_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     places.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
     of_a_store(places)
 
+    decide = add(
+        "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",
+        "decide calibration --format json",
+    )  # fmt: skip
+    decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    of_a_store(decide)
+
+    lock = add(
+        "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
         'lock n_features 50 --force --reason "half the memory for the same result"', "lock --undo", "lock --list",
     )  # fmt: skip
     lock.add_argument("factor", nargs="?", metavar="FACTOR", help="what the sweep varied")
@@ -350,6 +359,18 @@ def dlq_options(command: argparse.ArgumentParser) -> None:
     yes_option(command)
     command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
     format_option(command)
+
+
+def deploy_options(command: argparse.ArgumentParser) -> None:
+    systems = ("kubernetes", "airflow")
+    command.add_argument("what", choices=systems, metavar="SYSTEM", help=" or ".join(systems))
+    manifest_options(command)
+    command.add_argument("--sweep", metavar="S", help="which to run (default: the manifest's only one, or its tasks)")
+    command.add_argument("--output", metavar="DIR", default="deploy", help="a folder to write to (default: deploy)")
+    command.add_argument("--force", action="store_true", help="replace files of the same names in it")
+    command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")
+    where = "kubernetes: ADDRESS:PORT of the API server, so that the driver may connect to nothing else there"
+    command.add_argument("--api-server", metavar="A", help=where)
 
 
 def yes_option(command: argparse.ArgumentParser) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -66,7 +65,7 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
     files = airflow.render(loaded.manifest, loaded.target, sweep, here=path)
-    return Rendered(files, (), (f"cp {shlex.quote(str(folder))}/*.py  the DAGs' folder of Airflow",))
+    return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 
 
 def check_free(folder: Path, *, force: bool) -> None:
