@@ -16,7 +16,8 @@ from distributed.security import Security
 
 from scalable.errors import UsageError
 from scalable.providers.kubernetes import api
-from scalable.providers.kubernetes.api import ApiError, Change, Cluster, Kube, Listing
+from scalable.providers.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
+from scalable.providers.kubernetes.board import told_of
 from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
 
 
@@ -167,10 +168,12 @@ def test_a_watch_goes_on_after_it_was_cut_and_misses_nothing() -> None:
         async with a_kube() as (server, kube), aclosing(kube.watch("pods")) as told:
             server.add("pods", a_pod("there"))
             assert names(await anext(told)) == ["there"]
+            assert await anext(told) == Watching()
             server.add("pods", a_pod("second"))
             assert names(await anext(told)) == ["second"]
             server.cut_watches()
             server.add("pods", a_pod("third"))
+            assert await anext(told) == Watching()
             assert names(await anext(told)) == ["third"]
             assert len([one for one in server.requests if not one.watches]) == 1
 
@@ -182,12 +185,14 @@ def test_a_watch_that_is_too_old_begins_with_a_new_list() -> None:
         async with a_kube() as (server, kube), aclosing(kube.watch("pods")) as told:
             server.add("pods", a_pod("going"))
             assert names(await anext(told)) == ["going"]
+            assert await anext(told) == Watching()
             server.add("pods", a_pod("second"))
             assert names(await anext(told)) == ["second"]
             server.cut_watches()
             server.remove("pods", "going")
             server.add("pods", a_pod("third"))
             server.forget_versions()
+            assert await anext(told) == Watching()
             anew = await anext(told)
             assert isinstance(anew, Listing)
             assert names(anew) == ["second", "third"]
@@ -266,6 +271,5 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def names(told: Listing | Change) -> list[str]:
-    found = told.objects if isinstance(told, Listing) else [told.object]
-    return sorted(one["metadata"]["name"] for one in found)
+def names(told: Told) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in told_of(told))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import copy
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from scalable.engine.events import Loss
 from scalable.providers.base import LaunchRefused, WorkerTemplate
 from scalable.providers.kubernetes import launcher as launching
 from scalable.providers.kubernetes import pods
-from scalable.providers.kubernetes.api import Cluster
+from scalable.providers.kubernetes.api import Cluster, Listing
 from scalable.providers.kubernetes.launcher import KubernetesLauncher, usable
 from scalable.providers.kubernetes.objects import Site
 from scalable.providers.kubernetes.pods import WorkerPod
@@ -161,6 +163,44 @@ def test_without_the_right_to_make_the_parent_nothing_is_made() -> None:
             assert server.objects == {}
             await launched(launcher, "small-0")  # it was given the right
             assert server.names("pods") == ["scalable-r1-small-0"]
+
+    run(scene())
+
+
+def test_without_the_right_to_watch_pods_it_is_named() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            text = FORBIDDEN.replace("create", "watch")
+            server.fail("GET", "/pods", 403, reason="Forbidden", message=text, watches=True)
+            with pytest.raises(LaunchRefused, match="me may not watch pods"):
+                await launched(launcher, "small-0")
+            assert server.names("pods") == []
+
+    run(scene())
+
+
+def test_a_pod_made_while_a_list_was_under_way_is_not_taken_for_gone() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (_, launcher):
+            before = time.monotonic()
+            [worker] = await launched(launcher, "small-0")
+            launcher.board.listed(Listing([], before))
+            assert worker.name not in launcher.board.gone
+            launcher.board.listed(Listing([], time.monotonic()))
+            assert worker.name in launcher.board.gone
+
+    run(scene())
+
+
+def test_an_answer_that_was_under_way_does_not_undo_what_a_watch_has_told() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            [worker] = await launched(launcher, "small-0")
+            late = copy.deepcopy(server.objects["pods", worker.name])
+            server.change("pods", worker.name, phase="Running")
+            await until(launcher, lambda: not worker.waits)
+            launcher.board.seen(late)
+            assert not worker.waits
 
     run(scene())
 
@@ -399,7 +439,7 @@ def test_what_could_not_be_deleted_is_said_and_left_to_the_reaper(
 
 DRIVER = """
 import asyncio, sys
-from scalable.providers.kubernetes.api import Cluster
+from scalable.providers.kubernetes.api import Cluster, Listing
 from scalable.providers.kubernetes.launcher import KubernetesLauncher
 from tests.providers.kubernetes.test_launcher import NAMESPACE, SITE, launched
 

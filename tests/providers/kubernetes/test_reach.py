@@ -115,7 +115,7 @@ def test_the_relays_node_is_not_one_of_the_workers() -> None:
             await until(lambda: server.names("pods") == [RELAY])
             server.objects["pods", RELAY]["spec"]["nodeName"] = "n1"
             server.change("pods", RELAY, startTime="2026-01-01T00:00:00Z")
-            await until(lambda: launcher.board.pods[RELAY]["spec"].get("nodeName"))
+            await until(lambda: launcher.board.pods.get(RELAY, {"spec": {}})["spec"].get("nodeName"))
             assert launcher.nodes() == []
             launcher.begin_closing()
             with pytest.raises(LaunchRefused):

@@ -84,6 +84,8 @@ class Listing:
     """All objects there are now; those that are not among them are gone."""
 
     objects: list[Object]
+    began: float = 0.0
+    """When it was asked for (monotonic); what was made later may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,16 @@ class Change:
     """One object that came, changed, or went."""
 
     kind: str
-    """ADDED, MODIFIED or DELETED."""
+    """ADDED, MODIFIED or DELETED; BOOKMARK within a watch."""
     object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """From now on changes are told."""
+
+
+Told = Listing | Change | Watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +207,7 @@ class Kube:
                     async for part in response.aiter_bytes():
                         yield part
 
-    async def watch(
-        self, resource: str, *, labels: str = "", fields: str = ""
-    ) -> AsyncGenerator[Listing | Change, None]:
+    async def watch(self, resource: str, *, labels: str = "", fields: str = "") -> AsyncGenerator[Told, None]:
         """All there is, then each change, for ever. Ends only with an error that asking again would repeat."""
         version = ""
         pause = FIRST_PAUSE_S
@@ -208,12 +216,14 @@ class Kube:
             try:
                 if not version:
                     objects, version = await self.find(resource, labels=labels, fields=fields)
-                    yield Listing(objects)
-                async for kind, one in self.stream(resource, version, labels, fields):
-                    pause = FIRST_PAUSE_S
-                    version = str(one.get("metadata", {}).get("resourceVersion") or version)
-                    if kind != "BOOKMARK":
-                        yield Change(kind, one)
+                    yield Listing(objects, began)
+                async for one in self.stream(resource, version, labels, fields):
+                    if isinstance(one, Change):
+                        pause = FIRST_PAUSE_S
+                        version = str(one.object.get("metadata", {}).get("resourceVersion") or version)
+                        if one.kind == "BOOKMARK":
+                            continue
+                    yield one
             except ApiError as error:
                 if error.status == 410:
                     version = ""
@@ -225,7 +235,7 @@ class Kube:
 
     async def stream(
         self, resource: str, version: str, labels: str, fields: str
-    ) -> AsyncGenerator[tuple[str, Object], None]:
+    ) -> AsyncGenerator[Watching | Change, None]:
         """One watch, until the server ends it or the connection breaks; its own errors are raised."""
         params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         params |= {"timeoutSeconds": str(WATCH_FOR_S), **selected(labels, fields)}
@@ -238,6 +248,7 @@ class Kube:
                     if response.status_code == 401:
                         self.renew(api)
                     checked(Answer(response.status_code, read(response)), "watch", resource)
+                yield Watching()
                 async for line in response.aiter_lines():
                     try:
                         told = json.loads(line)
@@ -246,7 +257,7 @@ class Kube:
                     if told.get("type") == "ERROR":
                         status = told.get("object") or {}
                         raise refused(int(status.get("code") or 500), status, "watch", resource)
-                    yield str(told.get("type")), told.get("object") or {}
+                    yield Change(str(told.get("type")), told.get("object") or {})
 
     async def close(self) -> None:
         for api in self._used:

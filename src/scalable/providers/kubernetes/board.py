@@ -17,12 +17,13 @@ from datetime import datetime
 from typing import Any
 
 from scalable.providers.base import Node
-from scalable.providers.kubernetes.api import ApiError, Change, Kube, Listing, Object
+from scalable.providers.kubernetes.api import ApiError, Change, Kube, Listing, Object, Watching
 
 logger = logging.getLogger("scalable")
 
 MOST_EVENTS = 30  # of one pod: the newest tell why it waits
 MOST_GONE = 2000  # pods that are remembered after their end, for those who ask late
+REFUSED_S = 15.0  # before pods that may not be watched are tried again
 NODES_EVERY_S = 15.0  # a node is paid by the hour; so often is often enough
 ANSWER_WITHIN_S = 5.0  # about a node: nobody waits for it
 
@@ -46,7 +47,8 @@ class Board:
         self.refused: ApiError | None = None
         """Why pods cannot be watched, if that is so."""
         self._news = asyncio.Event()
-        self._listed = False
+        self._watching = False
+        self._since: dict[str, float] = {}
         self._looked = 0.0
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -54,7 +56,7 @@ class Board:
         """Returns when all pods of the run are known; raises why they cannot be."""
         if not self._tasks:
             self._tasks = [asyncio.ensure_future(work) for work in (self.watch_pods(), self.watch_events())]
-        known = await self.until(lambda: self._listed or self.refused is not None, within)
+        known = await self.until(lambda: self._watching or self.refused is not None, within)
         if self.refused is not None:
             refused, self.refused = self.refused, None
             await self.close()
@@ -83,27 +85,32 @@ class Board:
     # What is watched
 
     async def watch_pods(self) -> None:
-        try:
-            async with aclosing(self.kube.watch("pods", labels=self.selector)) as told:
-                async for one in told:
-                    if isinstance(one, Listing):
-                        self.listed(one.objects)
-                    else:
-                        self.changed(one)
-                    self.told()
-        except ApiError as error:
-            self.refused = error
-            self.told()
+        """A right that was taken away may be given back."""
+        while True:
+            try:
+                async with aclosing(self.kube.watch("pods", labels=self.selector)) as told:
+                    async for one in told:
+                        if isinstance(one, Listing):
+                            self.listed(one)
+                        elif isinstance(one, Change):
+                            self.changed(one)
+                        else:
+                            self._watching, self.refused = True, None
+                        self.told()
+            except ApiError as error:
+                self.refused = error
+                self.told()
+            await asyncio.sleep(REFUSED_S)
 
-    def listed(self, objects: list[Object]) -> None:
+    def listed(self, listing: Listing) -> None:
         """Those that went while nobody looked are gone without a last word."""
-        there = {name_of(one): one for one in objects}
+        there = {name_of(one): one for one in listing.objects}
         for name in self.pods.keys() - there.keys():
-            self.gone.setdefault(name, time.time())
+            if self._since[name] < listing.began:
+                self.gone.setdefault(name, time.time())
         for name, one in there.items():
             self.gone.pop(name, None)
             self.seen(one)
-        self._listed = True
 
     def changed(self, change: Change) -> None:
         if change.kind == "DELETED":
@@ -115,7 +122,11 @@ class Board:
         self.seen(change.object)
 
     def seen(self, pod: Object) -> None:
+        """From a watch or an answer; an answer may be older than what a watch has told meanwhile."""
+        if older(pod, self.pods.get(name_of(pod))):
+            return
         self.pods[name_of(pod)] = pod
+        self._since.setdefault(name_of(pod), time.monotonic())
         node, labels = node_of(pod), pod["metadata"].get("labels") or {}
         if node is None or "scalable/worker" not in labels:
             return
@@ -130,6 +141,7 @@ class Board:
 
     def forget(self, name: str) -> None:
         self.gone.pop(name, None)
+        self._since.pop(name, None)
         self.pods.pop(name, None)
         self.events.pop(name, None)
 
@@ -138,7 +150,7 @@ class Board:
         try:
             async with aclosing(self.kube.watch("events", fields="involvedObject.kind=Pod")) as told:
                 async for one in told:
-                    for event in one.objects if isinstance(one, Listing) else [one.object]:
+                    for event in told_of(one):
                         self.noted(event)
                     self.told()
         except ApiError as error:
@@ -184,8 +196,23 @@ class Board:
         return any(node_of(pod) == node and name not in self.gone for name, pod in self.pods.items())
 
 
+def told_of(told: Listing | Change | Watching) -> list[Object]:
+    if isinstance(told, Listing):
+        return told.objects
+    return [told.object] if isinstance(told, Change) else []
+
+
 def name_of(pod: Object) -> str:
     return str(pod["metadata"]["name"])
+
+
+def older(pod: Object, known: Object | None) -> bool:
+    """Versions of one object are numbers that grow."""
+    about, there = pod["metadata"], (known or {}).get("metadata", {})
+    if about.get("uid") != there.get("uid"):
+        return False
+    versions = [str(one.get("resourceVersion")) for one in (about, there)]
+    return all(one.isdecimal() for one in versions) and int(versions[0]) < int(versions[1])
 
 
 def node_of(pod: Object) -> str | None:

@@ -81,7 +81,7 @@ class KubernetesLauncher:
     @property
     def trouble(self) -> str:
         """Why the cluster does not answer, if it does not."""
-        return self.kube.trouble or self.reach.trouble
+        return self.kube.trouble or str(self.board.refused or "") or self.reach.trouble
 
     def check(self, template: WorkerTemplate) -> str:
         return self.site.unfit(template)
