@@ -11,7 +11,7 @@ from scalable.engine.events import Run, Sweep, SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
-from scalable.manifest.targets import HiredTarget, LocalTarget, SlurmTarget
+from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.quantities import Cpu, Duration, Memory, Money, Price
 from scalable.simulate import Outcome, simulate
 from scalable.simulate.cluster import ModelPool
@@ -149,7 +149,7 @@ class Site:
             return None
         if self.target.adaptive is not None:
             return self.target.adaptive.maximum
-        if isinstance(self.target, LocalTarget | SlurmTarget | HiredTarget):
+        if isinstance(self.target, LocalTarget | SlurmTarget | HiredTarget | KubernetesTarget):
             return self.target.max_workers
         return None
 
