@@ -355,6 +355,13 @@ def test_the_driver_reads_the_same_manifest_that_was_deployed() -> None:
     assert "${SCALABLE_STORE_URL}" in inside
 
 
+def test_values_behind_anchors_stay_as_they_are_in_plain_files_and_cannot_be_a_charts() -> None:
+    text = MANIFEST.replace("image: lab/sweeps:1.4", "image: &image lab/sweeps:1.4")
+    assert only(render(text), "ConfigMap")["data"]["scalable.yaml"] == text
+    with pytest.raises(UsageError, match=r"scalable.yaml:7: targets.cluster.image cannot be written out"):
+        render(text, helm=True)
+
+
 def test_the_driver_is_called_with_target_sweep_and_overlay() -> None:
     text = MANIFEST.replace("store:", "overlays: {deep: {sweeps: {calibration: {folds: 7}}}}\nstore:")
     command = driver(render(text, overlay="deep"))["containers"][0]["command"]

@@ -175,7 +175,7 @@ def connected(
 ) -> Iterator[Issue]:
     """Fills in where pods connect to; yields what cannot be reached or would be lost."""
     env = {name: text(value) for name, value in target.env.items() if not isinstance(value, SecretKey)}
-    known = {**{name: value for name, value in source.local.items() if name in source.secret_names}, **env}
+    known = {**{name: value for name, value in source.local.items() if value and name in source.secret_names}, **env}
     url = known.get(STORE) if STORE in {*source.secret_names, *env} else known_text(source, manifest.store)
     try:
         store = egress.store_destination(url)

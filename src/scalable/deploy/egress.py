@@ -129,7 +129,7 @@ def web_destination(purpose: str, url: str, *, workers: bool) -> Destination:
     except ValueError:
         port = None
     if port is None or not parts.hostname:
-        raise UsageError(f"{purpose}: {shown(url.rpartition('@')[2])} has no host and port; write https://host/path")
+        raise UsageError(f"{shown(url.rpartition('@')[2])} has no host and port; write https://host/path")
     return Destination(purpose, parts.hostname, port, workers)
 
 

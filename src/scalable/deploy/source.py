@@ -123,22 +123,28 @@ class Source:
     def with_values(self, values: Mapping[str, str]) -> str:
         """The text with these values of the target written out."""
         text, at = "", 0
-        for start, end, value in sorted(self.span(key, value) for key, value in values.items()):
+        spans = (self.span(key, value) for key, value in values.items() if self.written(key) != value)
+        for start, end, value in sorted(spans):
             text += self.text[at:start] + value
             at = end
         return text + self.text[at:]
 
+    def written(self, key: str) -> str | None:
+        """What the file has for a key of the target."""
+        node = tree.locate(self.merged, (*self.here, key))[1]
+        return node.text if isinstance(node, tree.Scalar) else None
+
     def span(self, key: str, value: str) -> tuple[int, int, str]:
         """Where a value of the target stands in the text, and what to write there."""
-        place, node = tree.locate(self.merged, (*self.here, key))
+        place = tree.locate(self.merged, (*self.here, key))[0]
         lines = self.text.splitlines(keepends=True)
         start = sum(map(len, lines[: place.line - 1])) + place.column - 1
-        written = self.text[start : start + place.length]
-        bare = written.strip("'\"")
-        if not isinstance(node, tree.Scalar) or bare != node.text:
+        whole = self.text[start : start + place.length]
+        bare = whole.strip("'\"")
+        if bare != self.written(key):
             path = dotted((*self.here, key))
-            raise UsageError(f"{self.file}:{place.line}: {path} cannot be written out; write it on one line as it is")
-        return start, start + place.length, written.replace(bare, value)
+            raise UsageError(f"{self.file}:{place.line}: {path} cannot be written out; write it here, on one line")
+        return start, start + place.length, whole.replace(bare, value)
 
 
 def exposed(path: str, place: Place) -> Issue:
