@@ -18,6 +18,7 @@ from scalable.planning.history import History
 from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Memory, Price, percent
+from scalable.sizing.prices import Wanted, estimate, hired
 from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
@@ -99,26 +100,37 @@ def plan_components(
     else:
         middle = (min(sum(least.values()), most) + most + 1) // 2
         counts = by_load(tags, loads, middle if objective == "balance" else most)
+    cost = estimated(site, counts)
     wall_s = max(loads[tag].wall_s(counts[tag]) for tag in tags) if len(loads) == len(tags) else None
     return ComponentPlan(
         target=target or "",
         scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),
         objective=objective,
         policy=policy,
-        assumptions=tuple(assumptions(tags, loads, policy)),
+        assumptions=(*assumptions(tags, loads, policy), *priced(cost)),
         wall_s=wall_s,
-        cost_estimate=estimated(site, counts),
+        cost_estimate=cost,
         warnings=(*too_late(loads, counts, deadline_s, allowed_s), *tight(manifest, history)),
     )
 
 
 def estimated(site: Site, counts: Mapping[str, int]) -> CostEstimate | None:
-    """What the workers cost where the target says what a CPU does."""
+    """What the workers cost where the target says what a CPU does, or a cloud charges for each of them."""
+    parts = site.manifest.components
+    if (cloud := hired(site.target)) is not None:
+        return estimate(cloud, {tag: Wanted(n, parts[tag].cpus, parts[tag].memory) for tag, n in counts.items()})
     price: Price | None = getattr(site.target, "cpu_price", None)
     if price is None or site.target is None:
         return None
-    cpus = {tag: part.cpus for tag, part in site.manifest.components.items()}
-    return CostEstimate.by_cpu(site.target.provider, price, {tag: (n, cpus[tag]) for tag, n in counts.items()})
+    return CostEstimate.by_cpu(site.target.provider, price, {tag: (n, parts[tag].cpus) for tag, n in counts.items()})
+
+
+def priced(cost: CostEstimate | None) -> Iterable[str]:
+    """What is hired for each kind of worker, why it is more than was asked for, and where its price is from."""
+    for line in cost.line_items if cost is not None else ():
+        if "source" in line:
+            rounded = f": {line['rounded']}" if line["rounded"] else ""
+            yield f"{line['what']}{rounded} (price: {line['source']})"
 
 
 def loads_of(site: Site, history: History) -> dict[str, Load]:

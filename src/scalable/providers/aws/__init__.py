@@ -1,0 +1,1 @@
+"""Workers on AWS: tasks on Fargate or instances of EC2."""

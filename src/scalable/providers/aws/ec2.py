@@ -1,0 +1,196 @@
+"""Workers as instances of EC2, one each: the instance runs the worker's container and switches itself off after it.
+
+User data can be read by anyone who may describe instances, so it holds the name of a secret only, which the worker
+reads with its instance profile.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from distributed.utils import get_ip
+
+from scalable.manifest.targets import AwsTarget
+from scalable.providers.aws import reasons, secrets
+from scalable.providers.aws.account import Account, AwsError, tag_list
+from scalable.providers.aws.fargate import clean_up_command
+from scalable.providers.aws.network import Network, find_network, make_security_group, remove_security_groups
+from scalable.providers.base import WorkerTemplate
+from scalable.providers.clouds import start
+from scalable.providers.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain, unreachable
+from scalable.providers.clouds.machine import Ending, boot_script, ending
+from scalable.sizing.capacity import CapacityError
+from scalable.sizing.prices import machine_for
+
+DOCKER_IMAGE = "/aws/service/ecs/optimized-ami/amazon-linux-2023/recommended/image_id"
+"""The parameter under which AWS keeps the newest machine image with Docker."""
+GONE = ("shutting-down", "terminated", "stopping", "stopped")
+NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported")
+"""Refusals that hold for one zone only: the next subnet is tried."""
+METADATA = "http://169.254.169.254/latest"
+
+ECS_AGENT_OFF = "systemctl disable --now --no-block ecs 2>/dev/null"
+REGISTRY_LOGIN = (
+    "dnf install -y amazon-ecr-credential-helper",
+    'mkdir -p /root/.docker && echo \'{"credsStore": "ecr-login"}\' > /root/.docker/config.json',
+)
+SPOT_NOTICE = (
+    "(while sleep 5; do",
+    f"  token=$(curl -sX PUT {METADATA}/api/token -H 'X-aws-ec2-metadata-token-ttl-seconds: 60')",
+    f'  curl -sf -H "X-aws-ec2-metadata-token: $token" {METADATA}/meta-data/spot/instance-action || continue',
+    "  docker stop scalable-worker; break",
+    "done) >/dev/null 2>&1 &",
+)
+"""AWS announces two minutes ahead that it takes a spot instance back."""
+
+
+class Ec2Fleet:
+    noun = "instance"
+
+    def __init__(self, target: AwsTarget, run: str, project: str) -> None:
+        self.target = target
+        self.run = run
+        self.account = Account(target.region)
+        self.tags = {**target.tags, RUN_TAG: run, "Name": f"scalable-{plain(project)}"}
+        self.network: Network | None = None
+        self.groups: list[str] = list(target.security_groups or ())
+        self.image = target.ami
+        self.turns = count()
+
+    def check(self, template: WorkerTemplate) -> str:
+        if problem := image_problem(template.image or self.target.image):
+            return problem
+        if template.gpus and not (self.target.ami and self.target.instance_type):
+            return "workers with GPUs need an instance_type that has them and an ami with their drivers and Docker"
+        try:
+            machine_for(self.target, template.cpus, template.memory)
+        except CapacityError as error:
+            return str(error)
+        return ""
+
+    def open(self) -> None:
+        self.network = find_network(self.account, self.target)
+        if self.target.contact_address is None:
+            unreachable(get_ip(), self.network.ranges, self.network.vpc)
+
+    def prepare(self) -> None:
+        assert self.network is not None
+        if self.image is None:
+            self.image = self.account.call("ssm", "get_parameter", Name=DOCKER_IMAGE)["Parameter"]["Value"]
+        if not self.groups:
+            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+
+    def publish(self, template: WorkerTemplate, handout: str) -> str:
+        return start.AWS + secrets.keep(self.account, self.run, template.tag, handout, self.tags)
+
+    def script(self, template: WorkerTemplate, arguments: Sequence[str]) -> str:
+        image = template.image or self.target.image or ""
+        private = re.match(r"\d+\.dkr\.ecr\.", image)
+        return boot_script(
+            image,
+            [self.target.python, "-m", "scalable.providers.clouds.start", *arguments],
+            memory=template.memory,
+            gpus=template.gpus,
+            before=(ECS_AGENT_OFF, *(REGISTRY_LOGIN if private else ())),
+            beside=SPOT_NOTICE if self.target.spot else (),
+        )
+
+    def request(self, name: str, template: WorkerTemplate, arguments: Sequence[str], subnet: str) -> dict[str, Any]:
+        assert self.network is not None
+        machine = machine_for(self.target, template.cpus, template.memory)
+        tags = tag_list({**self.tags, NAME_TAG: name})
+        profile = self.target.instance_profile or ""
+        interface = {
+            "DeviceIndex": 0,
+            "SubnetId": subnet,
+            "Groups": self.groups,
+            "AssociatePublicIpAddress": self.network.public,
+        }
+        wishes: dict[str, Any] = {
+            "ImageId": self.image,
+            "InstanceType": machine.name,
+            "MinCount": 1,
+            "MaxCount": 1,
+            "UserData": self.script(template, arguments),
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "NetworkInterfaces": [interface],
+            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+            "TagSpecifications": [{"ResourceType": what, "Tags": tags} for what in ("instance", "volume")],
+            "ClientToken": f"{self.run}-{plain(name)}-{subnet}"[:64],
+        }
+        if profile:
+            wishes["IamInstanceProfile"] = {"Arn" if profile.startswith("arn:") else "Name": profile}
+        if self.target.spot:
+            wishes["InstanceMarketOptions"] = {
+                "MarketType": "spot",
+                "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
+            }
+        return wishes
+
+    def start(self, name: str, template: WorkerTemplate, arguments: Sequence[str]) -> str:
+        """In the next zone in turn; where that has no room, in the others."""
+        assert self.network is not None
+        subnets = self.network.subnets
+        turn = next(self.turns) % len(subnets)
+        refusal: AwsError | None = None
+        for subnet in (*subnets[turn:], *subnets[:turn]):
+            try:
+                answer = self.account.call("ec2", "run_instances", **self.request(name, template, arguments, subnet))
+                found: str = answer["Instances"][0]["InstanceId"]
+                return found
+            except AwsError as error:
+                refusal = error
+                if error.code not in NO_ROOM:
+                    break
+        assert refusal is not None
+        raise refusal
+
+    def look(self, ids: Sequence[str]) -> dict[str, Seen]:
+        wanted = [{"Name": "instance-id", "Values": list(ids)}]
+        seen = {}
+        for reservation in self.account.pages("ec2", "describe_instances", "Reservations", Filters=wanted):
+            for one in reservation["Instances"]:
+                state = one["State"]["Name"]
+                if state in GONE:
+                    found = Seen(fate=reasons.instance_fate(one, self.ending(one["InstanceId"])))
+                elif state == "pending":
+                    found = Seen(waits="the instance boots")
+                else:
+                    found = Seen()
+                seen[one["InstanceId"]] = found
+        return seen
+
+    def ending(self, instance: str) -> Ending | None:
+        """What the instance wrote on its console; AWS keeps it for an hour."""
+        try:
+            answer = self.account.call("ec2", "get_console_output", InstanceId=instance)
+        except AwsError:
+            return None
+        text = base64.b64decode(answer.get("Output", "")).decode(errors="replace")
+        return ending(text)
+
+    def stop(self, ids: Sequence[str]) -> None:
+        try:
+            self.account.call("ec2", "terminate_instances", InstanceIds=list(ids))
+        except AwsError as error:
+            if error.code != "InvalidInstanceID.NotFound":
+                raise
+
+    def clear(self) -> list[str]:
+        alive = [
+            {"Name": f"tag:{RUN_TAG}", "Values": [self.run]},
+            {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
+        ]
+        found = self.account.pages("ec2", "describe_instances", "Reservations", Filters=alive)
+        ids = [one["InstanceId"] for reservation in found for one in reservation["Instances"]]
+        if ids:
+            self.stop(ids)
+            return [f"instance {one}" for one in ids]
+        return secrets.remove(self.account, self.run) + remove_security_groups(self.account, self.run)
+
+    def clean_up_command(self) -> list[str]:
+        return clean_up_command(self.account, self.run)

@@ -1,0 +1,72 @@
+"""Where workers are put: the VPC, its subnets, and a security group of the run if the manifest names none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalable.manifest.targets import AwsTarget
+from scalable.providers.aws.account import Account, AwsError, tag_list
+from scalable.providers.clouds.fleet import RUN_TAG
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    vpc: str
+    ranges: tuple[str, ...]
+    subnets: tuple[str, ...]
+    public: bool
+    """Its subnets give machines public addresses; without one, such a machine could pull no image."""
+
+
+def find_network(account: Account, target: AwsTarget) -> Network:
+    """What the manifest names, or the default VPC with all its subnets."""
+    chosen = {"VpcIds": [target.vpc]} if target.vpc else {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
+    if target.subnets:
+        found = account.call("ec2", "describe_subnets", SubnetIds=target.subnets)["Subnets"]
+        if not target.vpc:
+            chosen = {"VpcIds": [found[0]["VpcId"]]}
+    vpcs = account.call("ec2", "describe_vpcs", **chosen)["Vpcs"]
+    if not vpcs:
+        raise AwsError("the region has no default VPC; write vpc: vpc-… in the target")
+    vpc = vpcs[0]
+    if not target.subnets:
+        found = account.pages(
+            "ec2", "describe_subnets", "Subnets", Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}]
+        )
+    if not found:
+        raise AwsError(f"{vpc['VpcId']} has no subnets; write subnets: [subnet-…] in the target")
+    if elsewhere := [one["SubnetId"] for one in found if one["VpcId"] != vpc["VpcId"]]:
+        raise AwsError(f"{', '.join(elsewhere)} is not in {vpc['VpcId']}; write subnets of one VPC")
+    ranges = [one["CidrBlock"] for one in vpc.get("CidrBlockAssociationSet", [])] or [vpc["CidrBlock"]]
+    ids = tuple(sorted(one["SubnetId"] for one in found))
+    return Network(vpc["VpcId"], tuple(ranges), ids, all(one.get("MapPublicIpOnLaunch") for one in found))
+
+
+def make_security_group(account: Account, network: Network, run: str, tags: dict[str, str]) -> str:
+    """Workers and the driver talk to each other on any port; nobody outside the VPC gets in."""
+    made = account.call(
+        "ec2", "create_security_group", GroupName=f"scalable-{run}", VpcId=network.vpc,
+        Description="workers of one run and their driver",
+        TagSpecifications=[{"ResourceType": "security-group", "Tags": tag_list(tags)}],
+    )  # fmt: skip
+    group: str = made["GroupId"]
+    inside = {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 65535}
+    ranges = [{"CidrIp": one, "Description": "this VPC"} for one in network.ranges]
+    account.call(
+        "ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[{**inside, "IpRanges": ranges}]
+    )
+    return group
+
+
+def remove_security_groups(account: Account, run: str) -> list[str]:
+    """Those of the run that can be removed now; names those that cannot."""
+    mine = [{"Name": f"tag:{RUN_TAG}", "Values": [run]}]
+    left = []
+    for group in account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine):
+        try:
+            account.call("ec2", "delete_security_group", GroupId=group["GroupId"])
+        except AwsError as error:
+            if error.code == "InvalidGroup.NotFound":
+                continue
+            left.append(f"security group {group['GroupId']}")
+    return left

@@ -1,0 +1,67 @@
+"""A target on AWS: Fargate or EC2."""
+
+from __future__ import annotations
+
+import uuid
+
+from scalable.manifest.findings import Issue, ValidationReport
+from scalable.manifest.targets import AwsTarget
+from scalable.providers import scaling
+from scalable.providers.aws.ec2 import Ec2Fleet
+from scalable.providers.aws.fargate import FargateFleet
+from scalable.providers.base import ClusterHandle, DeploymentSpec
+from scalable.providers.clouds import checking
+from scalable.providers.clouds.cluster import build
+from scalable.sizing.resources import CostEstimate, ScalePlan
+
+ALWAYS = {"region": "write e.g. region: eu-central-1"}
+FARGATE = {
+    "execution_role_arn": "write the ARN of a role that ECS may assume, with AmazonECSTaskExecutionRolePolicy and "
+    "secretsmanager:GetSecretValue on scalable-*"
+}
+EC2 = {
+    "instance_profile": "write the name of an instance profile that allows secretsmanager:GetSecretValue on scalable-*"
+}
+
+
+class AwsProvider:
+    name = "aws"
+
+    def validate(self, spec: DeploymentSpec) -> ValidationReport:
+        """What can be known without asking AWS; building a cluster looks at the network, too."""
+        target = aws(spec)
+        path = f"targets.{spec.target_name}"
+        fargate = target.cluster_type == "fargate"
+        report = checking.findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
+        errors, warnings = [], []
+        if fargate and target.instance_type:
+            text = "Fargate has no instance types"
+            warnings.append(Issue(f"{path}.instance_type", text, "ignored", "write cluster_type: ec2, or remove it"))
+        for tag, part in spec.components.items():
+            if fargate and part.gpus:
+                remedy = "write cluster_type: ec2 with an instance_type and an ami that have GPUs"
+                errors.append(Issue(f"components.{tag}.gpus", "Fargate has no GPUs", "no-gpus", remedy))
+        return report + ValidationReport.of(errors, warnings)
+
+    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
+        target = aws(spec)
+        run = uuid.uuid4().hex[:8]
+        kind = FargateFleet if target.cluster_type == "fargate" else Ec2Fleet
+        cluster = build(kind(target, run, spec.project), target, spec, run)
+        facts = {"provider": self.name, "cluster_type": target.cluster_type, "region": target.region, "run": run}
+        return scaling.handle(cluster, facts)
+
+    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
+        """Returns when AWS has accepted the tasks or instances; they take a minute or two to come."""
+        scaling.scale(cluster, plan, wait=False)
+
+    def close(self, cluster: ClusterHandle) -> None:
+        cluster.backend.close()
+
+    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
+        return checking.cost(spec, aws(spec), plan)
+
+
+def aws(spec: DeploymentSpec) -> AwsTarget:
+    assert isinstance(spec.target, AwsTarget), "an aws provider is asked for aws targets only"
+    return spec.target

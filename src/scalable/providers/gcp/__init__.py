@@ -1,0 +1,1 @@
+"""Workers on Google Cloud: instances of Compute Engine."""

@@ -1,0 +1,314 @@
+"""Work on Fargate and on EC2, end to end against moto's server: scaled, adapted, lost, closed with nothing left."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalable.errors import UsageError
+from scalable.manifest.targets import AwsTarget
+from scalable.providers.aws import cleanup
+from scalable.providers.aws.account import Account, AwsError
+from scalable.providers.aws.provider import AwsProvider
+from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
+from scalable.providers.client import WorkerKilledError
+from scalable.quantities import Memory
+from scalable.session.session import ScalableSession
+from scalable.sizing.resources import ScalePlan
+from tests.providers.aws.amazon import REGION, Hands
+
+WITHIN_S = 60.0
+ROOT = Path(__file__).parents[3]
+KINDS = ["fargate", "ec2"]
+SECRET = "a password nobody else may read"
+
+
+def a_spec(folder: Path, kind: str, **more: Any) -> DeploymentSpec:
+    target = {
+        "provider": "aws",
+        "region": REGION,
+        "cluster_type": kind,
+        "image": "lab/worker:1.0",
+        "contact_address": "127.0.0.1",
+        "execution_role_arn": "arn:aws:iam::123456789012:role/execution",
+        "instance_profile": "worker",
+        "tags": {"team": "lab"},
+        **more,
+    }
+    parts = {
+        "small": WorkerTemplate("small", cpus=1, memory=Memory.of_gib(1), env={"WHO": "small", "PASSWORD": SECRET}),
+        "large": WorkerTemplate("large", cpus=2, env={"WHO": "large"}),
+    }
+    return DeploymentSpec("lab", "cloud", AwsTarget.model_validate(target), parts, run_folder=str(folder))
+
+
+def until(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def left_behind(run: str) -> list[str]:
+    """All that AWS still has of a run."""
+    ecs, ec2, secrets = (Account(REGION).client(name) for name in ("ecs", "ec2", "secretsmanager"))
+    mine = [{"Name": "tag:scalable-run", "Values": [run]}]
+    alive = [*mine, {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
+    clusters = ecs.describe_clusters(clusters=[f"scalable-{run}"])["clusters"]
+    found = [one["clusterArn"] for one in clusters if one["status"] != "INACTIVE"]
+    found += [one for one in ecs.list_task_definitions(status="ACTIVE")["taskDefinitionArns"] if run in one]
+    found += [one["Name"] for one in secrets.list_secrets()["SecretList"] if run in one["Name"]]
+    found += [one["GroupId"] for one in ec2.describe_security_groups(Filters=mine)["SecurityGroups"]]
+    for reservation in ec2.describe_instances(Filters=alive)["Reservations"]:
+        found += [one["InstanceId"] for one in reservation["Instances"]]
+    return found
+
+
+@pytest.fixture(scope="class", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="class")
+def spec(kind: str, tmp_path_factory: pytest.TempPathFactory) -> DeploymentSpec:
+    return a_spec(tmp_path_factory.mktemp("run"), kind)
+
+
+@pytest.fixture(scope="class")
+def handle(hands: Hands, spec: DeploymentSpec) -> Iterator[ClusterHandle]:
+    found = AwsProvider().build_cluster(spec)
+    try:
+        yield found
+    finally:
+        AwsProvider().close(found)
+
+
+class TestRun:
+    """One cluster for all of these, in this order."""
+
+    def test_building_makes_nothing(self, handle: ClusterHandle) -> None:
+        assert left_behind(handle.metadata["run"]) == []
+
+    def test_workers_come_in_kinds_and_work_with_their_environment(self, handle: ClusterHandle) -> None:
+        with handle.client_factory() as client:
+            AwsProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
+            who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
+            assert client.gather(who) == ["small", "large"]
+            assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result() is None
+            assert left_behind(handle.metadata["run"]) != []
+
+    def test_nothing_that_others_may_describe_has_secrets(self, handle: ClusterHandle, kind: str) -> None:
+        run = handle.metadata["run"]
+        shown = described(run, kind)
+        assert "lab/worker:1.0" in shown
+        key = Path(handle.backend.handout, "key.pem").read_text().splitlines()[1]
+        for secret in (SECRET, key, "PRIVATE KEY"):
+            assert secret not in shown
+
+    def test_everything_has_the_tags_of_the_run_and_of_the_user(self, handle: ClusterHandle, kind: str) -> None:
+        tags = tags_of(handle.metadata["run"], kind)
+        assert tags
+        assert all(one["team"] == "lab" for one in tags)
+        assert all(one["scalable-run"] == handle.metadata["run"] for one in tags)
+
+    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle) -> None:
+        heard: list[tuple[str, dict[str, Any]]] = []
+        handle.backend.listeners.append(lambda what, facts: heard.append((what, facts)))
+        with handle.client_factory() as client:
+            with pytest.raises(WorkerKilledError):
+                client.submit(die, tag="small", retries=0).result(timeout=WITHIN_S)
+            assert until(lambda: [one for one in heard if one[0] == "worker-lost"])
+            facts = next(facts for what, facts in heard if what == "worker-lost")
+            assert facts["worker"].startswith("small-")
+            assert "SIGKILL" in facts["detail"] or "connection broke" in facts["detail"] or "exit" in facts["detail"]
+            assert until(lambda: client.worker_count("small") == 1)
+
+    def test_it_scales_up_and_to_nothing(self, handle: ClusterHandle, hands: Hands) -> None:
+        with handle.client_factory() as client:
+            AwsProvider().scale(handle, ScalePlan({"small": 2, "large": 0}))
+            assert until(lambda: (client.worker_count("small"), client.worker_count("large")) == (2, 0))
+            AwsProvider().scale(handle, ScalePlan({"small": 0}))
+            assert until(lambda: client.worker_count() == 0)
+            assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+
+    def test_closing_leaves_nothing(self, handle: ClusterHandle, hands: Hands) -> None:
+        AwsProvider().scale(handle, ScalePlan({"large": 1}))
+        AwsProvider().close(handle)
+        assert left_behind(handle.metadata["run"]) == []
+        assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def die() -> None:
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def described(run: str, kind: str) -> str:
+    """All that is shown to those who may describe, in one text."""
+    if kind == "fargate":
+        ecs = Account(REGION).client("ecs")
+        cluster = f"scalable-{run}"
+        tasks = ecs.describe_tasks(cluster=cluster, tasks=ecs.list_tasks(cluster=cluster)["taskArns"])["tasks"]
+        definitions = [ecs.describe_task_definition(taskDefinition=one["taskDefinitionArn"]) for one in tasks]
+        return str(tasks) + str(definitions)
+    ec2 = Account(REGION).client("ec2")
+    found = ec2.describe_instances(Filters=[{"Name": "tag:scalable-run", "Values": [run]}])["Reservations"]
+    ids = [one["InstanceId"] for reservation in found for one in reservation["Instances"]]
+    data = [
+        ec2.describe_instance_attribute(InstanceId=one, Attribute="userData")["UserData"].get("Value", "")
+        for one in ids
+    ]
+    return str(found) + "".join(base64.b64decode(one).decode() for one in data)
+
+
+def tags_of(run: str, kind: str) -> list[dict[str, str]]:
+    if kind == "fargate":
+        ecs = Account(REGION).client("ecs")
+        cluster = f"scalable-{run}"
+        arns = ecs.list_tasks(cluster=cluster)["taskArns"]
+        tasks = ecs.describe_tasks(cluster=cluster, tasks=arns, include=["TAGS"])["tasks"]
+        return [{tag["key"]: tag["value"] for tag in one["tags"]} for one in tasks]
+    ec2 = Account(REGION).client("ec2")
+    found = ec2.describe_instances(Filters=[{"Name": "tag:scalable-run", "Values": [run]}])["Reservations"]
+    return [{tag["Key"]: tag["Value"] for tag in one["Tags"]} for r in found for one in r["Instances"]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_path: Path) -> None:
+    """A driver of its own starts a worker and is killed; the process it left behind clears everything away."""
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER.format(kind=kind, folder=str(tmp_path / "run")))
+    driver = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert driver.stdout is not None
+    run = driver.stdout.readline().strip()
+    assert run
+    assert left_behind(run) != []
+    driver.kill()
+    driver.wait()
+    assert until(lambda: left_behind(run) == []), left_behind(run)
+    assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from scalable.providers.aws.provider import AwsProvider
+from scalable.session.session import ScalableSession
+from scalable.sizing.resources import ScalePlan
+from tests.providers.aws.test_running import a_spec
+
+if __name__ == "__main__":
+    handle = AwsProvider().build_cluster(a_spec(Path({folder!r}), {kind!r}))
+    AwsProvider().scale(handle, ScalePlan({{"small": 1}}))
+    print(handle.metadata["run"], flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_clean_up_command_succeeds_where_nothing_is_left(hands: Hands) -> None:
+    assert cleanup.main(["--run=0000beef", f"--region={REGION}"]) == 0
+
+
+def test_a_driver_outside_the_vpc_is_refused_before_anything_is_made(hands: Hands, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"could not reach this machine .* contact_address"):
+        AwsProvider().build_cluster(a_spec(tmp_path, "fargate", contact_address=None))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"vpc": "vpc-00000000000000000"}, "InvalidVpcID.NotFound"),
+        ({"subnets": ["subnet-00000000000000000"]}, "InvalidSubnetID.NotFound"),
+    ],
+)
+def test_a_network_that_does_not_exist_is_refused_in_the_words_of_aws(
+    wrong: dict[str, Any], words: str, hands: Hands, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=words):
+        AwsProvider().build_cluster(a_spec(tmp_path, "fargate", **wrong))
+
+
+def test_a_refusal_of_aws_reaches_the_caller_and_leaves_nothing(hands: Hands, tmp_path: Path) -> None:
+    handle = AwsProvider().build_cluster(a_spec(tmp_path, "ec2", instance_profile="nobody"))
+    try:
+        with pytest.raises(LaunchRefused, match="Instance profile nobody not found"):
+            AwsProvider().scale(handle, ScalePlan({"small": 2}))
+        assert not handle.backend.members
+    finally:
+        AwsProvider().close(handle)
+    assert left_behind(handle.metadata["run"]) == []
+
+
+def test_no_credentials_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(AwsError, match="no credentials for AWS; run aws configure"):
+        Account(REGION).call("ecs", "list_clusters")
+
+
+MANIFEST = """
+version: 1
+project: {{name: lab}}
+targets:
+  cloud:
+    provider: aws
+    cluster_type: {kind}
+    region: eu-central-1
+    image: lab/worker:1.0
+    contact_address: 127.0.0.1
+    execution_role_arn: arn:aws:iam::123456789012:role/execution
+    instance_profile: worker
+    code: upload
+    adaptive: {{minimum: 0, maximum: 2}}
+components:
+  model: {{cpus: 1, memory: 1GiB}}
+tasks:
+  flows: {{component: model, run: "steps:flows", arguments: {{years: 3}}}}
+  total: {{component: model, run: "steps:total", needs: [flows]}}
+"""
+STEPS = """
+def flows(years):
+    return list(range(years))
+
+def total(flows):
+    return sum(flows)
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_adapts_from_no_workers_and_hands_its_code_out(
+    kind: str, hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("steps.py").write_text(STEPS)
+    Path("scalable.yaml").write_text(MANIFEST.format(kind=kind))
+    session = ScalableSession.from_yaml("scalable.yaml", target="cloud")
+    cost = session.plan().cost_estimate
+    assert cost is not None
+    assert cost.total_hourly > 0
+    with session as client:
+        assert client.worker_count() == 0
+        assert session.run_tasks()["total"] == 3
+        assert 1 <= len(hands.running) <= 2
+        run = session.handle.metadata["run"]
+        assert left_behind(run) != []
+    assert left_behind(run) == []

@@ -1,0 +1,199 @@
+"""Work on Compute Engine, end to end against a stand-in that answers as Google does and really runs the workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalable.errors import UsageError
+from scalable.manifest.targets import GcpTarget
+from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
+from scalable.providers.client import WorkerKilledError
+from scalable.providers.gcp import api, cleanup
+from scalable.providers.gcp.instances import GcpFleet
+from scalable.providers.gcp.provider import GcpProvider
+from scalable.quantities import Memory
+from scalable.sizing.resources import ScalePlan
+from tests.providers.gcp.google import PROJECT, ZONE, Google
+
+WITHIN_S = 60.0
+ROOT = Path(__file__).parents[3]
+SECRET = "a password nobody else may read"
+FULL = {"code": "ZONE_RESOURCE_POOL_EXHAUSTED", "message": f"The zone '{ZONE}' does not have enough resources"}
+NO_QUOTA = {"code": "QUOTA_EXCEEDED", "message": "Quota 'CPUS' exceeded.  Limit: 24.0 in region us-central1."}
+
+
+def a_spec(folder: Path, **more: Any) -> DeploymentSpec:
+    target = {
+        "provider": "gcp",
+        "project_id": PROJECT,
+        "zone": ZONE,
+        "image": "lab/worker:1.0",
+        "contact_address": "127.0.0.1",
+        "service_account": "worker@lab.example",
+        **more,
+    }
+    parts = {
+        "small": WorkerTemplate("small", cpus=1, memory=Memory.of_gib(1), env={"WHO": "small", "PASSWORD": SECRET}),
+        "large": WorkerTemplate("large", cpus=2, env={"WHO": "large"}),
+    }
+    return DeploymentSpec("lab", "cloud", GcpTarget.model_validate(target), parts, run_folder=str(folder))
+
+
+def until(condition: Callable[[], object]) -> bool:
+    deadline = time.monotonic() + WITHIN_S
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def left_behind(google: Google, run: str) -> list[str]:
+    return [name for name in (*google.instances, *google.secrets) if run in name]
+
+
+@pytest.fixture(scope="class")
+def handle(google: Google, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterHandle]:
+    found = GcpProvider().build_cluster(a_spec(tmp_path_factory.mktemp("run")))
+    try:
+        yield found
+    finally:
+        GcpProvider().close(found)
+
+
+class TestRun:
+    """One cluster for all of these, in this order."""
+
+    def test_workers_come_in_kinds_and_work_with_their_environment(self, handle: ClusterHandle, google: Google) -> None:
+        assert left_behind(google, handle.metadata["run"]) == []
+        with handle.client_factory() as client:
+            GcpProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
+            who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
+            assert client.gather(who) == ["small", "large"]
+
+    def test_what_instances_are_made_of_has_no_secrets(self, handle: ClusterHandle, google: Google) -> None:
+        shown = json.dumps(google.inserted)
+        key = Path(handle.backend.handout, "key.pem").read_text().splitlines()[1]
+        assert "lab/worker:1.0" in shown
+        for secret in (SECRET, key, "PRIVATE KEY"):
+            assert secret not in shown
+        assert all(body["labels"]["scalable-run"] == handle.metadata["run"] for body in google.inserted)
+
+    def test_a_busy_google_is_asked_again(self, handle: ClusterHandle, google: Google) -> None:
+        google.busy = 2
+        assert api.Api().call("GET", api.COMPUTE, f"projects/{PROJECT}/zones/{ZONE}")["status"] == "UP"
+
+    @pytest.mark.parametrize(
+        ("refusal", "words"), [(FULL, "no room for this machine type"), (NO_QUOTA, "Quota 'CPUS'")]
+    )
+    def test_a_refusal_reaches_the_caller(
+        self, handle: ClusterHandle, google: Google, refusal: dict[str, str], words: str
+    ) -> None:
+        google.refusals = [refusal]
+        with pytest.raises(LaunchRefused, match=words) as error:
+            GcpProvider().scale(handle, ScalePlan({"large": 2}))
+        assert not error.value.definite, "capacity and quotas may be free again later"
+
+    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle) -> None:
+        heard: list[tuple[str, dict[str, Any]]] = []
+        handle.backend.listeners.append(lambda what, facts: heard.append((what, facts)))
+        with handle.client_factory() as client:
+            with pytest.raises(WorkerKilledError):
+                client.submit(die, tag="small", retries=0).result(timeout=WITHIN_S)
+            assert until(lambda: [one for one in heard if one[0] == "worker-lost"])
+            facts = next(facts for what, facts in heard if what == "worker-lost")
+            assert "exit code 137" in facts["detail"]
+            assert until(lambda: client.worker_count("small") == 1)
+
+    def test_closing_leaves_nothing(self, handle: ClusterHandle, google: Google) -> None:
+        GcpProvider().scale(handle, ScalePlan({"small": 0}))
+        GcpProvider().close(handle)
+        assert left_behind(google, handle.metadata["run"]) == []
+        assert until(lambda: all(one.process.poll() is not None for one in google.running.values()))
+
+
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+def die() -> None:
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_driver_that_is_killed_leaves_nothing(google: Google, tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER.format(folder=str(tmp_path / "run")))
+    driver = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert driver.stdout is not None
+    run = driver.stdout.readline().strip()
+    assert run
+    assert left_behind(google, run) != []
+    driver.kill()
+    driver.wait()
+    assert until(lambda: left_behind(google, run) == [])
+
+
+DRIVER = """
+import time
+from pathlib import Path
+from scalable.providers.gcp.provider import GcpProvider
+from scalable.sizing.resources import ScalePlan
+from tests.providers.gcp.test_running import a_spec
+
+if __name__ == "__main__":
+    handle = GcpProvider().build_cluster(a_spec(Path({folder!r})))
+    GcpProvider().scale(handle, ScalePlan({{"small": 1}}))
+    print(handle.metadata["run"], flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_clean_up_command_succeeds_where_nothing_is_left(google: Google) -> None:
+    assert cleanup.main(["--run=0000beef", f"--project={PROJECT}", f"--zone={ZONE}"]) == 0
+
+
+def test_a_driver_outside_the_network_is_refused(google: Google, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"could not reach this machine .* contact_address"):
+        GcpProvider().build_cluster(a_spec(tmp_path, contact_address=None))
+
+
+def test_a_zone_or_network_that_does_not_exist_is_refused(google: Google, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"Google refused GET projects/lab/regions/us-central1/subnetworks/nowhere"):
+        GcpProvider().build_cluster(a_spec(tmp_path, network="nowhere"))
+
+
+def test_no_credentials_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    with pytest.raises(UsageError, match="gcloud auth application-default login"):
+        GcpProvider().build_cluster(a_spec(tmp_path))
+
+
+@pytest.mark.long  # Google's library takes ten seconds to import
+@pytest.mark.parametrize("spot", [False, True])
+def test_the_body_of_an_insert_is_what_google_publishes_as_its_form(google: Google, tmp_path: Path, spot: bool) -> None:
+    """Google's own library reads it and knows every field."""
+    from google.cloud.compute_v1.types.compute import Instance
+
+    spec = a_spec(tmp_path, spot=spot, image="us-docker.pkg.dev/lab/images/worker:1")
+    assert isinstance(spec.target, GcpTarget)
+    body = GcpFleet(spec.target, "1a2b3c4d", "lab").body("small-0", spec.components["small"], ["gcp:x", "tls://h:1"])
+    read = Instance.from_json(json.dumps(body))
+    assert read.machine_type.endswith("e2-highcpu-2")
+    assert read.scheduling.provisioning_model == ("SPOT" if spot else "")
+    assert not read.scheduling.automatic_restart

@@ -1,0 +1,211 @@
+"""How a worker in a cloud is handed its secrets, what its machine runs, and what a target's check finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalable.errors import UsageError
+from scalable.manifest.targets import AwsTarget, GcpTarget, Target
+from scalable.providers.aws.provider import AwsProvider
+from scalable.providers.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
+from scalable.providers.clouds.fleet import image_problem, plain, unreachable
+from scalable.providers.clouds.handout import HandoutError, packed, unpack
+from scalable.providers.clouds.machine import boot_script, ending
+from scalable.providers.gcp.provider import GcpProvider
+from scalable.quantities import Memory
+from scalable.sizing.resources import ScalePlan
+from scalable.worker.options import CANNOT_START
+
+START = [sys.executable, "-m", "scalable.providers.clouds.start"]
+
+
+def a_handout(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "notes.txt").write_text("public")
+    (folder / "key.pem").write_text("private")
+    return packed(folder, {"WHO": "me"})
+
+
+def test_what_is_handed_out_comes_back_readable_by_nobody_else(tmp_path: Path) -> None:
+    text = a_handout(tmp_path / "here")
+    assert unpack(text, tmp_path / "there") == {"WHO": "me"}
+    assert (tmp_path / "there" / "key.pem").read_text() == "private"
+    assert {file.name for file in (tmp_path / "there").iterdir()} == {"notes.txt", "key.pem"}
+    for path in (tmp_path / "there", *(tmp_path / "there").iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_project_that_no_secret_holds_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "project.zip").write_bytes(os.urandom(60_000))
+    with pytest.raises(HandoutError, match="put it into the image, code: image"):
+        packed(tmp_path, {})
+
+
+@pytest.mark.parametrize("text", ["", "not base64 …", "aGVsbG8="])
+def test_a_torn_handout_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(HandoutError, match="cannot be read"):
+        unpack(text, tmp_path / "there")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"), [("environment", "is empty"), ("elsewhere", "no place"), (None, "cannot start")]
+)
+def test_a_worker_without_its_secret_ends_and_says_so(source: str | None, words: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "SCALABLE_HANDOUT"}
+    done = subprocess.run([*START, *([source] if source else [])], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == CANNOT_START
+    assert words in done.stderr
+
+
+def test_the_secret_is_in_no_environment_of_the_worker(tmp_path: Path) -> None:
+    """The worker's preload script looks; it ends there, so no scheduler is needed."""
+    spy = tmp_path / "spy.py"
+    spy.write_text(
+        "import json, os\n"
+        f"open({str(tmp_path / 'seen')!r}, 'w').write(json.dumps(dict(os.environ)))\n"
+        "raise RuntimeError('seen enough')\n"
+    )
+    env = {**os.environ, "SCALABLE_HANDOUT": a_handout(tmp_path / "here"), "TMPDIR": str(tmp_path)}
+    line = [*START, "environment", "tcp://127.0.0.1:1", "--name=a-0", "--resource=a=1", f"--preload={spy}"]
+    subprocess.run([*line, "--connect-within=1"], env=env, capture_output=True, text=True, timeout=60)
+    seen = json.loads((tmp_path / "seen").read_text())
+    assert seen["WHO"] == "me"
+    assert "SCALABLE_HANDOUT" not in seen
+
+
+def test_the_program_of_a_machine_is_valid_shell_and_runs_the_worker_in_its_limits(tmp_path: Path) -> None:
+    script = boot_script("lab/worker:1.2", ["python3", "-m", "x", "tag=a b"], memory=Memory.of_gib(2))
+    file = tmp_path / "boot.sh"
+    file.write_text(script)
+    subprocess.run(["bash", "-n", str(file)], check=True, timeout=20)
+    assert f"--memory={2 * 2**30}" in script
+    assert "lab/worker:1.2 python3 -m x 'tag=a b'" in script
+    assert "shutdown -h now" in script
+
+
+@pytest.mark.parametrize(
+    ("pulls", "code", "oom", "expected"),
+    [(0, 0, "false", (0, False)), (0, 137, "true", (137, True)), (1, 0, "false", (125, False))],
+)
+def test_a_machine_says_on_its_console_how_the_worker_ended(
+    pulls: int, code: int, oom: str, expected: tuple[int, bool], tmp_path: Path
+) -> None:
+    """The program is run with stand-ins for Docker and the commands of a machine."""
+    stand_ins = tmp_path / "bin"
+    stand_ins.mkdir()
+    docker = f"""case $1 in
+        pull) exit {pulls};; run) ;; wait) echo {code};; inspect) echo {oom};;
+        logs) echo 'scalable worker: closed';; esac"""
+    for name, body in (("docker", docker), ("shutdown", f"touch {tmp_path}/off"), ("sleep", ":"), ("sync", ":")):
+        (stand_ins / name).write_text(f"#!/bin/sh\n{body}\n")
+        (stand_ins / name).chmod(0o755)
+    script = boot_script("lab/worker:1", ["python3"]).replace("/dev/console", str(tmp_path / "console"))
+    path = f"{stand_ins}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-c", script], env={"PATH": path}, timeout=20, capture_output=True, check=False)
+    found = ending((tmp_path / "console").read_text())
+    assert found is not None
+    assert (found.code, found.out_of_memory) == expected
+    assert (tmp_path / "off").exists()
+    assert found.said == ("cannot pull lab/worker:1" if pulls else "closed")
+
+
+def test_a_console_that_says_nothing_of_the_worker_tells_nothing() -> None:
+    assert ending("Linux version 6.1\nlogin: ") is None
+
+
+def test_names_that_clouds_take_stay_different() -> None:
+    names = ["small", "Small", "small@pool", "small-pool", "ärger", "x" * 80, "x" * 81]
+    made = [plain(name) for name in names]
+    assert len(set(made)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name) for name in made)
+    assert plain("small-0") == "small-0"
+
+
+@pytest.mark.parametrize("image", [None, "", "lab/worker", "lab/worker:latest", "host:5000/worker"])
+def test_an_image_that_may_change_is_refused(image: str | None) -> None:
+    assert "write" in image_problem(image) or "name a version" in image_problem(image)
+
+
+@pytest.mark.parametrize("image", ["lab/worker:1.2", "host:5000/worker:1", "lab/worker@sha256:" + "a" * 64])
+def test_an_image_that_stays_the_same_is_taken(image: str) -> None:
+    assert image_problem(image) == ""
+
+
+def test_a_driver_outside_the_workers_network_is_told_what_to_write() -> None:
+    unreachable("10.1.2.3", ["172.31.0.0/16", "10.1.0.0/16"], "vpc-1")
+    with pytest.raises(UsageError, match=r"vpc-1 \(172.31.0.0/16\) could not reach this machine .* contact_address"):
+        unreachable("192.168.0.5", ["172.31.0.0/16"], "vpc-1")
+
+
+AWS = {"provider": "aws", "region": "us-east-1", "image": "lab/worker:1", "execution_role_arn": "arn:aws:iam::1:role/x"}
+GCP = {
+    "provider": "gcp",
+    "project_id": "lab",
+    "zone": "us-central1-a",
+    "image": "lab/worker:1",
+    "service_account": "w@lab",
+}
+
+
+def a_spec(target: Target, **component: object) -> DeploymentSpec:
+    part = WorkerTemplate("a", **component)  # type: ignore[arg-type]
+    return DeploymentSpec("project", "cloud", target, {"a": part})
+
+
+def of(written: dict[str, object]) -> tuple[DeploymentProvider, Target]:
+    if written["provider"] == "aws":
+        return AwsProvider(), AwsTarget.model_validate(written)
+    return GcpProvider(), GcpTarget.model_validate(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "component", "path", "words"),
+    [
+        ({**AWS, "region": None}, {}, "targets.cloud.region", "region: eu-central-1"),
+        ({**AWS, "region": "mars-1"}, {}, "targets.cloud", "known are us-east-1"),
+        ({**AWS, "execution_role_arn": None}, {}, "targets.cloud.execution_role_arn", "GetSecretValue"),
+        ({**AWS, "cluster_type": "ec2"}, {}, "targets.cloud.instance_profile", "instance profile"),
+        ({**AWS, "image": None}, {}, "components.a.image", "has no image"),
+        (AWS, {"image": "lab/worker"}, "components.a.image", "changes under you"),
+        (AWS, {"gpus": 1}, "components.a.gpus", "Fargate has no GPUs"),
+        (AWS, {"cpus": 17}, "components.a", "cluster_type: ec2"),
+        (AWS, {"mounts": {"/a": "/b"}}, "components.a.mounts", "no folders of this machine"),
+        ({**GCP, "zone": None}, {}, "targets.cloud.zone", "zone: europe-west1-b"),
+        ({**GCP, "project_id": None}, {}, "targets.cloud.project_id", "id of your project"),
+        ({**GCP, "service_account": None}, {}, "targets.cloud.service_account", "secretAccessor"),
+        ({**GCP, "region": "europe-west1"}, {}, "targets.cloud.zone", "not in the region"),
+        ({**GCP, "machine_type": "e2-standard-2"}, {"cpus": 4}, "components.a", "name a larger type"),
+        (GCP, {"gpus": 1}, "components.a.gpus", "kubernetes"),
+    ],
+)
+def test_a_check_names_place_and_remedy(
+    written: dict[str, object], component: dict[str, object], path: str, words: str
+) -> None:
+    provider, target = of(written)
+    report = provider.validate(a_spec(target, **component))
+    found = [str(issue) for issue in report.errors if issue.path == path]
+    assert any(words in text for text in found), report.errors
+
+
+@pytest.mark.parametrize("written", [AWS, {**AWS, "cluster_type": "ec2", "instance_profile": "x"}, GCP])
+def test_a_target_with_all_it_needs_is_fine_and_its_plan_has_a_price(written: dict[str, object]) -> None:
+    provider, target = of(written)
+    spec = a_spec(target, cpus=2, memory=Memory.of_gib(4))
+    assert provider.validate(spec).ok, provider.validate(spec).errors
+    cost = provider.estimate_cost(spec, ScalePlan({"a": 2}))
+    assert cost is not None
+    assert cost.total_hourly > 0
+
+
+def test_spot_without_a_price_of_its_own_is_warned_about() -> None:
+    provider, target = of({**AWS, "spot": True})
+    assert [issue.code for issue in provider.validate(a_spec(target)).warnings] == ["spot-price"]
+    provider, target = of({**AWS, "spot": True, "prices": {"spot": "30%"}})
+    assert provider.validate(a_spec(target)).warnings == ()
