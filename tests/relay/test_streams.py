@@ -230,6 +230,22 @@ def test_one_host_cannot_take_all_connections(monkeypatch: pytest.MonkeyPatch) -
     run(scene())
 
 
+def test_what_is_more_than_a_link_carries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "MOST_STREAMS", 1)
+
+    async def scene() -> None:
+        async with a_relay() as desk, a_server(echo) as port, a_tunnel(desk, echo) as tunnel:
+            worker = await known(desk, tunnel)
+            with pytest.raises(TunnelError, match="more than 1 connections"):
+                await tunnel.dial(LOOPBACK, port)
+            second = await desk.worker()
+            assert await ended(second[0])
+            assert await echoed(worker, b"first") == b"first"
+            await close(worker, second)
+
+    run(scene())
+
+
 def test_dialling_is_possible_from_another_loop() -> None:
     async def scene() -> None:
         async with a_relay() as desk, a_server(echo) as port, a_tunnel(desk, echo) as tunnel:

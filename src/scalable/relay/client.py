@@ -12,7 +12,7 @@ import logging
 import random
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,6 +25,8 @@ logger = logging.getLogger("scalable")
 
 FIRST_PAUSE_S = 0.2  # before another try to connect; doubles
 MOST_PAUSE_S = 5.0
+LOOPBACK = "127.0.0.1"
+PAIR_WITHIN_S = 1.0  # to connect to oneself; more means that the machine has no more sockets
 TRY_S = 20.0  # for one try: a port-forward through a distant API server takes seconds
 
 Reach = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
@@ -61,11 +63,15 @@ class Tunnel:
     async def open(self, scheduler: str, within: float = KEEP_S) -> None:
         """Connect to the relay; workers that connect to it are led to the scheduler at this address from now on."""
         self.scheduler = address(scheduler)
+        await self.stop()
         self.loop = asyncio.get_running_loop()
         self.link = await self.connect(within)
         self.upkeep = asyncio.ensure_future(self.keep_up(self.link))
 
     async def close(self) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
         if self.upkeep is not None:
             self.upkeep.cancel()
             await asyncio.gather(self.upkeep, *self.carrying, return_exceptions=True)
@@ -84,7 +90,7 @@ class Tunnel:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.dial_here(host, port), self.loop))
 
     async def dial_here(self, host: str, port: int) -> socket.socket:
-        ours, theirs = await pair()
+        ours, theirs = pair()
         stream = None
         try:
             if self.link is None:
@@ -181,21 +187,20 @@ def address(scheduler: str) -> tuple[str, int]:
     raise TunnelError(f"{scheduler!r} is no address of a scheduler; it looks like tls://127.0.0.1:8786")
 
 
-async def pair() -> tuple[socket.socket, socket.socket]:
-    """Two sockets that lead to each other, by TCP, since Dask sets options on its sockets that only TCP has."""
-    loop = asyncio.get_running_loop()
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as listening:
-        listening.setblocking(False)
-        ours = socket.socket()
-        ours.setblocking(False)
-        try:
-            connecting = asyncio.ensure_future(loop.sock_connect(ours, listening.getsockname()))
-            while True:
-                theirs, peer = await loop.sock_accept(listening)
-                await connecting
-                if peer == ours.getsockname():
-                    return ours, theirs
-                theirs.close()  # somebody else on this machine was quicker
-        except BaseException:
-            ours.close()
-            raise
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two sockets that lead to each other, by TCP, since Dask sets options on its sockets that only TCP has.
+
+    On the loopback the kernel connects them at once, so nobody waits.
+    """
+    with socket.create_server((LOOPBACK, 0)) as listening, ExitStack() as undo:
+        listening.settimeout(PAIR_WITHIN_S)
+        ours = undo.enter_context(socket.create_connection(listening.getsockname(), PAIR_WITHIN_S))
+        while True:
+            theirs, peer = listening.accept()
+            if peer == ours.getsockname():
+                break
+            theirs.close()  # somebody else on this machine was quicker
+        undo.pop_all()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    return ours, theirs

@@ -145,7 +145,10 @@ class Link:
 
 
 class Stream:
-    """One connection that passes: a socket here, a number on the link, a socket beyond the link."""
+    """One connection that passes: a socket here, a number on the link, a socket beyond the link.
+
+    A peer that has nothing more to send has closed its connection, as among Dask's; there is no half of one.
+    """
 
     def __init__(self, link: Link, number: int, host: str, port: int) -> None:
         self.link = link
