@@ -61,6 +61,8 @@ class WorkerTemplate:
     preload_script: str | None = None
     larger: str | None = None
     """The tag on which a run is tried again after it ran out of memory on this one."""
+    alone: bool = False
+    """Work on these runs beside no other sweep."""
 
     @classmethod
     def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
@@ -162,7 +164,7 @@ def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[s
         above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
         cpus = ceil(one.limit.cpu.cores)
         size = (min(cpus, most or cpus), one.limit.memory, one.limit.gpus, slots)
-        found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None)
+        found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None, alone=one.alone)
     return {**{tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}, **found}
 
 
@@ -232,6 +234,16 @@ class Witness(Protocol):
 
     def running(self) -> set[str] | None:
         """Keys of tasks that it was doing; nothing if that is not known."""
+        ...
+
+
+@runtime_checkable
+class Warned(Protocol):
+    """A worker whose backend says why it had notice."""
+
+    @property
+    def notice(self) -> str:
+        """In the backend's words; empty if it has none."""
         ...
 
 

@@ -27,7 +27,7 @@ from distributed.utils import silence_logging_cmgr
 from scalable.engine.events import Loss
 from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import Fate, Launcher, LaunchRefused, Witness, WorkerTemplate
+from scalable.providers.base import Fate, Launcher, LaunchRefused, Warned, Witness, WorkerTemplate
 from scalable.providers.blame import FairScheduler
 from scalable.providers.diagnosis.observing import LOOK_EVERY_S, Observer
 from scalable.providers.giving_up import give_up
@@ -314,7 +314,8 @@ class TaggedCluster(Cluster):
             self.fates[member.address] = fate
         member.address = None
         if member.leaving:
-            self.tell("worker-removed", reason=member.leaving, **facts)
+            why = member.launched.notice if member.had_notice and isinstance(member.launched, Warned) else ""
+            self.tell("worker-removed", reason=f"{member.leaving}: {why}" if why else member.leaving, **facts)
             return
         fate = fate or Fate(Loss.WORKER_LOST)
         if member.joined:

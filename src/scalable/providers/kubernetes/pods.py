@@ -56,6 +56,12 @@ class WorkerPod:
     def node(self) -> str | None:
         return node_of(self.board.pods.get(self.name, {}))
 
+    @property
+    def notice(self) -> str:
+        """Who ends it: an eviction, a pod of higher priority, its node."""
+        found = reasons.disrupted(self.board.pods.get(self.name, {}), str(self.job), there=False)
+        return found.detail if found else ""
+
     # What became of it
 
     async def update(self) -> None:
