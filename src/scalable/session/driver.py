@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -31,6 +31,8 @@ from scalable.engine.events import (
     RunState,
     StartRun,
     Sweep,
+    SweepAdmitted,
+    SweepKind,
     SweepSubmitted,
     TakeBack,
     Tick,
@@ -51,6 +53,7 @@ from scalable.session.control import Control
 from scalable.session.costs import meter
 from scalable.session.execution import SilentWorkerError, Work
 from scalable.session.looking import Look, look
+from scalable.session.places import CLIMBS
 from scalable.telemetry.redact import KNOWN
 
 if TYPE_CHECKING:
@@ -109,6 +112,8 @@ class Driver:
         self.launching = 0
         self.halts: dict[str, Paused] = {}
         """Who wants nothing more to be started, the operator or a lost place: one going on does not undo the other."""
+        self.on_heavy: Callable[[str], None] = lambda sweep: None
+        """Called when a sweep has only work left for the larger profile, or has nothing else from the start."""
         self.refusals: list[str] = []
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
@@ -181,8 +186,8 @@ class Driver:
 
     def place_told(self, lost: str) -> None:
         if lost:
-            self.journal.write("alert", alert="place-lost", text=lost, run=None)
-        self.halt(PLACE, Paused(lost) if lost else None)
+            self.journal.write("alert", alert="place-awaited" if lost == CLIMBS else "place-lost", text=lost, run=None)
+        self.halt(PLACE, Paused(lost, drop_workers=lost == CLIMBS) if lost else None)
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
         """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""
@@ -250,6 +255,8 @@ class Driver:
                 if waiter is not None and not waiter.done():
                     value = self.attempts.values.pop(run, None)
                     waiter.set_result((state, value if state is RunState.FINISHED else reason))
+            case SweepAdmitted(sweep, SweepKind.HEAVY):
+                self.on_heavy(sweep)
             case WorkersGivenUp(tag, reason):
                 give_up(self.cluster, tag, reason)
             case Alert(kind, text, run):

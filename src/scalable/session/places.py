@@ -25,6 +25,7 @@ from scalable.engine.events import SweepKind
 from scalable.store import StoreError
 
 if TYPE_CHECKING:
+    from scalable.session.driver import Driver
     from scalable.store import Lease, Store, Ticket
 
 ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
@@ -32,6 +33,7 @@ LIFE_S = 30.0  # after which a silent holder is taken for dead
 SHARED_LIFE_S = 900.0  # the same of several tasks: a retry comes after up to 5 min, its node up to 5 min later
 SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
 LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
+CLIMBS = "what is left of it ran out of memory and needs the larger profile; it waits until heavy work may run"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
 
@@ -48,20 +50,27 @@ class Place:
         self.tell = tell
         """Called with the reason whenever it waits, before it has its place or when it lost it."""
         self.on_change: Callable[[str], None] = unheard
-        """Called when the place is lost, with a sentence about it, and with nothing when it is held again."""
+        """Called when the place is lost or given up, with a sentence about it; with nothing when it is held again."""
         self.lost = ""
         """Why nothing is started now; empty while the place is held."""
         self.shared = bool(holder)
         """Others have it, too: what ends here does not end it."""
         self.life = SHARED_LIFE_S if holder else LIFE_S
+        self.store = store
         self.ticket = asked(store, name, kind, holder)
+        self.climbing = False
+        """The normal place is to be exchanged for a heavy one."""
+        self.lock = threading.Lock()
+        """Who changes ``lost`` says so before another does."""
         self.since: float | None = None
         """Since when its holder has or wants it, by the store's clock."""
         self.waited = False
         """Whether it did not get its place at once."""
         self.heard = time.monotonic()
         """When the store last knew of it."""
-        self.over = threading.Event()
+        self.over = False
+        self.stir = threading.Event()
+        """Set when the thread has something to do at once."""
         self.thread = threading.Thread(target=self.beat, name="scalable-place", daemon=True)
 
     def __enter__(self) -> Self:
@@ -82,21 +91,33 @@ class Place:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.over.set()
+        self.over = True
+        self.stir.set()
         self.thread.join()
         self.leave()
 
     @contextmanager
-    def told_to(self, on_change: Callable[[str], None]) -> Iterator[None]:
-        """Have somebody hear of every change, and of a loss that happened before; what follows is not its concern."""
-        self.on_change = on_change
+    def held_for(self, driver: Driver) -> Iterator[None]:
+        """Have a driver hear of every change, and of a loss before; it says when it has only heavy work left."""
+        self.on_change, driver.on_heavy = driver.place_changed, self.climb
         if self.lost:
-            on_change(self.lost)
+            self.on_change(self.lost)
         try:
             yield
         finally:
-            self.on_change = unheard
-            on_change("")
+            self.on_change = driver.on_heavy = unheard
+            driver.place_changed("")
+
+    def climb(self, sweep: str) -> None:
+        """Exchange a normal place for a heavy one (C3): while it waits it holds none, so nobody waits for it.
+
+        A place that several processes share stays what it is: the others have normal work.
+        """
+        if self.kind is SweepKind.NORMAL and not self.shared:
+            with self.lock:
+                self.kind, self.climbing, self.lost = SweepKind.HEAVY, True, CLIMBS
+                self.on_change(CLIMBS)
+            self.stir.set()
 
     def awaited(self) -> str:
         """Why it waits; empty once it has its place."""
@@ -117,24 +138,34 @@ class Place:
         return obstacle(self.kind, map(seen, holders), [seen(one) for one in before], self.normal)
 
     def beat(self) -> None:
-        while not self.over.wait(LIFE_S / BEATS_PER_LIFE):
-            lost = "" if self.kept() else LOST
-            if lost != self.lost:
-                self.lost = lost
-                if lost:
-                    self.tell(lost)
-                self.on_change(lost)
+        while True:
+            self.stir.wait(ASK_EVERY_S if self.lost else LIFE_S / BEATS_PER_LIFE)
+            self.stir.clear()
+            if self.over:
+                return
+            held = self.kept()
+            with self.lock:
+                lost = "" if held and not self.climbing else self.lost or LOST
+                if lost != self.lost:
+                    self.lost = lost
+                    if lost:
+                        self.tell(lost)
+                    self.on_change(lost)
 
     def kept(self) -> bool:
         """Whether the place is still held, or held again."""
         try:
+            if self.climbing:
+                self.ticket.release()
+                self.ticket = asked(self.store, self.name, self.kind, "")
+                self.climbing = False
             kept = self.ticket.token is not None and self.ticket.beat()
             if kept or not isinstance(self.ticket.try_take(self.decide), str):
                 self.heard = time.monotonic()
                 return True
             return False
         except StoreError:  # nobody can have taken it yet if it was heard of lately
-            return time.monotonic() - self.heard < self.life / 2
+            return not self.lost and time.monotonic() - self.heard < self.life / 2
 
     def leave(self) -> None:
         if self.shared:
@@ -154,7 +185,7 @@ def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:
     asked(store, name, kind, holder).release()
 
 
-def unheard(lost: str) -> None:
+def unheard(_: str) -> None:
     """Nobody needs to know: nothing was started yet, or all has ended."""
 
 

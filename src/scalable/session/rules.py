@@ -60,6 +60,7 @@ def rules(
             minimum=limits[tag][0],
             maximum=limits[tag][1],
             larger=template.larger,
+            alone=template.alone,
         )
         for tag, template in spec.components.items()
     }

@@ -59,7 +59,7 @@ def run_sweep(
                 artefacts.using(name, compiled.artefact_keys()) if place.waited else nullcontext(),
                 session.opened(plan) as driver,
                 watched(session.folder),
-                place.told_to(driver.place_changed),
+                place.held_for(driver),
             ):
                 execution = SweepExecution(driver, compiled, store, request, before)
                 outcome: SweepOutcome = driver.cluster.sync(execution.run)

@@ -69,6 +69,9 @@ CODE = """
         time.sleep({nap})
         if Path(f"break-{{depth}}-{{fold}}").exists():
             raise ValueError(f"depth {{depth}} does not fit")
+        if Path("grow").exists():
+            grown = b"." * int(Path("grow").read_text())
+            time.sleep(0.5)
         while Path("hold").exists():
             time.sleep(0.02)
         return table[0] * depth / 3 + fold + seed

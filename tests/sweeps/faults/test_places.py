@@ -31,10 +31,14 @@ SHORT_LIVED = f"""
     sys.exit(main(["run", "--sweep", sys.argv[1], "--format", "json"]))
 """
 SMALL = {"cpu": 1, "memory": "1GiB"}
+NARROW = {"cpu": 1, "memory": "300MiB"}
 SECTIONS = {
     "targets": {"here": {"provider": "local", "max_workers": 1}},
-    "profiles": {"solo": {"request": SMALL, "limit": SMALL, "alone": True}},
-    "policies": {"concurrency": {"normal": 2}},
+    "profiles": {
+        "narrow": {"request": NARROW, "limit": NARROW},
+        "solo": {"request": SMALL, "limit": SMALL, "alone": True},
+    },
+    "policies": {"concurrency": {"normal": 2}, "retry": {"delay": "0s"}},
 }
 ONE_ROW = {"variants": [1], "assets": ["A"], "folds": 1, "costs_bps": [1]}
 
@@ -77,6 +81,29 @@ class Shell:
 
 def shell(make: Make, place: str, name: str, **sweep: Any) -> Shell:
     return Shell(make(store=place, name=name, sections=SECTIONS, sweep={**ONE_ROW, **sweep}, nap_s=0.0))
+
+
+def test_what_must_climb_to_a_profile_that_runs_alone_gives_its_place_back(make: Make, tmp_path: Path) -> None:
+    place = f"sqlite:///{tmp_path}/shared.db"
+    first = shell(make, place, "first").start()
+    first.runs()
+    grows = shell(make, place, "grows", profile="narrow")
+    (grows.mini.folder / "grow").write_text("400000000")
+    grows.hold.unlink()
+    grows.start()
+    wait_for(lambda: "it waits until heavy work may run" in grows.said(), "giving its place back", grows.started)
+    before = grows.mini.executed()
+    last = shell(make, place, "last").start()
+    last.waits("last waits: grows (")
+    assert grows.mini.executed() == before, "nothing may start while another sweep runs"
+    with open_store(place) as store:
+        assert [(one.name, one.kind, one.held) for one in store.leases().list()] == [
+            ("first", "normal", True), ("grows", "heavy", False), ("last", "normal", False)
+        ]  # fmt: skip
+    first.ends()
+    grows.ends()
+    last.ends()
+    assert [row.attempt for row in grows.mini.rows().values()] == [2]
 
 
 def test_two_run_a_third_waits_and_a_heavy_one_runs_alone_whoever_came_later(make: Make, tmp_path: Path) -> None:
