@@ -43,8 +43,7 @@ def test_nodes_come_for_pods_that_must_be_spread_and_go_without(kube: Namespace)
         "labelSelector": {"matchLabels": {"apart": "yes"}},
     }  # fmt: skip
     for name in ("one", "two"):
-        spread = {"labels": {"apart": "yes"}, "topologySpreadConstraints": [rule]}
-        kube.pod(name, "burst", "sleep", "infinity", **spread)
+        kube.pod(name, "burst", "sleep", "infinity", labels={"apart": "yes"}, topologySpreadConstraints=[rule])
     eventually(lambda: len(kube.nodes("burst")) == 2, lambda: f"two nodes, not {kube.nodes('burst')}")
     eventually(lambda: {phase(kube, "one"), phase(kube, "two")} == {"Running"}, lambda: "both to run")
     for name in ("one", "two"):

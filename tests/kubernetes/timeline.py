@@ -54,7 +54,7 @@ class Timeline:
             self.moments.append(now)
 
     def most(self, what: str) -> int:
-        return max(getattr(moment, what) for moment in self.moments)
+        return max(int(getattr(moment, what)) for moment in self.moments)
 
     @property
     def node_seconds(self) -> float:
