@@ -193,6 +193,12 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     ]
 
 
+def test_the_relay_has_its_token_and_no_keys() -> None:
+    [handout] = [one for one in objects.relay_pod(a_site())["spec"]["volumes"] if one["name"] == "handout"]
+
+    assert handout["secret"]["items"] == [{"key": "relay-token", "path": "relay-token"}]
+
+
 def test_the_relay_runs_where_its_image_can() -> None:
     spec = objects.relay_pod(replace(a_site(), node_selector={"kubernetes.io/arch": "amd64"}))["spec"]
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from scalable import relay
 from scalable.errors import UsageError
 from scalable.manifest.targets import SecretKey
 from scalable.providers.base import WorkerTemplate
@@ -22,17 +23,14 @@ from scalable.sizing.places import NO_MEMORY, Place
 from scalable.sizing.resources import Size
 
 __all__ = [
-    "CONTROL_PORT", "HANDOUT", "MANAGED", "RELAY_PORT", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site",
-    "amounts", "beside_work", "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "seconds",
-    "spread", "text", "worker_pod",
+    "HANDOUT", "MANAGED", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site", "amounts", "beside_work",
+    "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "seconds", "spread", "text", "worker_pod",
 ]  # fmt: skip
 
 HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
 """Where a pod finds what the driver hands out, and where it may write."""
 OWN = {"HOME": SCRATCH, "PYTHONUNBUFFERED": "1"}
 """Variables of every container: what it prints is read while it runs, and it may be killed at any time."""
-RELAY_PORT, CONTROL_PORT = 8786, 8787
-"""Of the relay: where workers come in, and where the driver does, from the pod's own loopback only."""
 USER = 10001  # any that is not root and no account of a node
 CLOSING_S = 10  # what a worker needs to hand over and close, after the tasks it runs had their time
 KIND_OF_NODE = ("kubernetes.io/arch", "kubernetes.io/os")  # what an image runs on, not whose nodes they are
@@ -100,15 +98,16 @@ def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Seque
     return pod(site, name, marks, spec)
 
 
-def relay_pod(site: Site, arguments: Sequence[str] = ()) -> Object:
+def relay_pod(site: Site) -> Object:
     """Through which a driver outside reaches its workers; it keeps away from nodes that come and go with work."""
-    listen = [f"--listen=0.0.0.0:{RELAY_PORT}", f"--control=127.0.0.1:{CONTROL_PORT}"]
     sizes = amounts(site.relay)
-    spec = pod_spec(
-        site, "relay", site.image, [site.python, "-m", "scalable.relay", *listen, *arguments], {}, sizes, sizes
-    )
-    spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": RELAY_PORT, "protocol": "TCP"}]
+    command = [site.python, "-m", "scalable.relay", *relay.arguments(HANDOUT)]
+    spec = pod_spec(site, "relay", site.image, command, {}, sizes, sizes)
+    spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": relay.WORKER_PORT, "protocol": "TCP"}]
     spec["terminationGracePeriodSeconds"] = 1  # nothing is in it that could be saved
+    [handout] = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "handout"]
+    # not the run's keys: what it passes on it cannot read
+    handout["items"] = [{"key": relay.TOKEN_FILE, "path": relay.TOKEN_FILE}]
     return pod(site, "relay", {**site.labels, "scalable/part": "relay"}, spec | beside_work(site))
 
 

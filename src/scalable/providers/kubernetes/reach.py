@@ -17,7 +17,7 @@ from scalable.providers.base import LaunchRefused
 from scalable.providers.kubernetes import objects, reasons
 from scalable.providers.kubernetes.api import ApiError
 from scalable.providers.kubernetes.forward import Ends, Forwarder
-from scalable.relay import TOKEN_FILE, new_token
+from scalable.relay import CONTROL_PORT, TOKEN_FILE, WORKER_PORT, new_token
 from scalable.relay.client import TunnelError
 from scalable.relay.comm import DaskTunnel
 
@@ -85,13 +85,13 @@ class ThroughRelay:
                 self.open, self.trouble = True, ""
             host = found["status"]["podIP"]
             protocol = scheduler.partition("://")[0]
-            return f"{protocol}://{f'[{host}]' if ':' in host else host}:{objects.RELAY_PORT}"
+            return f"{protocol}://{f'[{host}]' if ':' in host else host}:{WORKER_PORT}"
 
     async def running(self) -> dict[str, Any]:
         """The relay's pod; another one if it has ended."""
         assert self.launcher is not None
         kube, board, site = self.launcher.kube, self.launcher.board, self.launcher.site
-        body = objects.relay_pod(site, [f"--token={objects.HANDOUT}/{TOKEN_FILE}"])
+        body = objects.relay_pod(site)
         name = body["metadata"]["name"]
         if self.over(name):
             await kube.delete("pods", name, grace=1)
@@ -103,6 +103,8 @@ class ThroughRelay:
         await board.until(lambda: self.decided(name), RUNS_WITHIN_S)
         if self.launcher.closing:
             raise LaunchRefused("the cluster is closed")
+        if board.refused is not None:
+            raise board.refused
         pod, events = board.pods[name], board.events_of(name)
         if fate := reasons.fate(pod, events, gone=name in board.gone):
             raise LaunchRefused(f"the relay: {fate.detail}", definite=fate.cause is Loss.CANNOT_START)
@@ -114,6 +116,8 @@ class ThroughRelay:
     def decided(self, name: str) -> bool:
         assert self.launcher is not None
         board = self.launcher.board
+        if board.refused is not None:  # pods may be listed but not watched: nothing more would be heard of it
+            return True
         return self.launcher.closing or name in board.gone or self.over(name) or bool(ip(board.pods[name]))
 
     def over(self, name: str) -> bool:
@@ -135,7 +139,7 @@ class ThroughRelay:
             if error.unclear:
                 raise ConnectionError(str(error)) from None
             raise
-        return await self.forwarder.connect(pod["metadata"]["name"], objects.CONTROL_PORT)
+        return await self.forwarder.connect(pod["metadata"]["name"], CONTROL_PORT)
 
     def told(self, kind: str, facts: dict[str, Any]) -> None:
         self.trouble = "" if kind == "relay-back" else f"the relay is lost: {facts['reason']}"
