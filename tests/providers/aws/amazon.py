@@ -7,7 +7,6 @@ log driver would, and notes its end in the books.
 
 from __future__ import annotations
 
-import base64
 import threading
 import time
 from typing import Any
@@ -31,7 +30,6 @@ class Hands:
         self.ec2 = ec2_backends[DEFAULT_ACCOUNT_ID][REGION]
         self.running: dict[str, Running] = {}
         self.over: set[str] = set()
-        self.consoles: dict[str, str] = {}
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self.work, name="hands of AWS", daemon=True)
         self.thread.start()
@@ -110,22 +108,13 @@ class Hands:
         alive = instance.state in ("pending", "running")
         if one is None:
             if alive:
-                self.running[name] = run(worker_command(user_data(instance)), self.env)
+                self.running[name] = run(worker_command(instance.user_data.decode()), self.env)
             return
         if not alive:
             kill(one.process)  # a machine that is terminated is gone within seconds
-        if (code := one.process.poll()) is not None:
+        if one.process.poll() is not None:
             self.over.add(name)
-            text = drained(one).decode(errors="replace")
-            status = 128 - code if code < 0 else code
-            self.consoles[name] = f"{text}\nscalable-worker-ended code={status} oom=false\n"
             if alive:
                 instance.terminate()
-                instance._state_reason.code = "Client.InstanceInitiatedShutdown"
-                instance._state_reason.message = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"
-
-
-def user_data(instance: Any) -> str:
-    data = instance.user_data
-    text = data if isinstance(data, str) else bytes(data).decode()
-    return base64.b64decode(text).decode() if not text.startswith("#!") else text
+                instance.state_reason.code = "Client.InstanceInitiatedShutdown"
+                instance.state_reason.message = "Client.InstanceInitiatedShutdown: Instance initiated shutdown"

@@ -12,12 +12,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws import cleanup
 from scalable.providers.aws.account import Account, AwsError
+from scalable.providers.aws.ec2 import Ec2Fleet
+from scalable.providers.aws.fargate import FargateFleet
 from scalable.providers.aws.provider import AwsProvider
 from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
 from scalable.providers.client import WorkerKilledError
@@ -104,8 +108,8 @@ class TestRun:
         with handle.client_factory() as client:
             AwsProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
             who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
-            assert client.gather(who) == ["small", "large"]
-            assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result() is None
+            assert [one.result(timeout=WITHIN_S) for one in who] == ["small", "large"]
+            assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result(timeout=WITHIN_S) is None
             assert left_behind(handle.metadata["run"]) != []
 
     def test_nothing_that_others_may_describe_has_secrets(self, handle: ClusterHandle, kind: str) -> None:
@@ -122,7 +126,7 @@ class TestRun:
         assert all(one["team"] == "lab" for one in tags)
         assert all(one["scalable-run"] == handle.metadata["run"] for one in tags)
 
-    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle) -> None:
+    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle, kind: str) -> None:
         heard: list[tuple[str, dict[str, Any]]] = []
         handle.backend.listeners.append(lambda what, facts: heard.append((what, facts)))
         with handle.client_factory() as client:
@@ -131,7 +135,7 @@ class TestRun:
             assert until(lambda: [one for one in heard if one[0] == "worker-lost"])
             facts = next(facts for what, facts in heard if what == "worker-lost")
             assert facts["worker"].startswith("small-")
-            assert "SIGKILL" in facts["detail"] or "connection broke" in facts["detail"] or "exit" in facts["detail"]
+            assert {"fargate": "killed (SIGKILL)", "ec2": "switched itself off"}[kind] in facts["detail"]
             assert until(lambda: client.worker_count("small") == 1)
 
     def test_it_scales_up_and_to_nothing(self, handle: ClusterHandle, hands: Hands) -> None:
@@ -188,6 +192,7 @@ def tags_of(run: str, kind: str) -> list[dict[str, str]]:
     return [{tag["Key"]: tag["Value"] for tag in one["Tags"]} for r in found for one in r["Instances"]]
 
 
+@pytest.mark.long  # what clears away looks once more after five seconds
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_path: Path) -> None:
     """A driver of its own starts a worker and is killed; the process it left behind clears everything away."""
@@ -200,10 +205,12 @@ def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_pat
     run = driver.stdout.readline().strip()
     assert run
     assert left_behind(run) != []
+    reapers = psutil.Process(driver.pid).children()
     driver.kill()
-    driver.wait()
+    driver.communicate()
     assert until(lambda: left_behind(run) == []), left_behind(run)
     assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+    assert until(lambda: not any(one.is_running() for one in reapers))
 
 
 DRIVER = """
@@ -254,6 +261,37 @@ def test_a_refusal_of_aws_reaches_the_caller_and_leaves_nothing(hands: Hands, tm
     finally:
         AwsProvider().close(handle)
     assert left_behind(handle.metadata["run"]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spot_capacity_is_asked_for_and_a_worker_that_cannot_start_says_why(
+    kind: str, hands: Hands, tmp_path: Path
+) -> None:
+    """The calls one by one, with a handout that no worker can read."""
+    spec = a_spec(tmp_path, kind, spot=True)
+    assert isinstance(spec.target, AwsTarget)
+    fleet = (FargateFleet if kind == "fargate" else Ec2Fleet)(spec.target, "5p07", "lab")
+    template = spec.components["small"]
+    fleet.open()
+    fleet.prepare()
+    source = fleet.publish(template, "torn")
+    found = fleet.start("small-0", template, [source, "tls://127.0.0.1:1", "--name=small-0"])
+    try:
+        if kind == "fargate":
+            [task] = fleet.account.call("ecs", "describe_tasks", cluster=fleet.cluster, tasks=[found])["tasks"]
+            assert task["capacityProviderName"] == "FARGATE_SPOT"
+        else:
+            [one] = fleet.account.call("ec2", "describe_instances", InstanceIds=[found])["Reservations"]
+            assert one["Instances"][0]["InstanceLifecycle"] == "spot"
+        assert until(lambda: fleet.look([found])[found].fate)
+        fate = fleet.look([found])[found].fate
+        assert fate is not None
+        if kind == "fargate":
+            assert fate.cause is Loss.CANNOT_START
+            assert "what the run hands out cannot be read" in fate.detail
+    finally:
+        assert until(lambda: fleet.clear() == [])
+    assert left_behind("5p07") == []
 
 
 def test_no_credentials_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -309,6 +347,6 @@ def test_a_session_adapts_from_no_workers_and_hands_its_code_out(
         assert client.worker_count() == 0
         assert session.run_tasks()["total"] == 3
         assert 1 <= len(hands.running) <= 2
-        run = session.handle.metadata["run"]
+        run = client.cluster.launcher.fleet.run
         assert left_behind(run) != []
     assert left_behind(run) == []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scalable.errors import UsageError
@@ -79,7 +80,7 @@ class TestRun:
         with handle.client_factory() as client:
             GcpProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
             who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
-            assert client.gather(who) == ["small", "large"]
+            assert [one.result(timeout=WITHIN_S) for one in who] == ["small", "large"]
 
     def test_what_instances_are_made_of_has_no_secrets(self, handle: ClusterHandle, google: Google) -> None:
         shown = json.dumps(google.inserted)
@@ -131,6 +132,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long  # what clears away looks once more after five seconds
 def test_a_driver_that_is_killed_leaves_nothing(google: Google, tmp_path: Path) -> None:
     script = tmp_path / "driver.py"
     script.write_text(DRIVER.format(folder=str(tmp_path / "run")))
@@ -141,9 +143,11 @@ def test_a_driver_that_is_killed_leaves_nothing(google: Google, tmp_path: Path) 
     run = driver.stdout.readline().strip()
     assert run
     assert left_behind(google, run) != []
+    reapers = psutil.Process(driver.pid).children()
     driver.kill()
-    driver.wait()
+    driver.communicate()
     assert until(lambda: left_behind(google, run) == [])
+    assert until(lambda: not any(one.is_running() for one in reapers))
 
 
 DRIVER = """

@@ -6,7 +6,6 @@ reads with its instance profile.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Sequence
 from itertools import count
@@ -170,8 +169,7 @@ class Ec2Fleet:
             answer = self.account.call("ec2", "get_console_output", InstanceId=instance)
         except AwsError:
             return None
-        text = base64.b64decode(answer.get("Output", "")).decode(errors="replace")
-        return ending(text)
+        return ending(str(answer.get("Output", "")))  # boto3 has decoded it
 
     def stop(self, ids: Sequence[str]) -> None:
         try:
