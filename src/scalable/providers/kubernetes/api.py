@@ -15,7 +15,7 @@ import ssl
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ ANSWER_WITHIN_S = 20.0  # for one request; API servers themselves give up after 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0  # between tries, doubled each time
 LATEST_RETRY_AFTER_S = 30.0  # a server may ask for any delay; ours is bounded
 BUSY = (429, 500, 502, 503, 504)  # it may work a moment later
+CALM_WITHIN_S = 5.0  # a connection takes milliseconds
 LOG_WITHIN_S = 5.0  # a node that is gone does not answer, and others wait
 PAGE = 500  # objects in one answer, so that a long list does not hold up the server
 WATCH_FOR_S = 300  # then the server ends a watch in order; it is asked for again
@@ -134,6 +135,7 @@ class Kube:
     """The server has been reached; one that never was is not waited for so long."""
     _api: Api | None = None
     _used: list[Api] = field(default_factory=list)
+    _connecting: int = 0
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def create(self, resource: str, body: Object, *, dry_run: bool = False) -> Object:
@@ -202,7 +204,7 @@ class Kube:
             params["sinceTime"] = datetime.fromtimestamp(since, UTC).isoformat().replace("+00:00", "Z")
         limits = {"params": params, "timeout": httpx.Timeout(self.answer_within, read=None)}
         with suppress(*LOST):
-            async with self.call(await self.open(), "GET", f"pods/{pod}/log", stream=True, **limits) as response:
+            async with self.streamed(await self.open(), f"pods/{pod}/log", **limits) as response:
                 if response.status_code == 200:
                     async for part in response.aiter_bytes():
                         yield part
@@ -242,7 +244,7 @@ class Kube:
         limits = {"params": params, "timeout": httpx.Timeout(self.answer_within, read=SILENT_S)}
         with suppress(*LOST):
             api = await self.open()
-            async with self.call(api, "GET", resource, stream=True, **limits) as response:
+            async with self.streamed(api, resource, **limits) as response:
                 if response.status_code != 200:
                     await response.aread()
                     if response.status_code == 401:
@@ -280,34 +282,57 @@ class Kube:
             wait = pause * random.uniform(0.5, 1.0)
             try:
                 api = await self.open()
-                async with (
-                    asyncio.timeout(self.answer_within),
-                    self.call(api, method, f"{resource}/{name}" if name else resource, **more) as response,
-                ):
-                    answer = Answer(response.status_code, read(response), again)
+                answer, wanted = await self.once(api, method, f"{resource}/{name}" if name else resource, again, more)
+            except LOST as trouble:
+                problem = ApiError(0, type(trouble).__name__, verb, resource, f"no answer: {told(trouble)}")
+                again, self.trouble = True, str(problem)
+            else:
                 self.answered, self.trouble = True, ""
                 if answer.status == 401 and not renewed:
                     renewed = True
                     self.renew(api)
                     continue
-            except LOST as trouble:
-                problem = ApiError(0, type(trouble).__name__, verb, resource, f"no answer: {told(trouble)}")
-                again, self.trouble = True, str(problem)
-            else:
                 if not busy(answer, method):
                     return answer
                 problem = refused(answer.status, answer.body, verb, resource)
                 again = again or answer.status != 429  # which says that nothing was done
-                wait = max(wait, delay(response.headers))
+                wait = max(wait, wanted)
             if time.monotonic() + wait > deadline:
                 raise problem
             await asyncio.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
+    async def once(self, api: Api, method: str, url: str, again: bool, more: Any) -> tuple[Answer, float]:
+        """One answer, and for how long the server wants not to be asked again."""
+        self._connecting += 1
+        try:
+            async with asyncio.timeout(self.answer_within), self.call(api, method, url, **more) as response:
+                return Answer(response.status_code, read(response), again), delay(response.headers)
+        finally:
+            self._connecting -= 1
+
     def call(self, api: Api, method: str, url: str, **more: Any) -> AbstractAsyncContextManager[httpx.Response]:
         namespace = None if url.startswith("nodes") else self.cluster.namespace
         more = {"timeout": self.answer_within, **more}
         return api.call_api(method, namespace=namespace, url=url, raise_for_status=False, **more)
+
+    @asynccontextmanager
+    async def streamed(self, api: Api, url: str, **limits: Any) -> AsyncGenerator[httpx.Response, None]:
+        """An answer that is read as it comes. While it is being connected it must not be cancelled, see ``calm``."""
+        self._connecting += 1
+        connecting = 1
+        try:
+            async with self.call(api, "GET", url, stream=True, **limits) as response:
+                self._connecting, connecting = self._connecting - 1, 0
+                yield response
+        finally:
+            self._connecting -= connecting
+
+    async def calm(self) -> None:
+        """Until tasks can be cancelled: httpx leaves a socket open that it was about to encrypt."""
+        deadline = time.monotonic() + CALM_WITHIN_S
+        while self._connecting and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
 
     async def open(self) -> Api:
         """kr8s with credentials. Not from its factory: that one shares connections between event loops, which end."""

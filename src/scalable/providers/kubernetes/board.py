@@ -65,6 +65,7 @@ class Board:
             raise ApiError(0, "", "watch", "pods", f"no answer within {within:g} s")
 
     async def close(self) -> None:
+        await self.kube.calm()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -70,7 +70,6 @@ class KubernetesLauncher:
         self.workers: dict[str, WorkerPod] = {}
         """By the worker's name, also after its end."""
         self.creating: set[str] = set()
-        self.unknown: set[str] = set()
         self.submitting: set[asyncio.Task[Launched]] = set()
         self.turns = asyncio.Semaphore(CREATED_AT_ONCE)
         self.preparing = asyncio.Lock()
@@ -189,11 +188,11 @@ class KubernetesLauncher:
 
     def turn_away(self) -> None:
         """Pods of this run that nobody waits for: their creation had no clear answer, and others came instead."""
-        known = self.pods.keys() | self.creating | self.board.gone.keys() | self.unknown
+        known = self.pods.keys() | self.creating | self.board.gone.keys()
         for name in self.board.pods.keys() - known:
             if "scalable/worker" in self.board.pods[name]["metadata"].get("labels", {}):
-                self.unknown.add(name)
-                self.keep(WorkerPod(name, self.kube, self.board).stop(gently=False))
+                self.pods[name] = WorkerPod(name, self.kube, self.board)
+                self.keep(self.pods[name].stop(gently=False))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -222,12 +221,12 @@ class KubernetesLauncher:
             await asyncio.gather(*self.submitting, return_exceptions=True)
         await self.reach.close()
         left = await self.clear() if self.kube.answered else ""
-        for pod in self.workers.values():
-            if pod.following is not None:
-                pod.following.cancel()
-        for task in self.background:
+        pods = {*self.pods.values(), *self.workers.values()}
+        tasks = [task for pod in pods for task in (pod.following, pod.ending) if task] + [*self.background]
+        await self.kube.calm()
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self.background, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.board.close()
         await self.kube.close()
         if left:
