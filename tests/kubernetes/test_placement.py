@@ -20,10 +20,8 @@ from tests.kubernetes.helpers import IMAGE, Namespace, eventually
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples/ftf/scalable.yaml"
 POOL = "ftf"
-SCENARIOS = [
-    "ftf-normal", "ftf-heavy", "discovery", "wfrb", "ftf-normal+discovery", "ftf-normal+wfrb", "ftf-heavy+wfrb",
-    "worst-case",
-]  # fmt: skip
+HARD = ["ftf-normal", "ftf-heavy", "worst-case"]  # spread, at least two nodes, most pods
+OTHERS = ["discovery", "wfrb", "ftf-normal+discovery", "ftf-normal+wfrb", "ftf-heavy+wfrb"]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +29,7 @@ def example() -> Manifest:
     return load_file(EXAMPLE, env={}).manifest
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [*HARD, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)])
 def test_a_scenario_takes_the_nodes_of_its_forecast(kube: Namespace, example: Manifest, scenario: str) -> None:
     row = next(row for row in margin_table(PlannedSite(example)) if row.scenario == scenario)
     assert nodes_taken(kube, example, scenario) == row.nodes
