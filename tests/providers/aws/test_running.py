@@ -277,7 +277,7 @@ def test_spot_capacity_is_asked_for_and_a_worker_that_cannot_start_says_why(
     source = fleet.publish(template, "torn")
     found = fleet.start("small-0", template, [source, "tls://127.0.0.1:1", "--name=small-0"])
     try:
-        if kind == "fargate":
+        if isinstance(fleet, FargateFleet):
             [task] = fleet.account.call("ecs", "describe_tasks", cluster=fleet.cluster, tasks=[found])["tasks"]
             assert task["capacityProviderName"] == "FARGATE_SPOT"
         else:
@@ -347,6 +347,7 @@ def test_a_session_adapts_from_no_workers_and_hands_its_code_out(
         assert client.worker_count() == 0
         assert session.run_tasks()["total"] == 3
         assert 1 <= len(hands.running) <= 2
-        run = client.cluster.launcher.fleet.run
+        cluster: Any = client.cluster
+        run = cluster.launcher.fleet.run
         assert left_behind(run) != []
     assert left_behind(run) == []
