@@ -8,12 +8,14 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from urllib.request import urlopen
 
 import yaml
 
@@ -22,7 +24,7 @@ from scalable.deploy.airflow import render
 from scalable.manifest import load_text
 from scalable.store import Filter, Row, open_store
 
-START_S = 300.0  # Airflow imports for long, and longer on a busy machine
+START_S = 600.0  # Airflow imports for long, and longer on a busy machine
 SWEEP = {"factor": "depth", "variants": [1, 2], "assets": ["A", "B", "C"], "folds": 2, "run": "scored:score"}
 CODE = """
 import json, os, signal, time
@@ -104,6 +106,17 @@ class Desk:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
+    def tested(self, dag: str) -> str:
+        """Run the DAG, its tasks one after the other, and give what their commands printed."""
+        done = self.airflow("dags", "test", dag)
+        lines = [line.partition("] ")[2] for line in done.stdout.splitlines() if "SubprocessHook" in line]
+        return "\n".join(line.partition(" [airflow.task.hooks")[0].rstrip() for line in lines) or done.stdout[-5000:]
+
+    def states(self) -> dict[str, tuple[str, int]]:
+        """Of every task: how it ended, and how often it was started."""
+        found = self.asked("select task_id, state, try_number from task_instance")
+        return {name: (state, tries) for name, state, tries in found}
+
     def python(self, program: str) -> Any:
         """What a program in Airflow's environment prints last, as JSON."""
         done = subprocess.run(
@@ -120,21 +133,32 @@ class Desk:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         server = ["api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-        started = []
+        started = [self.started(server)]
         try:
-            for command in (server, ["scheduler"]):
-                with (self.folder / f"{command[0]}.log").open("wb") as log:
-                    program = [str(self.programs / "airflow"), *command]
-                    started.append(
-                        subprocess.Popen(
-                            program, cwd=self.folder, env=self.env, stdout=log, stderr=log, start_new_session=True
-                        )
-                    )
+            deadline = time.monotonic() + START_S
+            while not self.answers():
+                assert time.monotonic() < deadline, (self.folder / "api-server.log").read_text()[-3000:]
+                time.sleep(0.5)
+            started.append(self.started(["scheduler"]))
             yield
         finally:
             for one in started:
                 proc.end_tree(one.pid)
                 one.wait()
+
+    def started(self, command: list[str]) -> subprocess.Popen[bytes]:
+        program = [str(self.programs / "airflow"), *command]
+        with (self.folder / f"{command[0]}.log").open("wb") as log:
+            return subprocess.Popen(
+                program, cwd=self.folder, env=self.env, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def answers(self) -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{self.port}/api/v2/version", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
 
     def asked(self, question: str) -> list[tuple[Any, ...]]:
         """What Airflow's database says."""
