@@ -14,7 +14,7 @@ import random
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +22,21 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import UsageError
-from scalable.providers.base import ProviderError
+from scalable.providers.kubernetes.answers import (
+    Answer,
+    ApiError,
+    Change,
+    Cluster,
+    Listing,
+    Object,
+    Told,
+    Watching,
+    busy,
+    checked,
+    delay,
+    refused,
+    selected,
+)
 from scalable.providers.tls import MissingExtraError
 
 try:
@@ -32,94 +46,17 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"Kubernetes needs kr8s ({error}); pip install 'scalable[kubernetes]'") from None
 
+__all__ = ["LOST", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "Told", "Watching", "read"]
+
 PATIENCE_S = 60.0  # how long a verb is tried again while the server is busy or does not answer
 FIRST_PATIENCE_S = 10.0  # before it ever answered: the address may be wrong
 ANSWER_WITHIN_S = 20.0  # for one request; API servers themselves give up after 60 s, and a lost answer costs this much
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0  # between tries, doubled each time
-LATEST_RETRY_AFTER_S = 30.0  # a server may ask for any delay; ours is bounded
-BUSY = (429, 500, 502, 503, 504)  # it may work a moment later
 CALM_WITHIN_S = 5.0  # a connection takes milliseconds
 LOG_WITHIN_S = 5.0  # a node that is gone does not answer, and others wait
 PAGE = 500  # objects in one answer, so that a long list does not hold up the server
 WATCH_FOR_S = 300  # then the server ends a watch in order; it is asked for again
 SILENT_S = 90.0  # servers send a bookmark about every minute, so a quieter connection is dead
-
-Object = dict[str, Any]
-
-
-class ApiError(ProviderError):
-    """The server refused, or gave no answer (status 0)."""
-
-    def __init__(
-        self, status: int, reason: str, verb: str, resource: str, message: str = "", body: Object | None = None
-    ) -> None:
-        told = message or reason or "no reason given"
-        super().__init__(f"{verb} {resource}: {told}{f' ({status} {reason})' if status else ''}")
-        self.status = status
-        self.reason = reason
-        self.verb = verb
-        self.resource = resource
-        self.body = body or {}
-        """The server's own answer, a Status object."""
-
-    @property
-    def unclear(self) -> bool:
-        """It may have been done all the same."""
-        return self.status in (0, *BUSY)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: Object
-    again: bool = False
-    """An earlier try had no clear end."""
-
-    @property
-    def reason(self) -> str:
-        return str(self.body.get("reason") or "")
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """All objects there are now; those that are not among them are gone."""
-
-    objects: list[Object]
-    began: float = 0.0
-    """When it was asked for (monotonic); what was made later may be missing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One object that came, changed, or went."""
-
-    kind: str
-    """ADDED, MODIFIED or DELETED; BOOKMARK within a watch."""
-    object: Object
-
-
-@dataclass(frozen=True, slots=True)
-class Watching:
-    """From now on changes are told."""
-
-
-Told = Listing | Change | Watching
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Which cluster and namespace, and where the credentials are: the ones of this pod, or of a kubeconfig."""
-
-    namespace: str
-    kubeconfig: str | None = None
-    context: str | None = None
-    url: str | None = None
-    """For a server that asks for no credentials, such as kubectl proxy."""
-
-    def arguments(self) -> list[str]:
-        """The same on a command line; there are no secrets in it."""
-        named = {"namespace": self.namespace, "kubeconfig": self.kubeconfig, "context": self.context, "url": self.url}
-        return [f"--{name}={value}" for name, value in named.items() if value is not None]
 
 
 @dataclass
@@ -375,38 +312,12 @@ def remove_copies(api: Api, began: float) -> None:
                     path.unlink()
 
 
-def selected(labels: str, fields: str) -> dict[str, str]:
-    return {name: text for name, text in (("labelSelector", labels), ("fieldSelector", fields)) if text}
-
-
 def unknown(where: Cluster, error: Exception) -> str:
     named = f"kubeconfig {where.kubeconfig}" if where.kubeconfig else "$KUBECONFIG or ~/.kube/config"
     return (
         f"no Kubernetes cluster is known here: {error}; write kubeconfig: FILE (and context: NAME) in the target, "
         f"set KUBECONFIG, or run inside the cluster; looked at {named}"
     )
-
-
-def busy(answer: Answer, method: str) -> bool:
-    """Worth asking again. A quota that others count at the same moment is a conflict, not an object that exists."""
-    counted = answer.status == 409 and method == "POST" and answer.reason == "Conflict"
-    return answer.status in BUSY or counted
-
-
-def delay(headers: Mapping[str, str]) -> float:
-    """What the server asks for; it may also be a date, which is not worth reading."""
-    text = headers.get("retry-after", "")
-    return min(float(text), LATEST_RETRY_AFTER_S) if text.isdecimal() else 0.0
-
-
-def checked(answer: Answer, verb: str, resource: str) -> Object:
-    if answer.status >= 400:
-        raise refused(answer.status, answer.body, verb, resource)
-    return answer.body
-
-
-def refused(status: int, body: Object, verb: str, resource: str) -> ApiError:
-    return ApiError(status, str(body.get("reason") or ""), verb, resource, str(body.get("message") or ""), body)
 
 
 def read(response: httpx.Response) -> Object:
