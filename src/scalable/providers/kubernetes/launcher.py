@@ -74,6 +74,8 @@ class KubernetesLauncher:
         self.turns = asyncio.Semaphore(CREATED_AT_ONCE)
         self.preparing = asyncio.Lock()
         self.ready = False
+        self.begun = False
+        """Something of this run may be in the cluster."""
         self.closing = False
         self.background: set[asyncio.Task[Any]] = set()
 
@@ -144,7 +146,12 @@ class KubernetesLauncher:
         if self.own_pod and self.site.driver is None:
             self.site = replace(self.site, driver=await self.driver(self.own_pod))
         if self.site.owner is None:
-            made = await self.ours("configmaps", objects.parent(self.site))
+            self.begun = True
+            try:
+                made = await self.ours("configmaps", objects.parent(self.site))
+            except ApiError as error:
+                self.begun = error.unclear  # what was plainly refused need not be deleted, nor may it be
+                raise
             owner = objects.Owner("ConfigMap", self.site.name, made["metadata"]["uid"])
             self.site = replace(self.site, owner=owner)
         await self.ours("secrets", objects.handout_secret(self.site, self.handout))
@@ -220,7 +227,7 @@ class KubernetesLauncher:
         if self.submitting:
             await asyncio.gather(*self.submitting, return_exceptions=True)
         await self.reach.close()
-        left = await self.clear() if self.kube.answered else ""
+        left = await self.clear() if self.begun and self.kube.answered else ""
         pods = {*self.pods.values(), *self.workers.values()}
         tasks = [task for pod in pods for task in (pod.following, pod.ending) if task] + [*self.background]
         await self.kube.calm()
