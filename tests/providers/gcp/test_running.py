@@ -188,16 +188,25 @@ def test_no_credentials_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path
         GcpProvider().build_cluster(a_spec(tmp_path))
 
 
+READ = """
+import json, sys
+from google.cloud.compute_v1.types.compute import Instance
+read = Instance.from_json(sys.stdin.read())
+print(json.dumps([read.machine_type, read.scheduling.provisioning_model, read.scheduling.automatic_restart]))
+"""
+
+
 @pytest.mark.long  # Google's library takes ten seconds to import
 @pytest.mark.parametrize("spot", [False, True])
 def test_the_body_of_an_insert_is_what_google_publishes_as_its_form(google: Google, tmp_path: Path, spot: bool) -> None:
     """Google's own library reads it and knows every field."""
-    from google.cloud.compute_v1.types.compute import Instance
-
     spec = a_spec(tmp_path, spot=spot, image="us-docker.pkg.dev/lab/images/worker:1")
     assert isinstance(spec.target, GcpTarget)
     body = GcpFleet(spec.target, "1a2b3c4d", "lab").body("small-0", spec.components["small"], ["gcp:x", "tls://h:1"])
-    read = Instance.from_json(json.dumps(body))
-    assert read.machine_type.endswith("e2-highcpu-2")
-    assert read.scheduling.provisioning_model == ("SPOT" if spot else "")
-    assert not read.scheduling.automatic_restart
+    line = [sys.executable, "-c", READ]
+    done = subprocess.run(line, input=json.dumps(body), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    machine, model, restart = json.loads(done.stdout)
+    assert machine.endswith("e2-highcpu-2")
+    assert model == ("SPOT" if spot else "")
+    assert restart is False
