@@ -19,7 +19,8 @@ from contextlib import suppress
 LOOK_EVERY_S = 1.0  # at the parent
 ANSWER_WITHIN_S = 30.0
 DONE_WITHIN_S = 5.0  # it ends in milliseconds
-AGAIN_S = 5.0  # after a command that failed, and before the second round
+AGAIN_S = 5.0  # after a command that failed, twice as long each time, and before the second round
+SELDOM_S = 120.0  # longest pause: a service that is away for minutes is not helped by questions
 GIVE_UP_AFTER_S = 3600.0  # jobs that start meanwhile find no scheduler and end by themselves
 
 MARKS = "SCALABLE_"  # what has one of our marks is ended with what it belongs to
@@ -89,9 +90,10 @@ def main(parent: int) -> None:
     commands = [json.loads(line) for line in lines if line.endswith(b"]")]  # the last line may be torn
     deadline = time.monotonic() + GIVE_UP_AFTER_S
     for _ in range(2):
-        left = commands
+        left, pause = commands, AGAIN_S
         while (left := [command for command in left if not succeeds(command)]) and time.monotonic() < deadline:
-            time.sleep(AGAIN_S)
+            time.sleep(pause)
+            pause = min(2 * pause, SELDOM_S)
         time.sleep(AGAIN_S)
 
 
