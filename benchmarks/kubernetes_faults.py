@@ -207,9 +207,15 @@ def moved(project: Project, fault: Callable[[str], object], pool: str = "steady"
             fault(pod)
             eventually(lambda: len(project.running()) > 1, lambda: "the task to run again", WITHIN_S)
             took = time.monotonic() - began
-        eventually(lambda: project.journal("worker-lost"), lambda: "the loss", WITHIN_S)
-        lost = project.journal("worker-lost")[0]
-    return Seen(f"{lost['cause']}: {lost['detail']}; the task goes on in another pod", took)
+        eventually(lambda: gone(project), lambda: "the end of the worker to be told", WITHIN_S)
+        told = gone(project)[0]
+    return Seen(f"{told}; the task goes on in another pod", took)
+
+
+def gone(project: Project) -> list[str]:
+    """Why workers are gone, those that had notice and those that had none."""
+    lost = [f"{record['cause']}: {record['detail']}" for record in project.journal("worker-lost")]
+    return lost + [record["reason"] for record in project.journal("worker-removed")]
 
 
 def ended(project: Project, end: Callable[[Program], None], *, running_only: bool = False) -> Seen:

@@ -289,3 +289,20 @@ def test_amounts_are_read_or_are_none(written: object) -> None:
 def test_amounts_are_compared_whatever_their_units() -> None:
     assert more("1Gi", "1G") and more("1", "999m") and more("2k", "1e3") and more("1100m", 1)
     assert not more("1Gi", "1024Mi") and not more("500m", "0.5") and not more("many", "1")
+
+
+@pytest.mark.parametrize(("ready", "cause"), [("False", Loss.NODE_LOST), ("True", None)])
+def test_a_pod_that_must_leave_is_lost_if_its_node_is_silent_and_hands_over_if_it_is_not(
+    ready: str, cause: Loss | None
+) -> None:
+    conditions = [
+        {"type": "Ready", "status": ready},
+        {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "deleting"},
+    ]
+    states = [{"name": "worker", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
+    pod = {
+        "metadata": {"name": "p"},
+        "status": {"phase": "Running", "conditions": conditions, "containerStatuses": states},
+    }
+    found = fate(pod)
+    assert (found and found.cause) == cause

@@ -252,11 +252,20 @@ def evicted(who: str, said: str) -> Fate:
 def disrupted(pod: Facts, who: str, *, there: bool) -> Fate | None:
     """Of a pod that somebody ended; while its containers run it is not gone."""
     told = condition(pod, "DisruptionTarget")
-    if there or text(told, "status") != "True":
-        return None
     reason, said = text(told, "reason"), text(told, "message")
+    if text(told, "status") != "True" or (there and not unheard(pod, reason)):
+        return None
     cause, words = DISRUPTED_BY.get(reason, (Loss.PREEMPTED, f"was ended ({reason})"))
     return Fate(cause, brief(joined(": ", f"{who} {words}", said)))
+
+
+def unheard(pod: Facts, reason: str) -> bool:
+    """Whether its node is silent: it must leave, and is called not ready while its containers are said to run.
+
+    A node that answers keeps a worker ready until it has ended, since it has no probe that could fail.
+    """
+    runs = any(get(status, "state", "running") for _, status in containers(pod))
+    return reason == "DeletionByTaintManager" and runs and text(condition(pod, "Ready"), "status") == "False"
 
 
 def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
