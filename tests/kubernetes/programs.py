@@ -9,8 +9,10 @@ import sys
 from tests.kubernetes.helpers import SMALL, Project
 
 PROGRAM = """
-import subprocess, time
+import signal, subprocess, time
 from scalable.session.session import ScalableSession
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what was started in the background would ignore it
 
 session = ScalableSession.from_yaml("scalable.yaml", target="there")
 client = session.start()
