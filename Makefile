@@ -22,7 +22,7 @@ run: $(READY)  ## plan the calibration sweep, run it on this machine, show resul
 test: $(DEV) system  ## everything a change must pass
 	@$(BIN)/python -m pytest -n 2 -q
 
-test-all: $(DEV) system  ## and the long tiers: 10,000 generated traces, 50 kills of a sweep, a real MLflow
+test-all: $(DEV) system  ## and the long tiers: 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
 	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n 2 -q
 
 system: $(DEV)  ## system packages some tests need; installed if this is root, else named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
@@ -17,8 +18,8 @@ from scalable.providers.registry import get_provider
 NEEDED = {
     "slurm": ("cryptography",),
     "kubernetes": ("cryptography", "kr8s"),
-    "aws": ("dask_cloudprovider",),
-    "gcp": ("dask_cloudprovider",),
+    "aws": ("boto3", "cryptography"),
+    "gcp": ("google.auth", "requests", "cryptography"),
 }
 """Modules that a provider imports; they come with the extra of its name."""
 
@@ -52,6 +53,12 @@ def unmet(requirement: str) -> str:
     return "" if needed.specifier.contains(there, prereleases=True) else f"{needed} is needed, not {there}"
 
 
+def importable(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # a package that it lies in is missing
+        return find_spec(module) is not None
+    return False
+
+
 def installed(name: str) -> str | None:
     try:
         return version(name)
@@ -61,7 +68,7 @@ def installed(name: str) -> str | None:
 
 def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Check]]:
     name = spec.target.provider
-    missing = [module for module in NEEDED.get(name, ()) if find_spec(module) is None]
+    missing = [module for module in NEEDED.get(name, ()) if not importable(module)]
     if missing:
         text = f"{name} needs {', '.join(missing)}, which is not installed"
         return None, [fail("provider", text, f"pip install 'scalable[{name}]'")]
