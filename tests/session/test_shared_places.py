@@ -46,6 +46,24 @@ def test_runs_of_one_holder_are_one_sweep_to_others_and_leave_its_place_to_it(sw
         assert store.leases().list() == []
 
 
+def test_who_gives_up_waiting_stands_in_line_no_more_and_takes_nothing_from_others_of_its_holder(
+    sweeps: Sweeps,
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    with open_store(STORE) as store:
+        with Place(store, "first", SweepKind.NORMAL, 1, print):
+            waiting = Place(store, "other", SweepKind.NORMAL, 1, interrupted, HOLDER)
+            with pytest.raises(KeyboardInterrupt):
+                waiting.__enter__()
+            assert [one.name for one in store.leases().list()] == ["first"]
+        late = Place(store, "other", SweepKind.NORMAL, 1, print, HOLDER)
+        with Place(store, "other", SweepKind.NORMAL, 1, print, HOLDER):
+            late.give_up()
+            assert [(one.name, one.held) for one in store.leases().list()] == [("other", True)]
+
+
 def test_a_driver_that_is_started_again_computes_what_is_missing_and_adds_no_attempts(sweeps: Sweeps) -> None:
     blocker = sweeps.project.folder / "break-2-1"
     blocker.touch()

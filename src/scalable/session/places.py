@@ -33,6 +33,7 @@ LIFE_S = 30.0  # after which a silent holder is taken for dead
 SHARED_LIFE_S = 900.0  # the same of several tasks: a retry comes after up to 5 min, its node up to 5 min later
 SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
 LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
+GIVEN_UP = "it waits no more"
 CLIMBS = "what is left of it ran out of memory and needs the larger profile; it waits until heavy work may run"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
@@ -83,7 +84,7 @@ class Place:
                     told = found
                 time.sleep(ASK_EVERY_S)
         except BaseException:
-            self.leave()
+            self.give_up()
             raise
         self.thread.start()
         return self
@@ -166,6 +167,12 @@ class Place:
             return False
         except StoreError:  # nobody can have taken it yet if it was heard of lately
             return not self.lost and time.monotonic() - self.heard < self.life / 2
+
+    def give_up(self) -> None:
+        """Stand in line no more. What others of the same holder have by now stays theirs; who still waits asks anew."""
+        with suppress(StoreError):  # it expires by itself
+            if not self.shared or isinstance(self.ticket.try_take(lambda *_: GIVEN_UP), str):
+                self.ticket.release()
 
     def leave(self) -> None:
         if self.shared:
