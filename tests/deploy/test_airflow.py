@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 
@@ -134,7 +135,7 @@ def test_one_run_at_a_time_and_a_lost_task_is_started_once_more_after_up_to_five
 @pytest.mark.usefixtures("airflow")
 def test_admission_comes_first_then_each_asset_and_the_last_looks_at_what_is_there_whatever_happened() -> None:
     _, tasks = loaded()
-    assets = {name: task.env["ASSET"] for name, task in tasks.items() if "ASSET" in task.env}
+    assets = {name: as_airflow_reads(task.env["ASSET"]) for name, task in tasks.items() if "ASSET" in task.env}
     assert assets == {
         "asset_AAVEUSDC": "AAVEUSDC", "asset_UNI_USDC": "UNI/USDC", "asset_UNI_USDC_": "UNI USDC",
     }  # fmt: skip
@@ -145,6 +146,27 @@ def test_admission_comes_first_then_each_asset_and_the_last_looks_at_what_is_the
     assert last.bash_command.endswith('exec scalable results "$SWEEP" --check')
     assert {task.env["HOLDER"] for task in tasks.values()} == {"{{ dag.dag_id }} {{ run_id }}"}
     assert all('--holder "$HOLDER"' in task.bash_command for task in tasks.values())
+
+
+def as_airflow_reads(text: str) -> str:
+    return jinja2.Environment().from_string(text).render()
+
+
+@pytest.mark.usefixtures("airflow")
+def test_names_are_no_templates_and_no_files_of_templates() -> None:
+    odd = ["{{ 1 + 1 }}", "{% if x %}", "{# no #}", "clean.sh", "100%"]
+    _, tasks = loaded(sweeps={"calibration": {**SWEEPS["calibration"], "assets": odd}})
+    given = [task.env["ASSET"] for task in tasks.values() if "ASSET" in task.env]
+    assert [as_airflow_reads(one) for one in given] == odd
+    assert not [one for one in given if one.endswith(".sh")]
+    assert {as_airflow_reads(task.env["SWEEP"]) for task in tasks.values()} == {"calibration"}
+    assert {as_airflow_reads(task.env["SCALABLE_TARGET"]) for task in tasks.values()} == {"cluster"}
+
+
+def test_a_name_that_ends_a_text_without_templates_is_refused() -> None:
+    sweeps = {"calibration": {**SWEEPS["calibration"], "assets": ["A{% endraw %}B"]}}
+    with pytest.raises(UsageError, match=r"endraw .* rename it"):
+        render(manifest(sweeps=sweeps), "cluster", "calibration")
 
 
 @pytest.mark.usefixtures("airflow")

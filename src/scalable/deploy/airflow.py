@@ -38,6 +38,8 @@ SMALL = {  # of tasks that only ask the store: most of their work is Airflow's o
 }
 STORE = "SCALABLE_STORE_URL"
 WIDTH = 120
+ENDS_RAW = "endraw"
+"""The one word that a text may not have in which Airflow is to find no templates."""
 
 
 def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("scalable.yaml")) -> dict[str, str]:
@@ -49,6 +51,9 @@ def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("sc
     to = manifest.targets[target]
     profile = profile_of(manifest.sweeps[sweep])
     grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
+    for name in (sweep, target, *grid.assets):
+        if ENDS_RAW in name:
+            raise UsageError(f"{name!r}: Airflow reads {ENDS_RAW} as the end of a text without templates; rename it")
     parts = {
         "about": f"{plural(len(grid), 'row')}, {plural(len(grid.assets), 'asset')}",
         "title": identifier(sweep),

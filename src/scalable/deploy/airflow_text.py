@@ -105,6 +105,11 @@ def worker_pod():
 
 TASKS = '''
 
+def verbatim(name):
+    """Airflow fills in what looks like a template, and reads what ends like a script's name; names are neither."""
+    return "{% raw %}" + name + "{% endraw %}"
+
+
 def task(name, command, **settings):
     """A command of scalable, in the folder of the manifest."""
     return BashOperator(
@@ -112,8 +117,8 @@ def task(name, command, **settings):
         bash_command=f'cd "$(dirname "$SCALABLE_MANIFEST")" || exit 1\\n{command}',
         env={
             "SCALABLE_MANIFEST": "{{ params.manifest }}",
-            "SCALABLE_TARGET": TARGET,
-            "SWEEP": SWEEP,
+            "SCALABLE_TARGET": verbatim(TARGET),
+            "SWEEP": verbatim(SWEEP),
             "HOLDER": "{{ dag.dag_id }} {{ run_id }}",  # whose place it is: that of all tasks of this run together
             **settings.pop("env", {}),
         },
@@ -142,7 +147,7 @@ with DAG(
         task(
             name,
             'exec scalable run --sweep "$SWEEP" --asset "$ASSET" --here --holder "$HOLDER"',
-            env={"ASSET": asset},<<in_worker>>
+            env={"ASSET": verbatim(asset)},<<in_worker>>
         )
         for name, asset in ASSETS.items()
     ]
