@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import tempfile
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
@@ -18,6 +19,7 @@ from scalable.errors import UsageError
 from scalable.providers.kubernetes import api
 from scalable.providers.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
 from scalable.providers.kubernetes.board import told_of
+from scalable.providers.kubernetes.forward import Forwarder
 from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
 
 
@@ -134,6 +136,75 @@ def test_credentials_that_expired_are_read_again() -> None:
             server.fail("POST", "/pods", 401, reason="Unauthorized")
             await kube.create("pods", a_pod())
             assert server.names("pods") == ["p1"]
+
+    run(scene())
+
+
+def plugin(folder: Path, url: str) -> str:
+    """A kubeconfig whose credentials a program gives, which fails once wherever there is a file ``broken``."""
+    program = folder / "login"
+    told = json.dumps({"status": {"token": "t"}})
+    program.write_text(f"#!/bin/sh\nif rm {folder}/broken 2>/dev/null; then exit 1; fi\necho '{told}'\n")
+    program.chmod(0o755)
+    login = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "small", "user": "me"}}],
+        "clusters": [{"name": "small", "cluster": {"server": url}}],
+        "users": [{"name": "me", "user": {"exec": login}}],
+    }
+    (folder / "config").write_text(yaml.safe_dump(config))
+    return str(folder / "config")
+
+
+def test_a_login_that_fails_once_while_credentials_are_renewed_is_tried_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with a_server() as server:
+            server.add("pods", a_pod())
+            kube = Kube(Cluster(NAMESPACE, kubeconfig=plugin(tmp_path, server.url)), patience=10.0)
+            await kube.get("pods", "p1")
+            (tmp_path / "broken").touch()
+            server.fail("GET", "/pods/p1", 401, reason="Unauthorized")
+            assert await kube.get("pods", "p1") is not None
+            assert not (tmp_path / "broken").exists()
+            await kube.close()
+
+    run(scene())
+
+
+def test_a_first_login_that_fails_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+    async def scene() -> None:
+        (tmp_path / "broken").touch()
+        with pytest.raises(UsageError, match=r"kubeconfig: FILE.*looked at kubeconfig .*config"):
+            await Kube(Cluster(NAMESPACE, kubeconfig=plugin(tmp_path, "http://127.0.0.1:1"))).get("pods", "p1")
+
+    run(scene())
+
+
+def test_a_login_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        config = plugin(tmp_path, "http://127.0.0.1:1")
+        (tmp_path / "login").write_text("#!/bin/sh\nexec sleep 25\n")
+        with pytest.raises(UsageError, match=r"not within 0\.2 s"):
+            await Kube(Cluster(NAMESPACE, kubeconfig=config)).get("pods", "p1")
+
+    monkeypatch.setattr(api, "LOGIN_WITHIN_S", 0.2)
+    run(scene())
+
+
+def test_a_forwarded_port_that_finds_expired_credentials_has_them_read_again() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            forwarder = Forwarder(kube)
+            old = await kube.open()
+            server.fail("GET", "/portforward", 401, reason="Unauthorized", message="expired")
+            with pytest.raises(ConnectionError, match="answers 401"):
+                await forwarder.connect("p1", 8787)
+            assert await kube.open() is not old
+            server.fail("GET", "/portforward", 403, reason="Forbidden", message="may not", times=2)
+            with pytest.raises(ApiError, match="may not"):
+                await forwarder.connect("p1", 8787)
+            await forwarder.close()
 
     run(scene())
 

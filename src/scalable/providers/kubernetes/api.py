@@ -40,22 +40,25 @@ from scalable.providers.kubernetes.answers import (
 from scalable.providers.tls import MissingExtraError
 
 try:
+    import anyio
     import httpx
     import kr8s
     from kr8s.asyncio import Api
 except ImportError as error:
     raise MissingExtraError(f"Kubernetes needs kr8s ({error}); pip install 'scalable[kubernetes]'") from None
 
-__all__ = ["LOST", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "Told", "Watching", "read"]
+__all__ = ["LOST", "Api", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "Told", "Watching", "read"]
 
 PATIENCE_S = 60.0  # how long a verb is tried again while the server is busy or does not answer
 FIRST_PATIENCE_S = 10.0  # before it ever answered: the address may be wrong
 ANSWER_WITHIN_S = 20.0  # for one request; API servers themselves give up after 60 s, and a lost answer costs this much
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 8.0  # between tries, doubled each time
 CALM_WITHIN_S = 5.0  # a connection takes milliseconds
+LOGIN_WITHIN_S = 60.0  # a program that renews credentials, and may ask a server of its own
 LOG_WITHIN_S = 5.0  # a node that is gone does not answer, and others wait
 PAGE = 500  # objects in one answer, so that a long list does not hold up the server
 WATCH_FOR_S = 300  # then the server ends a watch in order; it is asked for again
+QUIET_LOG_S = 300.0  # then a log is asked for again: a dead connection is as quiet as a pod that prints nothing
 SILENT_S = 90.0  # servers send a bookmark about every minute, so a quieter connection is dead
 
 
@@ -139,7 +142,7 @@ class Kube:
         params = {"follow": "true"}
         if since is not None:
             params["sinceTime"] = datetime.fromtimestamp(since, UTC).isoformat().replace("+00:00", "Z")
-        limits = {"params": params, "timeout": httpx.Timeout(self.answer_within, read=None)}
+        limits = {"params": params, "timeout": httpx.Timeout(self.answer_within, read=QUIET_LOG_S)}
         with suppress(*LOST):
             async with self.streamed(await self.open(), f"pods/{pod}/log", **limits) as response:
                 if response.status_code == 200:
@@ -282,10 +285,14 @@ class Kube:
                 )  # fmt: skip
                 began = time.time()
                 try:
-                    await api.auth
-                    await api._create_session()
-                except (ValueError, KeyError, FileNotFoundError) as error:
-                    raise UsageError(unknown(where, error)) from None
+                    with anyio.fail_after(LOGIN_WITHIN_S):  # asyncio's would wait for the program
+                        await api.auth
+                        await api._create_session()
+                except (ValueError, KeyError, FileNotFoundError, RuntimeError, TimeoutError) as error:
+                    why = told(error) if not isinstance(error, TimeoutError) else f"not within {LOGIN_WITHIN_S:g} s"
+                    if self.answered:  # with credentials that were good; what renews them may work a moment later
+                        raise ConnectionError(f"the credentials could not be renewed: {why}") from None
+                    raise UsageError(unknown(where, why)) from None
                 finally:
                     remove_copies(api, began)
                 self._api = api
@@ -312,10 +319,10 @@ def remove_copies(api: Api, began: float) -> None:
                     path.unlink()
 
 
-def unknown(where: Cluster, error: Exception) -> str:
+def unknown(where: Cluster, why: str) -> str:
     named = f"kubeconfig {where.kubeconfig}" if where.kubeconfig else "$KUBECONFIG or ~/.kube/config"
     return (
-        f"no Kubernetes cluster is known here: {error}; write kubeconfig: FILE (and context: NAME) in the target, "
+        f"no Kubernetes cluster is known here: {why}; write kubeconfig: FILE (and context: NAME) in the target, "
         f"set KUBECONFIG, or run inside the cluster; looked at {named}"
     )
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx_ws
 
-from scalable.providers.kubernetes.api import LOST, ApiError, Kube, read
+from scalable.providers.kubernetes.answers import Object, refused
+from scalable.providers.kubernetes.api import LOST, Api, ApiError, Kube
 
 DATA, ERRORS = 0, 1
 CHUNK = 256 * 1024  # bytes in one message
@@ -52,7 +53,7 @@ class Forwarder:
 
     async def carry(self, pod: str, port: int, end: socket.socket, ready: asyncio.Future[None]) -> None:
         """A websocket belongs to the task that opened it; this is that task."""
-        writer = None
+        writer, api = None, None
         try:
             reader, writer = await asyncio.open_connection(sock=end, limit=CHUNK)
             api = await self.kube.open()
@@ -65,8 +66,9 @@ class Forwarder:
                 ready.set_result(None)
                 await either(send(websocket, reader), receive(websocket, writer))
         except (*LOST, httpx_ws.HTTPXWSException) as error:
+            why = await self.explained(error, pod, api)
             if not ready.done():
-                ready.set_exception(await explained(error, pod))
+                ready.set_exception(why)
         finally:
             if not ready.done():
                 ready.set_exception(ConnectionError(f"the connection to {pod} was closed"))
@@ -74,6 +76,25 @@ class Forwarder:
                 writer.close()
             else:
                 end.close()
+
+    async def explained(self, error: BaseException, pod: str, api: Api | None) -> Exception:
+        """What may pass is an ``OSError``; so are credentials that have expired, which are read anew."""
+        if not isinstance(error, httpx_ws.WebSocketUpgradeError):
+            return ConnectionError(f"{pod}: {error or type(error).__name__}")
+        status = error.response.status_code
+        if status == 401 and api is not None:
+            self.kube.renew(api)
+        if status != 403:
+            return ConnectionError(f"{pod}: the API server answers {status}")
+        return await self.forbidden(pod)
+
+    async def forbidden(self, pod: str) -> ApiError:
+        """In the server's words, which it does not say to who wants a websocket."""
+        body: Object = {"message": "pods/portforward is forbidden"}
+        with suppress(ApiError):
+            answer = await self.kube.ask("create", "GET", "pods", f"{pod}/portforward", within=0.0)
+            body = answer.body if answer.status == 403 else body
+        return refused(403, {"reason": "Forbidden", **body}, "create", "pods/portforward")
 
 
 async def either(*works: Any) -> None:
@@ -104,17 +125,3 @@ async def receive(websocket: Any, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
         else:
             return  # nothing listens there any more
-
-
-async def explained(error: BaseException, pod: str) -> Exception:
-    """What may pass is an ``OSError``."""
-    if isinstance(error, httpx_ws.WebSocketUpgradeError):
-        answer = error.response
-        with suppress(*LOST):
-            await answer.aread()
-            body = read(answer)
-            if answer.status_code in (401, 403):
-                message = str(body.get("message") or "")
-                return ApiError(answer.status_code, "Forbidden", "create", "pods/portforward", message, body)
-            return ConnectionError(f"{pod}: {body.get('message') or answer.status_code}")
-    return ConnectionError(f"{pod}: {error or type(error).__name__}")
