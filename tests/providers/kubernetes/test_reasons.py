@@ -131,6 +131,24 @@ def test_a_pod_that_may_still_work_has_no_fate(name: str) -> None:
     assert fate_of(name) is None
 
 
+@pytest.mark.parametrize(
+    ("message", "hopeless"),
+    [
+        ("couldn't find key token in Secret ftf/store", True),
+        ("container has runAsNonRoot and image will run as root", True),
+        ("failed to sync secret cache: timed out waiting for the condition", False),
+        ("context deadline exceeded", False),
+    ],
+)
+def test_a_container_that_could_not_be_made_is_waited_for_if_that_may_pass(message: str, hopeless: bool) -> None:
+    waiting = {"reason": "CreateContainerConfigError", "message": message}
+    status = {"phase": "Pending", "containerStatuses": [{"name": "worker", "state": {"waiting": waiting}}]}
+    pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": status}
+    found = fate(pod)
+    assert (found is not None and found.cause is Loss.CANNOT_START) is hopeless
+    assert message in waits(pod)
+
+
 def test_a_pod_that_vanished_while_it_handed_over_ended_for_the_reason_it_was_told_to() -> None:
     found = fate_of("preempted-and-still-handing-over", gone=True)
 

@@ -70,10 +70,10 @@ SETUP = {
 """What a container waits for in vain, and the words for it."""
 NOT_AGAIN = re.compile(
     r"not found|manifest unknown|does not exist|unauthorized|authentication required|denied|forbidden|no such host"
-    r"|no match for platform|invalid reference",
+    r"|no match for platform|invalid reference|couldn't find key|runAsNonRoot|no command specified",
     re.IGNORECASE,
 )
-"""In what a registry says of an image that will not come by waiting."""
+"""In what a registry or a node says of what will not come by waiting; nodes also report what passes."""
 ENDED_BY = {
     "DeadlineExceeded": (Loss.WALLTIME, "reached its walltime"),
     "NodeLost": (Loss.NODE_LOST, "its node was lost"),
@@ -276,8 +276,8 @@ def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
         reason, said = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
         if reason in IMAGE:
             said = pull_detail(said, events)
-        never = reason in ("InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed", *SETUP)
-        if never or (reason in IMAGE and NOT_AGAIN.search(said)):
+        never = reason in ("InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed")
+        if never or (reason in IMAGE.keys() | SETUP.keys() and NOT_AGAIN.search(said)):
             words = IMAGE.get(reason) or SETUP[reason]
             return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", said)))
     return None
