@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from scalable.relay import TOKEN_FILE, arguments, new_token
+from scalable.relay.__main__ import place
+from scalable.relay.server import Relay
 
 RELAY = (sys.executable, "-m", "scalable.relay")
 
@@ -33,6 +36,19 @@ def test_it_listens_until_it_is_told_to_end(token: Path) -> None:
     finally:
         relay.kill()
         relay.communicate()
+
+
+def test_without_a_host_workers_of_both_families_connect() -> None:
+    async def scene() -> None:
+        relay = Relay(new_token())
+        try:
+            await relay.listen(place(":0"), place("127.0.0.1:0"))
+            families = {one.family for one in relay.servers[0].sockets}
+            assert families == {socket.AF_INET, socket.AF_INET6}
+        finally:
+            await relay.close()
+
+    asyncio.run(scene())
 
 
 def test_it_needs_neither_dask_nor_anything_else_that_is_large() -> None:
@@ -66,5 +82,5 @@ def test_wrong_input_is_named(changed: dict[str, str], problem: str, token: Path
 
 def test_its_arguments_in_a_pod_name_the_handout() -> None:
     assert arguments("/handout/") == [
-        "--listen=0.0.0.0:8786", "--control=127.0.0.1:8787", "--token=/handout/relay-token"
+        "--listen=:8786", "--control=127.0.0.1:8787", "--token=/handout/relay-token"
     ]  # fmt: skip

@@ -24,7 +24,7 @@ def new_token() -> bytes:
 def arguments(handout: str) -> list[str]:
     """What follows ``python -m scalable.relay`` in a pod that has the handout at this folder."""
     return [
-        f"--listen=0.0.0.0:{WORKER_PORT}",
+        f"--listen=:{WORKER_PORT}",
         f"--control=127.0.0.1:{CONTROL_PORT}",
         f"--token={handout.rstrip('/')}/{TOKEN_FILE}",
     ]

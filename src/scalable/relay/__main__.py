@@ -18,9 +18,9 @@ class Mistake(Exception):  # noqa: N818
 
 
 def place(text: str) -> tuple[str, int]:
-    """``HOST:PORT``, where a host may be in brackets."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65_535:
+    """``HOST:PORT``, where a host may be in brackets; without one all addresses of both families are meant."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is no place; write HOST:PORT, for example 0.0.0.0:8786")
     return host.strip("[]"), int(port)
 

@@ -11,7 +11,7 @@ def why_not(address: str, within: float) -> str:
     """What is wrong with an address such as ``tls://10.0.0.1:8786`` that did not answer within so many seconds."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        socket.create_connection((host, int(port)), TRY_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), TRY_S).close()
     except socket.gaierror:
         return f"the name {host} is not known on {socket.gethostname()}"
     except ConnectionRefusedError:

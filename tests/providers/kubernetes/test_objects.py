@@ -189,7 +189,7 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     ]
     assert spec["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
     assert spec["containers"][0]["command"][:5] == [
-        *("python3", "-m", "scalable.relay", "--listen=0.0.0.0:8786", "--control=127.0.0.1:8787")
+        *("python3", "-m", "scalable.relay", "--listen=:8786", "--control=127.0.0.1:8787")
     ]
 
 

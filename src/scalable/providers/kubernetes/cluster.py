@@ -99,7 +99,8 @@ def file(written: str | None) -> str | None:
 def listening(target: KubernetesTarget, *, within: bool) -> dict[str, Any]:
     """Where the scheduler listens: for other pods, for those who know the contact address, or for the relay alone."""
     if within:
-        return {"host": own_address()}
+        host = own_address()
+        return {"host": f"[{host}]" if ":" in host else host}
     if target.contact_address:
         port = target.contact_address.rpartition(":")[2]
         return {"port": int(port)} if port.isdecimal() else {}
