@@ -113,7 +113,7 @@ def test_workers_have_no_rights_and_the_driver_has_the_least() -> None:
         *(("pods", verb) for verb in ("create", "get", "list", "watch", "delete")),
         ("pods/log", "get"),
         *(("configmaps", verb) for verb in ("create", "get", "delete")),
-        *(("secrets", verb) for verb in ("create", "delete")),
+        ("secrets", "create"),
         *(("events", verb) for verb in ("list", "watch")),
     }
 

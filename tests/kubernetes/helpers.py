@@ -25,7 +25,7 @@ RIGHTS = [
     {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create", "get"]},
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "delete"]},
-    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]},
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]},
 ]
 OURS = "app.kubernetes.io/managed-by=scalable"

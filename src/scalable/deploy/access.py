@@ -13,7 +13,7 @@ RIGHTS = (
     ("", ("pods",), ("create", "get", "list", "watch", "delete")),
     ("", ("pods/log",), ("get",)),
     ("", ("configmaps",), ("create", "get", "delete")),
-    ("", ("secrets",), ("create", "delete")),
+    ("", ("secrets",), ("create",)),
     ("", ("events",), ("list", "watch")),
 )
 """What a driver does; secrets of others it can neither read nor list."""
