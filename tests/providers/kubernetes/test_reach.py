@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 from distributed.security import Security
 
+from scalable.engine.events import Loss
 from scalable.manifest.targets import KubernetesTarget
-from scalable.providers.base import LaunchRefused, WorkerTemplate
+from scalable.providers.base import Fate, LaunchRefused, WorkerTemplate
 from scalable.providers.kubernetes import here, reach
 from scalable.providers.kubernetes.api import Cluster
+from scalable.providers.kubernetes.cluster import listening
 from scalable.providers.kubernetes.launcher import KubernetesLauncher
 from scalable.providers.kubernetes.objects import Site
+from scalable.providers.kubernetes.pods import WorkerPod
 from scalable.providers.kubernetes.reach import ThroughRelay
 from scalable.relay import TOKEN_FILE
+from scalable.worker.options import LOST_SCHEDULER
 from tests.providers.kubernetes.server import NAMESPACE, Server, a_server
 
 SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0")
@@ -106,6 +110,120 @@ def test_a_relay_that_has_ended_is_started_anew() -> None:
                 await again
 
     run(scene())
+
+
+def test_a_relay_that_could_not_be_made_anew_is_made_by_the_next_who_needs_it() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            launch = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            server.change("pods", RELAY, phase="Failed")
+            with pytest.raises(LaunchRefused, match="the relay: "):
+                await launch
+            server.fail("POST", "/pods", 403, reason="Forbidden", message="exceeded quota: team")
+            with pytest.raises(LaunchRefused, match="quota"):
+                await launching(launcher)
+            again = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            launcher.begin_closing()
+            with pytest.raises(LaunchRefused):
+                await again
+
+    run(scene())
+
+
+def test_a_relay_that_has_ended_is_made_anew_once_by_all_who_need_it() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            launch = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            server.change("pods", RELAY, phase="Failed")
+            with pytest.raises(LaunchRefused, match="the relay: "):
+                await launch
+            assert isinstance(launcher.reach, ThroughRelay)
+            again = [asyncio.ensure_future(launcher.reach.running()) for _ in range(3)]
+            await until(lambda: len(server.asked("POST", "/pods")) == 2)
+            server.change("pods", RELAY, phase="Running", podIP="10.0.0.9")
+            assert [one["status"]["podIP"] for one in await asyncio.gather(*again)] == ["10.0.0.9"] * 3
+            assert (len(server.asked("POST", "/pods")), len(server.asked("DELETE", "/pods"))) == (2, 1)
+
+    run(scene())
+
+
+def test_a_relay_whose_end_nobody_told_is_made_anew() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            launch = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            server.change("pods", RELAY, phase="Failed")
+            with pytest.raises(LaunchRefused, match="the relay: "):
+                await launch
+            del server.objects["pods", RELAY]
+            again = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            launcher.begin_closing()
+            with pytest.raises(LaunchRefused):
+                await again
+
+    run(scene())
+
+
+def test_workers_that_leave_because_the_relay_is_lost_are_not_to_blame() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            launch = launching(launcher)
+            await until(lambda: server.names("pods") == [RELAY])
+            worker = WorkerPod("scalable-r1-small-0", launcher.kube, launcher.board)
+            left = {"terminated": {"exitCode": LOST_SCHEDULER, "message": "the scheduler is gone"}}
+            status = {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": left}]}
+            launcher.board.seen({"metadata": {"name": worker.name}, "status": status})
+            assert (await worker.learn_fate(0.1)).cause is Loss.WORKER_LOST
+            assert isinstance(launcher.reach, ThroughRelay)
+            launcher.reach.told("relay-lost", {"reason": "cut"})
+            worker.fate = None
+            assert await worker.learn_fate(0.1) == Fate(
+                Loss.PREEMPTED, f"the connection to the relay broke; pod {worker.name}: the scheduler is gone"
+            )
+            launcher.begin_closing()
+            with pytest.raises(LaunchRefused):
+                await launch
+
+    run(scene())
+
+
+def test_pods_that_wait_for_a_node_while_the_relay_is_replaced_are_given_up() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            assert isinstance(launcher.reach, ThroughRelay)
+            launcher.reach.launcher = launcher
+            await launcher.prepare()
+            relay = asyncio.ensure_future(launcher.reach.running())
+            await until(lambda: server.names("pods") == [RELAY])
+            workers = {}
+            for name, host in (("a", "10.0.0.8"), ("b", "10.0.0.9"), ("c", "10.0.0.8")):
+                launcher.board.seen(server.add("pods", {"metadata": {"name": name}, "spec": {}}))
+                contact = f"tls://{host}:8786"
+                workers[name] = WorkerPod(name, launcher.kube, launcher.board, None, contact)
+            launcher.pods.update(workers)
+            server.change("pods", "c", phase="Running")
+            await until(lambda: launcher.board.pods["c"]["status"]["phase"] == "Running")
+            server.change("pods", RELAY, phase="Running", podIP="10.0.0.9")
+            await relay
+            await until(lambda: server.names("pods") == ["b", "c", RELAY])
+            assert workers["a"].fate == Fate(Loss.PREEMPTED, "pod a had not started: the relay is now at 10.0.0.9")
+            assert workers["b"].fate is workers["c"].fate is None
+            server.remove("pods", "b")
+            server.remove("pods", "c")
+
+    run(scene())
+
+
+def test_a_pod_with_an_address_of_the_new_family_has_it_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = KubernetesTarget(provider="kubernetes", image="lab/work:1.0")
+    monkeypatch.setenv("POD_IP", "fd00::7")
+    assert listening(target, within=True) == {"host": "[fd00::7]"}
+    monkeypatch.setenv("POD_IP", "10.1.2.3")
+    assert listening(target, within=True) == {"host": "10.1.2.3"}
 
 
 def test_the_relays_node_is_not_one_of_the_workers() -> None:

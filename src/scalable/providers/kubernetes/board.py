@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from scalable.errors import ScalableError
 from scalable.providers.base import Node
 from scalable.providers.kubernetes.api import ApiError, Change, Kube, Listing, Object, Watching
 
@@ -23,7 +24,7 @@ logger = logging.getLogger("scalable")
 
 MOST_EVENTS = 30  # of one pod: the newest tell why it waits
 MOST_GONE = 2000  # pods that are remembered after their end, for those who ask late
-REFUSED_S = 15.0  # before pods that may not be watched are tried again
+REFUSED_S = 15.0  # before what could not be watched is tried again
 NODES_EVERY_S = 15.0  # a node is paid by the hour; so often is often enough
 ANSWER_WITHIN_S = 5.0  # about a node: nobody waits for it
 
@@ -46,6 +47,8 @@ class Board:
         """Nodes may be read."""
         self.refused: ApiError | None = None
         """Why pods cannot be watched, if that is so."""
+        self.cut_at = float("-inf")
+        """When all workers at once last lost their way to the scheduler (monotonic)."""
         self._news = asyncio.Event()
         self._watching = False
         self._since: dict[str, float] = {}
@@ -101,6 +104,8 @@ class Board:
             except ApiError as error:
                 self.refused = error
                 self.told()
+            except ScalableError as error:
+                logger.warning("pods are watched again in %g s: %s", REFUSED_S, error)
             await asyncio.sleep(REFUSED_S)
 
     def listed(self, listing: Listing) -> None:
@@ -148,14 +153,19 @@ class Board:
 
     async def watch_events(self) -> None:
         """Without the right to read events a pod's own conditions must do."""
-        try:
-            async with aclosing(self.kube.watch("events", fields="involvedObject.kind=Pod")) as told:
-                async for one in told:
-                    for event in told_of(one):
-                        self.noted(event)
-                    self.told()
-        except ApiError as error:
-            logger.info("why pods wait is told without the cluster's events: %s", error)
+        while True:
+            try:
+                async with aclosing(self.kube.watch("events", fields="involvedObject.kind=Pod")) as told:
+                    async for one in told:
+                        for event in told_of(one):
+                            self.noted(event)
+                        self.told()
+            except ApiError as error:
+                logger.info("why pods wait is told without the cluster's events: %s", error)
+                return
+            except ScalableError as error:
+                logger.warning("events are watched again in %g s: %s", REFUSED_S, error)
+            await asyncio.sleep(REFUSED_S)
 
     def noted(self, event: Object) -> None:
         name = str((event.get("involvedObject") or {}).get("name") or "")

@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from scalable.errors import UsageError
 from scalable.providers.base import Launched, LaunchRefused, Node, WorkerTemplate
@@ -133,7 +134,7 @@ class KubernetesLauncher:
                     raise LaunchRefused("the cluster is closed")
                 self.board.seen(await self.kube.create("pods", body))
             log = self.run.log(name) if self.run else None
-            pod = self.pods[called] = self.workers[name] = WorkerPod(called, self.kube, self.board, log)
+            pod = self.pods[called] = self.workers[name] = WorkerPod(called, self.kube, self.board, log, contact)
             return pod
         finally:
             self.creating.discard(called)
@@ -200,6 +201,12 @@ class KubernetesLauncher:
             if "scalable/worker" in self.board.pods[name]["metadata"].get("labels", {}):
                 self.pods[name] = WorkerPod(name, self.kube, self.board)
                 self.keep(self.pods[name].stop(gently=False))
+
+    def moved(self, host: str) -> None:
+        """The relay is another one, at this host: pods that have not started yet would look for the old one."""
+        for pod in self.pods.values():
+            if pod.contact and urlsplit(pod.contact).hostname != host and pod.leave(f"the relay is now at {host}"):
+                self.keep(pod.stop(gently=False))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

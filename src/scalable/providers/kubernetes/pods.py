@@ -27,16 +27,19 @@ PROMPT_S = 3.0  # how long a server may take to note the end of a pod that is de
 DELETE_WITHIN_S = 45.0  # a server that does not answer; the parent's end takes the pod with it later
 ASK_WITHIN_S = 5.0  # one pod or node whose worker is gone
 LAST_LINES = 40  # of what a pod printed, where its reason stands
+CUT_S = 90.0  # after the relay was lost workers leave: they look for it as long as it is kept, and then their pods end
 AGAIN_S = 2.0  # before a log whose connection broke is followed again
 
 
 class WorkerPod:
-    def __init__(self, name: str, kube: Kube, board: Board, log: Path | None = None) -> None:
+    def __init__(self, name: str, kube: Kube, board: Board, log: Path | None = None, contact: str = "") -> None:
         self.name = name
         self.job: str | None = f"pod {name}"
         self.kube = kube
         self.board = board
         self.log = log
+        self.contact = contact
+        """What it was told to connect to."""
         self.fate: Fate | None = None
         self.unwanted = False
         """It was told to go."""
@@ -74,6 +77,12 @@ class WorkerPod:
         found = reasons.fate(pod, events, node, gone=gone)
         if pod is not None and found is not None and silent(pod):
             found = reasons.fate(speaking(pod, await self.last_lines()), events, node, gone=gone)
+        return self.excused(found) if found else None
+
+    def excused(self, found: Fate) -> Fate:
+        """Workers that leave because the relay is lost are not to blame, nor are their runs."""
+        if found.cause is Loss.WORKER_LOST and time.monotonic() - self.board.cut_at < CUT_S:
+            return Fate(Loss.PREEMPTED, f"the connection to the relay broke; {found.detail}")
         return found
 
     async def last_lines(self) -> str:
@@ -85,6 +94,14 @@ class WorkerPod:
                 return "\n".join(self.log.read_text(errors="replace").splitlines()[-LAST_LINES:])
         return ""
 
+    def leave(self, why: str) -> bool:
+        """It is of no use any more, if it has not started; whether that is so."""
+        waits = (self.board.pods.get(self.name, {}).get("status") or {}).get("phase") == "Pending"
+        if not waits or self.name in self.board.gone or self.fate is not None or self.unwanted:
+            return False
+        self.fate = Fate(Loss.PREEMPTED, f"{self.job} had not started: {why}")
+        return True
+
     async def learn_fate(self, within: float) -> Fate:
         """A worker's connection broke: the pod ends in a moment, or its node is gone, or only the network is."""
         deadline = time.monotonic() + within
@@ -95,7 +112,7 @@ class WorkerPod:
                 await self.board.until(lambda: self.name in self.board.gone, min(1.0, left))
         if self.fate is None and not self.unwanted:
             self.fate = await self.judged(await self.its_node())
-        return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}")
+        return self.fate or self.excused(Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}"))
 
     async def ask_again(self, within: float) -> None:
         """The watch may be cut just now."""
@@ -161,7 +178,7 @@ class WorkerPod:
             async with aclosing(self.kube.follow_log(self.name, since)) as told:
                 async for part in told:
                     self.keep(part.decode(errors="replace"))
-            since = time.time()
+                    since = time.time()
             if self.fate is not None or self.name in self.board.gone or ended(self.board.pods.get(self.name, {})):
                 return
             await asyncio.sleep(AGAIN_S)

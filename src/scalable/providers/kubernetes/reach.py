@@ -8,6 +8,7 @@ the API server.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from distributed.security import Security
@@ -16,6 +17,7 @@ from scalable.engine.events import Loss
 from scalable.providers.base import LaunchRefused
 from scalable.providers.kubernetes import objects, reasons
 from scalable.providers.kubernetes.api import ApiError
+from scalable.providers.kubernetes.board import older
 from scalable.providers.kubernetes.forward import Ends, Forwarder
 from scalable.relay import CONTROL_PORT, TOKEN_FILE, WORKER_PORT, new_token
 from scalable.relay.client import TunnelError
@@ -24,7 +26,7 @@ from scalable.relay.comm import DaskTunnel
 if TYPE_CHECKING:
     from scalable.providers.kubernetes.launcher import KubernetesLauncher
 
-RUNS_WITHIN_S = 300.0  # the relay: F1's time for a node, and its image
+RUNS_WITHIN_S = 900.0  # the relay: a node that has to be made first, and its image
 REACHED_WITHIN_S = 30.0  # once it runs
 GONE_WITHIN_S = 30.0  # an old relay, before another can have its name
 
@@ -70,6 +72,7 @@ class ThroughRelay:
         self.launcher: KubernetesLauncher | None = None
         self.forwarder: Forwarder | None = None
         self.opening = asyncio.Lock()
+        self.starting = asyncio.Lock()
         self.open = False
 
     async def address(self, scheduler: str, launcher: KubernetesLauncher) -> str:
@@ -90,16 +93,9 @@ class ThroughRelay:
     async def running(self) -> dict[str, Any]:
         """The relay's pod; another one if it has ended."""
         assert self.launcher is not None
-        kube, board, site = self.launcher.kube, self.launcher.board, self.launcher.site
-        body = objects.relay_pod(site)
-        name = body["metadata"]["name"]
-        if self.over(name):
-            await kube.delete("pods", name, grace=1)
-            if not await board.until(lambda: name in board.gone, GONE_WITHIN_S):
-                raise LaunchRefused(f"the relay has ended, and its pod {name} does not go")
-        if name not in board.pods or name in board.gone:
-            board.gone.pop(name, None)
-            board.seen(await kube.create("pods", body))
+        board = self.launcher.board
+        async with self.starting:  # a worker may want it while the lost connection to it is being made anew
+            name = await self.there()
         await board.until(lambda: self.decided(name), RUNS_WITHIN_S)
         if self.launcher.closing:
             raise LaunchRefused("the cluster is closed")
@@ -111,7 +107,26 @@ class ThroughRelay:
         if not ip(pod):
             waits = reasons.waits(pod, events)
             raise LaunchRefused(f"the relay, pod {name}, did not start within {RUNS_WITHIN_S:g} s: {waits}")
+        self.launcher.moved(ip(pod))
         return pod
+
+    async def there(self) -> str:
+        """The name of its pod, which is made if there is none that runs or will."""
+        assert self.launcher is not None
+        kube, board = self.launcher.kube, self.launcher.board
+        body = objects.relay_pod(self.launcher.site)
+        name = str(body["metadata"]["name"])
+        if self.over(name):
+            if not await kube.delete("pods", name, grace=1):
+                board.gone.setdefault(name, time.time())
+            if not await board.until(lambda: name in board.gone, GONE_WITHIN_S):
+                raise LaunchRefused(f"the relay has ended, and its pod {name} does not go")
+        if name not in board.pods or name in board.gone:
+            made = await self.launcher.ours("pods", body)  # who made it last may have been cancelled before the answer
+            if not older(made, board.pods.get(name)):  # else it was heard of already, perhaps that it has gone
+                board.gone.pop(name, None)
+            board.seen(made)
+        return name
 
     def decided(self, name: str) -> bool:
         assert self.launcher is not None
@@ -142,6 +157,8 @@ class ThroughRelay:
         return await self.forwarder.connect(pod["metadata"]["name"], CONTROL_PORT)
 
     def told(self, kind: str, facts: dict[str, Any]) -> None:
+        if kind == "relay-lost" and self.launcher is not None:
+            self.launcher.board.cut_at = time.monotonic()
         self.trouble = "" if kind == "relay-back" else f"the relay is lost: {facts['reason']}"
         if kind == "relay-gone":
             self.open = False  # the next worker that is wanted has it opened again
