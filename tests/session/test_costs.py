@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Instruction, KillRun, Run, RunState, Sweep, SweepKind
+from scalable.engine.events import Instruction, KillRun, Run, RunState, SpendChanged, Sweep, SweepKind
 from scalable.manifest.findings import ValidationReport
 from scalable.providers import registry, scaling
 from scalable.providers.base import ClusterHandle, DeploymentSpec, Landlord, Launched, Node, WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.threads import ThreadLauncher
 from scalable.quantities import Cpu, Memory, Money
+from scalable.session.costs import WorkerMeter
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.session.tariffs import in_one_currency
+from scalable.session.tariffs import Tariff, in_one_currency
 from scalable.simulate import simulate
 from scalable.simulate.cluster import ModelPool
 from scalable.simulate.durations import Fixed
 from scalable.sizing.placement import PoolRoom
 from scalable.sizing.resources import CostEstimate, ScalePlan, Size
+from scalable.telemetry.journal import Journal
 from tests.session.builders import Project
 
 CODE = """
@@ -94,6 +97,59 @@ def test_workers_are_paid_until_they_are_gone_and_rows_make_up_the_bill(project:
     assert last["spent"]["amount"] == pytest.approx(cost["amount"], abs=1e-3), "the last sum is the bill"
     assert last["per_hour"]["amount"] == 0
     assert report(project)["plan_vs_actual"]["cost"]["actual"]["amount"] == pytest.approx(cost["amount"], abs=1e-3)
+
+
+class Agency:
+    """What a meter asks a cluster for."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Any] = []
+        self.members: dict[str, Any] = {}
+        self.templates = {"a": WorkerTemplate("a")}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(tmp_path / "ledger.jsonl") as journal:
+        yield journal
+
+
+def metered(ledger: Journal, *, hired: bool) -> tuple[WorkerMeter, list[SpendChanged]]:
+    told: list[SpendChanged] = []
+    tariff = Tariff("workers", "EUR", {"a": Money.parse("3600 EUR")}, hired)
+    cluster: Any = Agency()
+    return WorkerMeter(cluster, ledger, tariff, told.append), told
+
+
+def test_a_hired_machine_is_paid_from_when_it_is_asked_for_and_a_minute_though_its_worker_never_comes(
+    ledger: Journal,
+) -> None:
+    meter, told = metered(ledger, hired=True)
+    meter.heard("worker-started", {"worker": "a-0", "tag": "a"})
+    assert told[-1].per_hour.amount == 3600
+    assert told[-1].spent.amount + told[-1].wind_down.amount == pytest.approx(60), "a euro a second"
+    meter.heard("worker-lost", {"worker": "a-0", "tag": "a"})
+    assert told[-1].per_hour.amount == 0
+    assert told[-1].spent.amount + told[-1].wind_down.amount == pytest.approx(60)
+    meter.close()
+    assert meter.spent is not None and meter.spent.amount == pytest.approx(60)
+
+
+def test_a_hired_machine_is_paid_once_and_until_it_goes(ledger: Journal) -> None:
+    meter, _ = metered(ledger, hired=True)
+    meter.started("a-0", "a", 1000.0)
+    meter.joined("a-0", "a", 1070.0)
+    meter.left("a-0", "a", 1100.0)
+    [machine] = meter.machines.values()
+    assert (machine.since, machine.until, machine.cost(2000.0)) == (1000.0, 1100.0, Decimal(100))
+
+
+def test_a_worker_in_a_queue_costs_nothing(ledger: Journal) -> None:
+    meter, told = metered(ledger, hired=False)
+    meter.heard("worker-started", {"worker": "a-0", "tag": "a"})
+    assert not told and not meter.machines
+    meter.heard("worker-joined", {"worker": "a-0", "tag": "a"})
+    assert told[-1].per_hour.amount == 3600 and told[-1].wind_down.amount == 0
 
 
 def test_where_nothing_is_charged_nothing_is_counted(project: Project) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.events import SpendChanged
 from scalable.providers.base import Landlord
 from scalable.quantities import Money, exact, plain
-from scalable.session.tariffs import BY_WORKER, OBSERVED, Rent, Tariff
+from scalable.session.tariffs import BY_WORKER, HIRED_AT_LEAST_S, OBSERVED, Rent, Tariff
 
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
@@ -37,6 +37,8 @@ class Machine:
     since: float
     price: Decimal = Decimal(0)
     tail_s: float = 0.0
+    least_s: float = 0.0
+    """How long it is paid at least."""
     standing: bool = False
     """It is always there, and paid whoever uses it."""
     until: float | None = None
@@ -51,9 +53,10 @@ class Machine:
     def due(self, now: float) -> Decimal:
         """What must still be paid if every worker went now."""
         if self.until is not None:
-            return Decimal(0)
+            return self.price * exact(max(0.0, self.until - now)) / HOUR_S
         empty = now if self.workers or self.empty_since is None else self.empty_since
-        return self.price * exact(max(0.0, empty + self.tail_s - now)) / HOUR_S
+        paid_until = max(empty + self.tail_s, self.since + self.least_s)
+        return self.price * exact(max(0.0, paid_until - now)) / HOUR_S
 
 
 class Meter:
@@ -128,7 +131,7 @@ class Meter:
         return machine
 
     def end(self, machine: Machine, when: float) -> None:
-        machine.until = max(machine.since, when)
+        machine.until = max(machine.since + machine.least_s, when)
         self.record(machine)
 
     def put(self, worker: str, tag: str, machine: Machine, part: float) -> None:
@@ -156,7 +159,7 @@ class Meter:
         self.write(
             sum((machine.cost(now) for machine in self.machines.values()), Decimal(0)),
             sum((machine.price for machine in there), Decimal(0)),
-            sum((machine.due(now) for machine in there), Decimal(0)),
+            sum((machine.due(now) for machine in self.machines.values()), Decimal(0)),
         )
 
     def conclude(self) -> None:
@@ -179,12 +182,21 @@ class Meter:
 
 
 class WorkerMeter(Meter):
-    """Each worker is paid by itself, from when it is connected: a queue costs nothing."""
+    """Each worker is paid by itself: a hired machine from when it is asked for, else from when it is connected."""
+
+    def started(self, worker: str, tag: str, now: float) -> None:
+        if self.tariff.hired:
+            self.pay(worker, tag, now, HIRED_AT_LEAST_S)
+            self.account(force=True)
 
     def joined(self, worker: str, tag: str, now: float) -> None:
+        if worker not in self.homes:  # a queue costs nothing
+            self.pay(worker, tag, now, 0.0)
+
+    def pay(self, worker: str, tag: str, since: float, least_s: float) -> None:
         price = self.tariff.workers.get(tag)
-        machine = self.open(Machine(worker, tag, now, price.amount if price else Decimal(0)))
-        self.put(worker, tag, machine, 1.0)
+        machine = Machine(worker, tag, since, price.amount if price else Decimal(0), least_s=least_s)
+        self.put(worker, tag, self.open(machine), 1.0)
 
     def left(self, worker: str, tag: str, now: float) -> None:
         if machine := self.homes.get(worker):

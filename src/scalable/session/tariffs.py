@@ -13,11 +13,18 @@ from scalable.sizing.places import places
 from scalable.sizing.resources import ScalePlan, allocatable
 
 BY_WORKER = "workers"
-"""Each worker is paid from when it connected until it is gone."""
+"""Each worker is paid from when it connected, or was hired, until it is gone."""
 OBSERVED = "nodes as observed"
 """The backend says which nodes there were, and when."""
 PACKED = "nodes as planned"
 """The backend does not say: workers are put on nodes as the plan does it."""
+HIRING = ("aws", "gcp")
+"""Targets on which a worker is a machine of its own, which is paid as soon as it boots."""
+HIRED_AT_LEAST_S = 60.0  # EC2, Fargate and Compute Engine alike
+AS_HIRED = (
+    "machines are counted from when they are asked for, a minute at least; disks, public addresses, traffic and logs "
+    "are not counted"
+)
 HIDDEN_START = "nodes are counted from when they appeared; what a cloud charges for starting them before is not seen"
 
 
@@ -40,6 +47,8 @@ class Tariff:
     """Empty where machines are counted but nothing has a price."""
     workers: Mapping[str, Money] = field(default_factory=dict)
     """For an hour of a worker of each tag, where workers are paid."""
+    hired: bool = False
+    """Workers are machines that are paid before they connect, whether they ever do or not."""
     pools: Mapping[str, Rent] = field(default_factory=dict)
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """By tag: the pool it is planned for, and how many of its workers fill a node."""
@@ -66,7 +75,9 @@ def tariff_of(
     observed = isinstance(launcher, Landlord)
     if not observed and (workers := hourly_prices(provider, spec, plan)):
         workers, others = in_one_currency(workers)
-        return Tariff(BY_WORKER, currency_of(workers), workers, assumed=others)
+        hired = spec.target.provider in HIRING
+        said = (AS_HIRED, *others) if hired else others
+        return Tariff(BY_WORKER, currency_of(workers), workers, hired, assumed=said)
     rents = {name: rent(site, name) for name in site.pools} if site.promises else {}
     prices, others = in_one_currency({name: one.price for name, one in rents.items() if one.price is not None})
     if not (prices or observed):
@@ -76,9 +87,9 @@ def tariff_of(
     tails = ", ".join(f"{Duration(one.tail_s)} ({name})" for name, one in rents.items() if one.price is not None)
     assumed = (*((f"a node is kept, and paid, after its last worker: {tails}",) if tails else ()), *unknown, *others)
     if observed:
-        return Tariff(OBSERVED, currency_of(prices), {}, rents, fills, (*assumed, HIDDEN_START))
+        return Tariff(OBSERVED, currency_of(prices), pools=rents, places=fills, assumed=(*assumed, HIDDEN_START))
     packed = f"{spec.target.provider} does not say which nodes there are: workers are put on nodes as planned"
-    return Tariff(PACKED, currency_of(prices), {}, rents, fills, (packed, *assumed))
+    return Tariff(PACKED, currency_of(prices), pools=rents, places=fills, assumed=(packed, *assumed))
 
 
 def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan) -> dict[str, Money]:
