@@ -27,7 +27,7 @@ def worker_command(script: str) -> list[str]:
     """What the container of a machine would run: all after the image."""
     [line] = [line for line in script.splitlines() if line.startswith("docker run ")]
     words = shlex.split(line)
-    return words[words.index("-m") :]
+    return words[words.index("-m") : words.index("2>&1")]
 
 
 def run(arguments: list[str], env: dict[str, str]) -> Running:

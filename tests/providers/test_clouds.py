@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +19,9 @@ from scalable.manifest.targets import AwsTarget, GcpTarget, Target
 from scalable.providers.aws.provider import AwsProvider
 from scalable.providers.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
 from scalable.providers.clouds import start
-from scalable.providers.clouds.fleet import image_problem, plain, unreachable
+from scalable.providers.clouds.fleet import CloudError, image_problem, plain, unreachable
 from scalable.providers.clouds.handout import HandoutError, packed, unpack
+from scalable.providers.clouds.launcher import CloudLauncher, CloudWorker
 from scalable.providers.clouds.machine import boot_script, ending
 from scalable.providers.gcp.provider import GcpProvider
 from scalable.quantities import Memory
@@ -93,17 +97,22 @@ def test_the_program_of_a_machine_is_valid_shell_and_runs_the_worker_in_its_limi
 
 
 @pytest.mark.parametrize(
-    ("pulls", "code", "oom", "expected"),
-    [(0, 0, "false", (0, False)), (0, 137, "true", (137, True)), (1, 0, "false", (125, False))],
+    ("pulls", "runs", "code", "oom", "expected", "said"),
+    [
+        (0, 0, 0, "false", (0, False), "closed"),
+        (0, 0, 137, "true", (137, True), "closed"),
+        (1, 0, 0, "false", (125, False), "cannot pull lab/worker:1"),
+        (0, 1, 0, "false", (125, False), "cannot run lab/worker:1"),
+    ],
 )
 def test_a_machine_says_on_its_console_how_the_worker_ended(
-    pulls: int, code: int, oom: str, expected: tuple[int, bool], tmp_path: Path
+    pulls: int, runs: int, code: int, oom: str, expected: tuple[int, bool], said: str, tmp_path: Path
 ) -> None:
     """The program is run with stand-ins for Docker and the commands of a machine."""
     stand_ins = tmp_path / "bin"
     stand_ins.mkdir()
     docker = f"""case $1 in
-        pull) exit {pulls};; run) ;; wait) echo {code};; inspect) echo {oom};;
+        pull) exit {pulls};; run) exit {runs};; wait) echo {code};; inspect) echo {oom};;
         logs) echo 'scalable worker: closed';; esac"""
     for name, body in (("docker", docker), ("shutdown", f"touch {tmp_path}/off"), ("sleep", ":"), ("sync", ":")):
         (stand_ins / name).write_text(f"#!/bin/sh\n{body}\n")
@@ -115,7 +124,117 @@ def test_a_machine_says_on_its_console_how_the_worker_ended(
     assert found is not None
     assert (found.code, found.out_of_memory) == expected
     assert (tmp_path / "off").exists()
-    assert found.said == ("cannot pull lab/worker:1" if pulls else "closed")
+    assert found.said == said
+
+
+class Moody:
+    """A cloud that does not know a worker yet, and does not end it when it is asked to the first time."""
+
+    noun = "instance"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def stop(self, ids: list[str]) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            raise CloudError("not now", passing=True)
+
+
+def test_a_worker_that_could_not_be_ended_is_ended_later(tmp_path: Path) -> None:
+    async def ended() -> CloudWorker:
+        fleet: Any = Moody()
+        launcher, worker = CloudLauncher(fleet, tmp_path, {}), CloudWorker("i-1", fleet)
+        launcher.workers.add(worker)
+        await worker.stop()
+        assert not worker.stopped
+        await launcher.poll([])
+        assert worker.ending is not None
+        await worker.ending
+        return worker
+
+    assert asyncio.run(ended()).stopped
+
+
+class Slow(Moody):
+    """Does not answer whoever asks for a worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: set[str] = set()
+        self.answers = threading.Event()
+
+    def check(self, template: WorkerTemplate) -> str:
+        return ""
+
+    def prepare(self) -> None:
+        pass
+
+    def publish(self, template: WorkerTemplate, handout: str) -> str:
+        return "environment"
+
+    def start(self, name: str, template: WorkerTemplate, arguments: list[str]) -> str:
+        self.answers.wait(20)
+        return "i-1"
+
+    def clear(self) -> list[str]:
+        return []
+
+    def clean_up_command(self) -> list[str]:
+        return ["clean", *sorted(self.kinds)]
+
+
+class Notes:
+    """What a reaper was told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def on_death(self, command: list[str]) -> None:
+        self.told.append(command)
+
+    def leave(self) -> None:
+        self.told.append("leave")
+
+    def done(self) -> None:
+        self.told.append("done")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_closing_does_not_wait_for_ever_and_leaves_what_was_asked_for_to_another_process(
+    answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not answers:
+        monkeypatch.setattr("scalable.providers.clouds.launcher.CLOSE_WITHIN_S", 0.1)
+
+    async def closed() -> list[object]:
+        fleet: Any = Slow()
+        launcher = CloudLauncher(fleet, tmp_path, {})
+        notes: Any = Notes()
+        launcher.reaper = notes
+        asked = asyncio.ensure_future(launcher.launch("a-0", WorkerTemplate("a"), "tls://127.0.0.1:1"))
+        while ["clean", "a"] not in notes.told:
+            await asyncio.sleep(0.01)
+        if answers:
+            fleet.answers.set()
+        await launcher.close()
+        fleet.answers.set()
+        await asked
+        return list(notes.told)
+
+    expected = "done" if answers else "leave"
+    assert asyncio.run(closed()) == [["clean"], ["clean", "a"], expected]
+
+
+def test_a_cloud_that_does_not_know_a_young_worker_has_not_lost_it() -> None:
+    fleet: Any = Moody()
+    worker = CloudWorker("i-1", fleet)
+    for _ in range(10):
+        worker.update(None)
+    assert worker.fate is None
+    worker.began -= 61
+    worker.update(None)
+    assert worker.fate is not None and "without a trace" in worker.fate.detail
 
 
 def test_a_console_that_says_nothing_of_the_worker_tells_nothing() -> None:

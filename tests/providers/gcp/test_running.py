@@ -165,6 +165,30 @@ if __name__ == "__main__":
 """
 
 
+def test_an_instance_whose_placing_cannot_be_watched_does_not_stay(
+    google: Google, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = a_spec(tmp_path).target
+    assert isinstance(target, GcpTarget)
+    fleet = GcpFleet(target, "0000feed", "lab")
+    stopped: list[str] = []
+    real = fleet.api.call
+
+    def call(method: str, where: tuple[str, str], path: str, **request: Any) -> dict[str, Any]:
+        if method == "GET" and "/operations/" in path:
+            raise api.GcpError("Google does not answer", passing=True)
+        if method == "POST":
+            return {"name": "operation-1", "status": "RUNNING"}
+        if method == "DELETE":
+            stopped.append(path.rpartition("/")[2])
+        return real(method, where, path, **request)
+
+    monkeypatch.setattr(fleet.api, "call", call)
+    with pytest.raises(api.GcpError, match="does not answer"):
+        fleet.start("small-0", WorkerTemplate("small"), ["source"])
+    assert stopped == ["scalable-0000feed-small-0"]
+
+
 def test_the_clean_up_command_succeeds_where_nothing_is_left(google: Google) -> None:
     assert cleanup.main(["--run=0000beef", f"--project={PROJECT}", f"--zone={ZONE}"]) == 0
 

@@ -20,8 +20,8 @@ from scalable.providers.tls import MissingExtraError
 ANSWER_WITHIN_S = 20
 PASSING = (
     "Throttl", "RequestLimitExceeded", "TooManyRequests", "ServiceUnavailable", "InternalError", "ServerException",
-    "InsufficientInstanceCapacity", "InsufficientCapacity", "LimitExceeded", "MaxSpotInstanceCountExceeded",
-    "VcpuLimitExceeded", "Unavailable", "RequestTimeout",
+    "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientFreeAddressesInSubnet", "LimitExceeded",
+    "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "Unavailable", "RequestTimeout",
 )  # fmt: skip
 """Beginnings and parts of error codes whose cause may pass: too many calls, no capacity, a quota that is used up."""
 
@@ -32,7 +32,8 @@ class Account:
             boto3, config = import_module("boto3"), import_module("botocore.config")
         except ImportError as error:
             raise MissingExtraError(f"aws needs boto3 ({error}); pip install 'scalable[aws]'") from None
-        self.session: Any = boto3.session.Session(region_name=region)
+        with told("sign-in"):
+            self.session: Any = boto3.session.Session(region_name=region)
         self.config = config.Config(
             connect_timeout=ANSWER_WITHIN_S, read_timeout=ANSWER_WITHIN_S, retries={"mode": "standard"}
         )
@@ -76,6 +77,8 @@ def told(what: str) -> Iterator[None]:
     except errors.NoCredentialsError:
         text = "there are no credentials for AWS; run aws configure, or set AWS_PROFILE"
         raise AwsError(text) from None
+    except errors.ProfileNotFound as error:
+        raise AwsError(f"{error}; set AWS_PROFILE to one that aws configure list-profiles names, or unset it") from None
     except errors.ClientError as error:
         code, message = (error.response["Error"].get(name, "") for name in ("Code", "Message"))
         denied = "AccessDenied" in code or code == "UnauthorizedOperation"

@@ -1,4 +1,4 @@
-"""``python -m scalable.providers.aws.cleanup --region R --run ID``: remove all that a run left in AWS.
+"""``python -m scalable.providers.aws.cleanup --region R --run ID --tag TAG``: remove all that a run left in AWS.
 
 Runs by itself after a driver that was killed. Says what is left and fails while anything is.
 """
@@ -11,19 +11,22 @@ import sys
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws.ec2 import Ec2Fleet
 from scalable.providers.aws.fargate import FargateFleet
-from scalable.providers.clouds.fleet import CloudError
+from scalable.providers.clouds.fleet import CloudError, Fleet
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m scalable.providers.aws.cleanup", description=__doc__)
     parser.add_argument("--run", required=True, help="the value of the tag scalable-run")
     parser.add_argument("--region", required=True)
+    parser.add_argument("--tag", action="append", default=[], help="a kind of worker that may have a secret")
     options = parser.parse_args(arguments)
     target = AwsTarget(provider="aws", region=options.region)
     left = []
     for kind in (FargateFleet, Ec2Fleet):
         try:
-            left += kind(target, options.run, "").clear()
+            fleet: Fleet = kind(target, options.run, "")
+            fleet.kinds.update(options.tag)
+            left += fleet.clear()
         except CloudError as error:
             left.append(str(error))
     for one in left:

@@ -6,7 +6,9 @@ reads with its instance profile.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from collections.abc import Sequence
 from itertools import count
 from typing import Any
@@ -20,7 +22,7 @@ from scalable.providers.aws.fargate import clean_up_command
 from scalable.providers.aws.network import Network, find_network, make_security_group, remove_security_groups
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.clouds import start
-from scalable.providers.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain, unreachable
+from scalable.providers.clouds.fleet import KNOWN_AFTER_S, NAME_TAG, RUN_TAG, Seen, image_problem, plain, unreachable
 from scalable.providers.clouds.machine import Ending, boot_script, ending
 from scalable.sizing.capacity import CapacityError
 from scalable.sizing.prices import machine_for
@@ -30,6 +32,8 @@ DOCKER_IMAGE = "/aws/service/ecs/optimized-ami/amazon-linux-2023/recommended/ima
 GONE = ("shutting-down", "terminated", "stopping", "stopped")
 NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported")
 """Refusals that hold for one zone only: the next subnet is tried."""
+ITS_OWN_END = "Client.InstanceInitiatedShutdown"
+AT_ONCE = 200  # values that a filter may have
 METADATA = "http://169.254.169.254/latest"
 
 ECS_AGENT_OFF = "systemctl disable --now --no-block ecs 2>/dev/null"
@@ -58,6 +62,9 @@ class Ec2Fleet:
         self.network: Network | None = None
         self.groups: list[str] = list(target.security_groups or ())
         self.image = target.ami
+        self.kinds: set[str] = set()
+        self.began: dict[str, float] = {}
+        """When each instance was asked for."""
         self.turns = count()
 
     def check(self, template: WorkerTemplate) -> str:
@@ -140,36 +147,53 @@ class Ec2Fleet:
             try:
                 answer = self.account.call("ec2", "run_instances", **self.request(name, template, arguments, subnet))
                 found: str = answer["Instances"][0]["InstanceId"]
+                self.began[found] = time.monotonic()
                 return found
             except AwsError as error:
-                refusal = error
+                if refusal is None or error.passing:  # a zone that may have room later is worth asking again
+                    refusal = error
                 if error.code not in NO_ROOM:
                     break
         assert refusal is not None
         raise refusal
 
     def look(self, ids: Sequence[str]) -> dict[str, Seen]:
-        wanted = [{"Name": "instance-id", "Values": list(ids)}]
         seen = {}
-        for reservation in self.account.pages("ec2", "describe_instances", "Reservations", Filters=wanted):
-            for one in reservation["Instances"]:
-                state = one["State"]["Name"]
-                if state in GONE:
-                    found = Seen(fate=reasons.instance_fate(one, self.ending(one["InstanceId"])))
-                elif state == "pending":
-                    found = Seen(waits="the instance boots")
-                else:
-                    found = Seen()
-                seen[one["InstanceId"]] = found
+        for first in range(0, len(ids), AT_ONCE):
+            wanted = [{"Name": "instance-id", "Values": list(ids[first : first + AT_ONCE])}]
+            for reservation in self.account.pages("ec2", "describe_instances", "Reservations", Filters=wanted):
+                for one in reservation["Instances"]:
+                    seen[one["InstanceId"]] = self.seen(one)
         return seen
+
+    def seen(self, instance: dict[str, Any]) -> Seen:
+        state = instance["State"]["Name"]
+        if state == "pending":
+            return Seen(waits="the instance boots")
+        if state not in GONE:
+            return Seen()
+        end = self.ending(instance["InstanceId"])
+        code = instance.get("StateReason", {}).get("Code")
+        if end is None and state == "shutting-down" and code == ITS_OWN_END:
+            return Seen()  # its console follows; what is said of it now would stand
+        return Seen(fate=reasons.instance_fate(instance, end))
 
     def ending(self, instance: str) -> Ending | None:
         """What the instance wrote on its console; AWS keeps it for an hour."""
         try:
-            answer = self.account.call("ec2", "get_console_output", InstanceId=instance)
+            answer = self.console(instance)
         except AwsError:
             return None
         return ending(str(answer.get("Output", "")))  # boto3 has decoded it
+
+    def console(self, instance: str) -> dict[str, Any]:
+        """As it is now; types of instances that cannot say that have an older copy."""
+        try:
+            return self.account.call("ec2", "get_console_output", InstanceId=instance, Latest=True)
+        except AwsError as error:
+            if error.code != "UnsupportedOperation":
+                raise
+            return self.account.call("ec2", "get_console_output", InstanceId=instance)
 
     def stop(self, ids: Sequence[str]) -> None:
         try:
@@ -177,6 +201,8 @@ class Ec2Fleet:
         except AwsError as error:
             if error.code != "InvalidInstanceID.NotFound":
                 raise
+            if any(time.monotonic() - self.began.get(one, -math.inf) < KNOWN_AFTER_S for one in ids):
+                raise AwsError(str(error), error.code, passing=True) from None  # not everyone at AWS knows it yet
 
     def clear(self) -> list[str]:
         alive = [
@@ -188,7 +214,7 @@ class Ec2Fleet:
         if ids:
             self.stop(ids)
             return [f"instance {one}" for one in ids]
-        return secrets.remove(self.account, self.run) + remove_security_groups(self.account, self.run)
+        return secrets.remove(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)
 
     def clean_up_command(self) -> list[str]:
-        return clean_up_command(self.account, self.run)
+        return clean_up_command(self.account, self.run, self.kinds)

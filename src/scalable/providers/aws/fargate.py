@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from distributed.utils import get_ip
@@ -43,6 +43,7 @@ class FargateFleet:
         self.tags = {**target.tags, RUN_TAG: run}
         self.network: Network | None = None
         self.groups: list[str] = list(target.security_groups or ())
+        self.kinds: set[str] = set()
 
     def check(self, template: WorkerTemplate) -> str:
         if template.gpus:
@@ -164,12 +165,16 @@ class FargateFleet:
         return said[-1] if said else ""
 
     def stop(self, ids: Sequence[str]) -> None:
+        """All that can be; raises at the end if one could not."""
+        refusal: AwsError | None = None
         for one in ids:
             try:
                 self.account.call("ecs", "stop_task", cluster=self.cluster, task=one, reason="no longer needed")
             except AwsError as error:
                 if error.code not in ("InvalidParameterException", "ClusterNotFoundException"):  # it is gone
-                    raise
+                    refusal = error
+        if refusal is not None:
+            raise refusal
 
     def clear(self) -> list[str]:
         left = self.clear_tasks()
@@ -179,7 +184,7 @@ class FargateFleet:
                     "ecs", "list_task_definitions", "taskDefinitionArns", familyPrefix=family, status="ACTIVE"
                 ):
                     self.account.call("ecs", "deregister_task_definition", taskDefinition=arn)
-            left += secrets.remove(self.account, self.run)
+            left += secrets.remove(self.account, self.run, self.kinds)
             left += remove_security_groups(self.account, self.run)
         return left
 
@@ -206,9 +211,10 @@ class FargateFleet:
         return []
 
     def clean_up_command(self) -> list[str]:
-        return clean_up_command(self.account, self.run)
+        return clean_up_command(self.account, self.run, self.kinds)
 
 
-def clean_up_command(account: Account, run: str) -> list[str]:
+def clean_up_command(account: Account, run: str, kinds: Iterable[str]) -> list[str]:
     region = account.session.region_name
-    return [sys.executable, "-m", "scalable.providers.aws.cleanup", f"--run={run}", f"--region={region}"]
+    line = [sys.executable, "-m", "scalable.providers.aws.cleanup", f"--run={run}", f"--region={region}"]
+    return [*line, *(f"--tag={tag}" for tag in sorted(kinds))]

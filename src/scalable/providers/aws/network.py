@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws.account import Account, AwsError, tag_list
 from scalable.providers.clouds.fleet import RUN_TAG
+
+TRIES, PAUSE_S = 5, 1.0  # until a group that was just made is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +47,41 @@ def find_network(account: Account, target: AwsTarget) -> Network:
 
 def make_security_group(account: Account, network: Network, run: str, tags: dict[str, str]) -> str:
     """Workers and the driver talk to each other on any port; nobody outside the VPC gets in."""
-    made = account.call(
-        "ec2", "create_security_group", GroupName=f"scalable-{run}", VpcId=network.vpc,
-        Description="workers of one run and their driver",
-        TagSpecifications=[{"ResourceType": "security-group", "Tags": tag_list(tags)}],
-    )  # fmt: skip
-    group: str = made["GroupId"]
+    name = f"scalable-{run}"
+    try:
+        group: str = account.call(
+            "ec2", "create_security_group", GroupName=name, VpcId=network.vpc,
+            Description="workers of one run and their driver",
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": tag_list(tags)}],
+        )["GroupId"]  # fmt: skip
+    except AwsError as error:
+        if error.code != "InvalidGroup.Duplicate":  # an earlier try got this far
+            raise
+        mine = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [network.vpc]}]
+        found = account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine)
+        if not found:
+            raise AwsError(str(error), error.code, passing=True) from None  # not everyone at AWS knows it yet
+        group = found[0]["GroupId"]
+    let_in(account, network, group)
+    return group
+
+
+def let_in(account: Account, network: Network, group: str) -> None:
+    """Once, however often it is asked for; a group that was just made is not known everywhere at AWS."""
     inside = {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 65535}
     ranges = [{"CidrIp": one, "Description": "this VPC"} for one in network.ranges]
-    account.call(
-        "ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=[{**inside, "IpRanges": ranges}]
-    )
-    return group
+    rules = [{**inside, "IpRanges": ranges}]
+    for last in (*[False] * (TRIES - 1), True):
+        try:
+            account.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
+        except AwsError as error:
+            if error.code == "InvalidPermission.Duplicate":
+                return
+            if last or error.code != "InvalidGroup.NotFound":
+                raise
+            time.sleep(PAUSE_S)
+        else:
+            return
 
 
 def remove_security_groups(account: Account, run: str) -> list[str]:

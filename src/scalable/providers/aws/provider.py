@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from scalable.errors import UsageError
 from scalable.manifest.findings import Issue, ValidationReport
 from scalable.manifest.targets import AwsTarget
 from scalable.providers import scaling
@@ -12,6 +13,7 @@ from scalable.providers.aws.fargate import FargateFleet
 from scalable.providers.base import ClusterHandle, DeploymentSpec
 from scalable.providers.clouds import checking
 from scalable.providers.clouds.cluster import build
+from scalable.providers.clouds.fleet import CloudError
 from scalable.sizing.resources import CostEstimate, ScalePlan
 
 ALWAYS = {"region": "write e.g. region: eu-central-1"}
@@ -47,7 +49,11 @@ class AwsProvider:
         target = aws(spec)
         run = uuid.uuid4().hex[:8]
         kind = FargateFleet if target.cluster_type == "fargate" else Ec2Fleet
-        cluster = build(kind(target, run, spec.project), target, spec, run)
+        try:
+            fleet = kind(target, run, spec.project)
+        except CloudError as error:
+            raise UsageError(str(error)) from None
+        cluster = build(fleet, target, spec, run)
         facts = {"provider": self.name, "cluster_type": target.cluster_type, "region": target.region, "run": run}
         return scaling.handle(cluster, facts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from scalable.providers.aws.account import Account, AwsError, tag_list
 from scalable.providers.clouds.fleet import plain
 
@@ -10,9 +12,13 @@ def prefix(run: str) -> str:
     return f"scalable-{run}-"
 
 
+def name_of(run: str, tag: str) -> str:
+    return prefix(run) + plain(tag)
+
+
 def keep(account: Account, run: str, tag: str, text: str, tags: dict[str, str]) -> str:
     """Its ARN; a kind that is defined anew gets a new value."""
-    name = prefix(run) + plain(tag)
+    name = name_of(run, tag)
     try:
         made = account.call(
             "secretsmanager", "create_secret", Name=name, SecretString=text, Tags=tag_list(tags),
@@ -26,13 +32,15 @@ def keep(account: Account, run: str, tag: str, text: str, tags: dict[str, str]) 
     return arn
 
 
-def remove(account: Account, run: str) -> list[str]:
+def remove(account: Account, run: str, tags: Iterable[str]) -> list[str]:
+    """Those that AWS lists and those of these kinds: a list may lack what was made minutes ago."""
     left = []
     mine = [{"Key": "name", "Values": [prefix(run)]}]
-    for one in account.pages("secretsmanager", "list_secrets", "SecretList", Filters=mine):
+    listed = account.pages("secretsmanager", "list_secrets", "SecretList", Filters=mine)
+    for name in sorted({one["Name"] for one in listed} | {name_of(run, tag) for tag in tags}):
         try:
-            account.call("secretsmanager", "delete_secret", SecretId=one["ARN"], ForceDeleteWithoutRecovery=True)
+            account.call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
         except AwsError as error:
             if error.code != "ResourceNotFoundException":
-                left.append(f"secret {one['Name']}")
+                left.append(f"secret {name}")
     return left

@@ -40,11 +40,11 @@ class CloudCluster(TaggedCluster):
         except CloudError as error:
             raise UsageError(str(error)) from None
         self.handout = home / "handout"
-        security = certified(self.handout)
-        Project.here(folder, target.code).hand_out(self.handout)
         environment = {key: str(value) for key, value in target.environment.items()}
         host = {} if target.contact_address else {"host": get_ip()}
+        security = certified(self.handout)
         try:
+            Project.here(folder, target.code).hand_out(self.handout)
             super().__init__(
                 CloudLauncher(fleet, self.handout, environment),
                 templates,

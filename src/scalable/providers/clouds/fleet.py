@@ -20,6 +20,8 @@ from scalable.providers.base import Fate, WorkerTemplate
 RUN_TAG = "scalable-run"
 """The key of the tag or label that everything of a run has."""
 NAME_TAG = "scalable-worker"
+KNOWN_AFTER_S = 60.0
+"""How long a cloud may deny what it has just made: its answers come from copies that follow one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Seen:
 class Fleet(Protocol):
     noun: str
     """What a worker is there: a task, an instance."""
+    kinds: set[str]
+    """Tags that have or may have a secret: ``clear`` removes it by its name, whatever the cloud lists."""
 
     def check(self, template: WorkerTemplate) -> str:
         """Why a worker of this kind can never be had; empty if it can."""

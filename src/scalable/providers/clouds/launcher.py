@@ -11,7 +11,7 @@ from typing import Any
 
 from scalable.engine.events import Loss
 from scalable.providers.base import Fate, Launched, LaunchRefused, WorkerTemplate
-from scalable.providers.clouds.fleet import CloudError, Fleet, Seen
+from scalable.providers.clouds.fleet import KNOWN_AFTER_S, CloudError, Fleet, Seen
 from scalable.providers.clouds.handout import HandoutError, packed
 from scalable.reaper import Reaper
 from scalable.worker.options import WorkerOptions
@@ -22,6 +22,8 @@ SOON_S, SELDOM_S = 0.5, 10.0  # between questions to the cloud; they get rarer w
 RARER = 1.4
 FORGOTTEN_AFTER = 5  # answers in a row without a worker before it counts as gone; clouds answer with a delay
 CLEAR_WITHIN_S = 120.0  # a task's network interface goes half a minute after the task
+END_AGAIN_S = 5.0  # between attempts to end a worker that the cloud did not end when it was asked to
+CLOSE_WITHIN_S = 60.0  # for answers to what was asked before; what is missing then is searched for
 PROMPT_S = 2.0  # how long others wait for the end of a worker that is dead anyway
 
 
@@ -42,6 +44,7 @@ class CloudLauncher:
         self.starting: set[asyncio.Task[Launched]] = set()
         self.closing = False
         self.pause, self.due = SOON_S, 0.0
+        self.end_again_at = 0.0
 
     def check(self, template: WorkerTemplate) -> str:
         if template.mounts:
@@ -90,6 +93,8 @@ class CloudLauncher:
         await asyncio.shield(self.ready)
         defined, place = self.kinds.get(template.tag, (None, None))
         if place is None or defined != template or failed(place):
+            self.fleet.kinds.add(template.tag)
+            self.reaper.on_death(self.fleet.clean_up_command())
             text = packed(self.handout, {**self.environment, **template.environment})
             place = asyncio.ensure_future(asyncio.to_thread(self.fleet.publish, template, text))
             self.kinds[template.tag] = (template, place)
@@ -97,6 +102,7 @@ class CloudLauncher:
 
     async def poll(self, launched: list[Launched]) -> float:
         """Called often, asks the cloud when it is time to."""
+        self.end_again()
         workers = [one for one in launched if isinstance(one, CloudWorker) and one.fate is None]
         if not workers or time.monotonic() < self.due:
             return SOON_S
@@ -115,19 +121,28 @@ class CloudLauncher:
         self.due = time.monotonic() + self.pause
         return SOON_S
 
+    def end_again(self) -> None:
+        """What was to be ended and could not be is still paid."""
+        if time.monotonic() >= self.end_again_at:
+            self.end_again_at = time.monotonic() + END_AGAIN_S
+            for one in self.workers:
+                if not one.stopped and one.ending is not None and one.ending.done():
+                    one.ending = asyncio.ensure_future(one.end())
+
     async def close(self) -> None:
         """Nothing of the run stays; what the cloud does not let go in time is left to the reaper."""
         self.closing = True
-        if self.starting:
-            await asyncio.gather(*self.starting, return_exceptions=True)
+        slow = await ended(self.starting)
         if self.ready is None:
             return
-        await asyncio.gather(*(one.stop() for one in self.workers))
+        await ended({asyncio.ensure_future(one.stop()) for one in self.workers})
         deadline = time.monotonic() + CLEAR_WITHIN_S
         pause = SOON_S / 5
         while (left := await self.left()) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(pause * RARER, SELDOM_S / 2)
+        if slow:
+            left.append("what was still being asked for")
         if left:
             logger.error("%s could not be removed; a process that stays behind goes on trying", ", ".join(left))
             self.reaper.leave()
@@ -139,6 +154,15 @@ class CloudLauncher:
             return await asyncio.to_thread(self.fleet.clear)
         except CloudError as error:
             return [f"what this run has made ({error})"]
+
+
+async def ended(work: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Those that have not ended in time."""
+    if not work:
+        return set()
+    over, slow = await asyncio.wait(set(work), timeout=CLOSE_WITHIN_S)
+    await asyncio.gather(*over, return_exceptions=True)  # who asked has heard of refusals, or is gone
+    return slow
 
 
 def failed(work: asyncio.Future[Any]) -> bool:
@@ -154,13 +178,16 @@ class CloudWorker:
         self.fate: Fate | None = None
         self.stopped = False
         self.missing = 0
+        self.began = time.monotonic()
+        self.trouble = ""
+        """Why it could not be ended."""
         self.ending: asyncio.Task[None] | None = None
 
     def update(self, seen: Seen | None) -> None:
         self.missing = 0 if seen is not None else self.missing + 1
         if seen is not None:
             self.waits, self.fate = seen.waits, self.fate or seen.fate
-        elif self.missing >= FORGOTTEN_AFTER:
+        elif self.missing >= FORGOTTEN_AFTER and time.monotonic() - self.began > KNOWN_AFTER_S:
             self.fate = Fate(Loss.WORKER_LOST, f"{self.job} is gone without a trace")
 
     async def learn_fate(self, within: float) -> Fate:
@@ -187,4 +214,6 @@ class CloudWorker:
             await asyncio.to_thread(self.fleet.stop, [self.id])
             self.stopped = True
         except CloudError as error:
-            logger.error("%s could not be ended: %s", self.job, error)
+            if str(error) != self.trouble:
+                self.trouble = str(error)
+                logger.error("%s could not be ended yet: %s", self.job, error)

@@ -1,4 +1,4 @@
-"""``python -m scalable.providers.gcp.cleanup --project P --zone Z --run ID``: remove all that a run left there.
+"""``python -m scalable.providers.gcp.cleanup --project P --zone Z --run ID --tag TAG``: remove all that a run left.
 
 Runs by itself after a driver that was killed. Says what is left and fails while anything is.
 """
@@ -18,10 +18,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--run", required=True, help="the value of the label scalable-run")
     parser.add_argument("--project", required=True)
     parser.add_argument("--zone", required=True)
+    parser.add_argument("--tag", action="append", default=[], help="a kind of worker that may have a secret")
     options = parser.parse_args(arguments)
     target = GcpTarget(provider="gcp", project_id=options.project, zone=options.zone)
     try:
-        left = GcpFleet(target, options.run, "").clear()
+        fleet = GcpFleet(target, options.run, "")
+        fleet.kinds.update(options.tag)
+        left = fleet.clear()
     except CloudError as error:
         left = [str(error)]
     for one in left:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from distributed.utils import get_ip
@@ -40,6 +41,7 @@ class GcpFleet:
         self.api = Api()
         self.project = target.project_id or self.api.project or ""
         self.zone = target.zone or ""
+        self.kinds: set[str] = set()
         self.labels = {RUN_TAG: run, "scalable-project": plain(project_name)} if project_name else {RUN_TAG: run}
 
     def check(self, template: WorkerTemplate) -> str:
@@ -71,7 +73,7 @@ class GcpFleet:
         """Nothing is shared by all kinds of workers."""
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
-        name = f"scalable-{self.run}-{plain(template.tag)}"
+        name = self.secret(template.tag).rpartition("/")[2]
         place = f"projects/{self.project}/secrets"
         made = {"replication": {"automatic": {}}, "labels": self.labels, "ttl": f"{SECRETS_FOR_S}s"}
         try:
@@ -82,6 +84,9 @@ class GcpFleet:
         text = base64.b64encode(handout.encode()).decode()
         self.api.call("POST", SECRETS, f"v1/{place}/{name}:addVersion", json={"payload": {"data": text}})
         return f"{start.GCP}{place}/{name}"
+
+    def secret(self, tag: str) -> str:
+        return f"projects/{self.project}/secrets/scalable-{self.run}-{plain(tag)}"
 
     def body(self, name: str, template: WorkerTemplate, arguments: Sequence[str]) -> dict[str, Any]:
         """What instances.insert is given."""
@@ -133,7 +138,12 @@ class GcpFleet:
             if error.status != 409:  # names are used once: an earlier try of this call got through
                 raise
         else:
-            self.api.placed(self.project, self.zone, operation)
+            try:
+                self.api.placed(self.project, self.zone, operation)
+            except GcpError:  # nobody would know of it, whatever becomes of it
+                with suppress(GcpError):
+                    self.stop([body["name"]])
+                raise
         found: str = body["name"]
         return found
 
@@ -178,12 +188,19 @@ class GcpFleet:
         return ending(str(answer.get("contents", "")))
 
     def stop(self, ids: Sequence[str]) -> None:
-        for name in ids:
+        self.delete(COMPUTE, [f"{self.instances}/{name}" for name in ids])
+
+    def delete(self, where: tuple[str, str], paths: Iterable[str]) -> None:
+        """All that can be; raises at the end if one could not."""
+        refusal: GcpError | None = None
+        for path in paths:
             try:
-                self.api.call("DELETE", COMPUTE, f"{self.instances}/{name}")
+                self.api.call("DELETE", where, path)
             except GcpError as error:
                 if error.status != 404:
-                    raise
+                    refusal = error
+        if refusal is not None:
+            raise refusal
 
     def clear(self) -> list[str]:
         there = self.listed()
@@ -193,16 +210,12 @@ class GcpFleet:
 
     def clear_secrets(self) -> list[str]:
         wishes = {"filter": f"labels.{RUN_TAG}={self.run}"}
-        for one in self.api.call("GET", SECRETS, f"v1/projects/{self.project}/secrets", params=wishes).get(
-            "secrets", []
-        ):
-            try:
-                self.api.call("DELETE", SECRETS, f"v1/{one['name']}")
-            except GcpError as error:
-                if error.status != 404:
-                    raise
+        place = f"projects/{self.project}/secrets"
+        listed = {one["name"] for one in self.api.call("GET", SECRETS, f"v1/{place}", params=wishes).get("secrets", [])}
+        self.delete(SECRETS, [f"v1/{name}" for name in sorted(listed | {self.secret(tag) for tag in self.kinds})])
         return []
 
     def clean_up_command(self) -> list[str]:
         line = [sys.executable, "-m", "scalable.providers.gcp.cleanup", f"--run={self.run}"]
-        return [*line, f"--project={self.project}", f"--zone={self.zone}"]
+        line += [f"--project={self.project}", f"--zone={self.zone}"]
+        return [*line, *(f"--tag={tag}" for tag in sorted(self.kinds))]
