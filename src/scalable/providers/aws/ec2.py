@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from distributed.utils import get_ip
-
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws import reasons, secrets
 from scalable.providers.aws.account import Account, AwsError, tag_list
@@ -22,7 +20,7 @@ from scalable.providers.aws.fargate import clean_up_command
 from scalable.providers.aws.network import Network, find_network, make_security_group, remove_security_groups
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.clouds import start
-from scalable.providers.clouds.fleet import KNOWN_AFTER_S, NAME_TAG, RUN_TAG, Seen, image_problem, plain, unreachable
+from scalable.providers.clouds.fleet import KNOWN_AFTER_S, NAME_TAG, RUN_TAG, Seen, image_problem, plain
 from scalable.providers.clouds.machine import Ending, boot_script, ending
 from scalable.sizing.capacity import CapacityError
 from scalable.sizing.prices import machine_for
@@ -39,7 +37,7 @@ METADATA = "http://169.254.169.254/latest"
 ECS_AGENT_OFF = "systemctl disable --now --no-block ecs 2>/dev/null"
 REGISTRY_LOGIN = (
     "dnf install -y amazon-ecr-credential-helper",
-    'mkdir -p /root/.docker && echo \'{"credsStore": "ecr-login"}\' > /root/.docker/config.json',
+    'mkdir -p ~root/.docker && echo \'{"credsStore": "ecr-login"}\' > ~root/.docker/config.json',
 )
 SPOT_NOTICE = (
     "(while sleep 5; do",
@@ -80,8 +78,6 @@ class Ec2Fleet:
 
     def open(self) -> None:
         self.network = find_network(self.account, self.target)
-        if self.target.contact_address is None:
-            unreachable(get_ip(), self.network.ranges, self.network.vpc)
 
     def prepare(self) -> None:
         assert self.network is not None

@@ -11,14 +11,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from distributed.utils import get_ip
-
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws import reasons, secrets
 from scalable.providers.aws.account import Account, AwsError, tag_list
 from scalable.providers.aws.network import Network, find_network, make_security_group, remove_security_groups
 from scalable.providers.base import WorkerTemplate
-from scalable.providers.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain, unreachable
+from scalable.providers.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain
 from scalable.providers.clouds.handout import VARIABLE
 from scalable.providers.clouds.machine import SAID
 from scalable.providers.clouds.start import ENVIRONMENT
@@ -58,8 +56,6 @@ class FargateFleet:
 
     def open(self) -> None:
         self.network = find_network(self.account, self.target)
-        if self.target.contact_address is None:
-            unreachable(get_ip(), self.network.ranges, self.network.vpc)
 
     def prepare(self) -> None:
         assert self.network is not None

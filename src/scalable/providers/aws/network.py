@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from distributed.utils import get_ip
+
 from scalable.manifest.targets import AwsTarget
 from scalable.providers.aws.account import Account, AwsError, tag_list
-from scalable.providers.clouds.fleet import RUN_TAG
+from scalable.providers.clouds.fleet import RUN_TAG, unreachable
 
 TRIES, PAUSE_S = 5, 1.0  # until a group that was just made is known
 
@@ -22,7 +24,7 @@ class Network:
 
 
 def find_network(account: Account, target: AwsTarget) -> Network:
-    """What the manifest names, or the default VPC with all its subnets."""
+    """What the manifest names, or the default VPC with all its subnets; a driver out of their reach is refused."""
     chosen = {"VpcIds": [target.vpc]} if target.vpc else {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
     if target.subnets:
         found = account.call("ec2", "describe_subnets", SubnetIds=target.subnets)["Subnets"]
@@ -42,7 +44,10 @@ def find_network(account: Account, target: AwsTarget) -> Network:
         raise AwsError(f"{', '.join(elsewhere)} is not in {vpc['VpcId']}; write subnets of one VPC")
     ranges = [one["CidrBlock"] for one in vpc.get("CidrBlockAssociationSet", [])] or [vpc["CidrBlock"]]
     ids = tuple(sorted(one["SubnetId"] for one in found))
-    return Network(vpc["VpcId"], tuple(ranges), ids, all(one.get("MapPublicIpOnLaunch") for one in found))
+    network = Network(vpc["VpcId"], tuple(ranges), ids, all(one.get("MapPublicIpOnLaunch") for one in found))
+    if target.contact_address is None:
+        unreachable(get_ip(), network.ranges, network.vpc)
+    return network
 
 
 def make_security_group(account: Account, network: Network, run: str, tags: dict[str, str]) -> str:
