@@ -52,7 +52,7 @@ $(READY): pyproject.toml constraints.txt
 	  { echo "Python 3.11 or newer is needed; make PYTHON=/path/to/python3.12 uses another"; exit 1; }
 	@echo "setting up $(VENV) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) -c constraints.txt -e '.[finetune]'
+	@$(PIP) -c constraints.txt -e '.[finetune,console]'
 	@touch $@
 
 $(PEERS): $(DEV)

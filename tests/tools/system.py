@@ -23,6 +23,13 @@ SLURM_PROGRAMS = {
     "sbatch": "slurm-client",
 }
 POSTGRES_PROGRAMS = {"postgres": "postgresql"}
+PROMETHEUS_PROGRAMS = {
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
+}
+BROWSER_PROGRAMS = {"chromium": "chromium"}
+PROGRAMS = SLURM_PROGRAMS | POSTGRES_PROGRAMS | PROMETHEUS_PROGRAMS | BROWSER_PROGRAMS
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are, and an ordinary user's PATH does not look
 POSTGRES = Path("/usr/lib/postgresql")  # where Debian keeps the programs of each version
 INSTALL_S = 900  # a slow mirror is waited for, one that hangs is not
@@ -32,7 +39,7 @@ NO_SERVICE = "#!/bin/sh\nexit 101\n"  # what package scripts understand as: do n
 
 def main() -> int:
     """Install what is missing, if this user may; that some of it cannot be had is for the tests to judge."""
-    packages = missing(SLURM_PROGRAMS | POSTGRES_PROGRAMS)
+    packages = missing(PROGRAMS)
     if not packages:
         return 0
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
@@ -58,7 +65,8 @@ def search_path() -> str:
 
 def missing(programs: dict[str, str]) -> list[str]:
     """The packages of those programs that are not installed."""
-    return [package for program, package in programs.items() if shutil.which(program, path=search_path()) is None]
+    gone = [package for program, package in programs.items() if shutil.which(program, path=search_path()) is None]
+    return list(dict.fromkeys(gone))
 
 
 def require(programs: dict[str, str]) -> None:
