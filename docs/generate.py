@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-from scalable.cli.main import parser
+from scalable.cli.parser import parser
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import AwsTarget, GcpTarget, KubernetesTarget, LocalTarget, SlurmTarget
 

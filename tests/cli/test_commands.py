@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from scalable.cli.main import VIEWS, main
+from scalable.cli.arguments.planning import VIEWS
+from scalable.cli.main import main
 
 COMMANDS = ("init", "validate", "schema", "plan", "forecast", "completion")
 EXAMPLE = Path(__file__).parents[2] / "examples/ftf/scalable.yaml"

@@ -6,7 +6,7 @@ import argparse
 
 import shtab
 
-from scalable.cli.main import parser
+from scalable.cli.parser import parser
 
 
 def run(options: argparse.Namespace) -> int:

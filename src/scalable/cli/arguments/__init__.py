@@ -1,0 +1,1 @@
+"""What each command takes, by what the commands are for."""

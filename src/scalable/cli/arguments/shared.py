@@ -1,0 +1,45 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol
+
+
+class Add(Protocol):
+    """Adds a command with its one-line summary and examples of its use."""
+
+    def __call__(self, name: str, summary: str, *examples: str) -> argparse.ArgumentParser: ...
+
+
+def manifest_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "manifest", nargs="?", metavar="MANIFEST", help="default: SCALABLE_MANIFEST, then ./scalable.yaml"
+    )
+    command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    format_option(command)
+
+
+def run_options(command: argparse.ArgumentParser) -> None:
+    """For commands about something that ran."""
+    manifest_option(command)
+    format_option(command)
+
+
+def format_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
+    )
+
+
+def manifest_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--manifest", metavar="M", help="only runs of this manifest")
+
+
+def yes_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--yes", action="store_true", help="do not ask on a terminal")
+
+
+def seed_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--seed", metavar="N", help="for durations that vary (default: SCALABLE_SEED, then 0)")

@@ -1,0 +1,35 @@
+"""The words of commands that set things up around runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from scalable.cli.arguments.shared import Add, manifest_options
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def upkeep_commands(add: Add) -> None:
+    deploy = add(
+        "deploy",
+        "write the files with which a cluster or Airflow runs a sweep by itself; starts nothing",
+        "deploy kubernetes --sweep calibration --output deploy",
+        "deploy kubernetes --target cluster --helm --output chart",
+        "deploy airflow --sweep calibration --output dags",
+    )
+    deploy_options(deploy)
+
+    completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
+    completion.add_argument("shell", choices=SHELLS)
+
+
+def deploy_options(command: argparse.ArgumentParser) -> None:
+    systems = ("kubernetes", "airflow")
+    command.add_argument("what", choices=systems, metavar="SYSTEM", help=" or ".join(systems))
+    manifest_options(command)
+    command.add_argument("--sweep", metavar="S", help="which to run (default: the manifest's only one, or its tasks)")
+    command.add_argument("--output", metavar="DIR", default="deploy", help="a folder to write to (default: deploy)")
+    command.add_argument("--force", action="store_true", help="replace files of the same names in it")
+    command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")
+    where = "kubernetes: ADDRESS:PORT of the API server, so that the driver may connect to nothing else there"
+    command.add_argument("--api-server", metavar="A", help=where)
