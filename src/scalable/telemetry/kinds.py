@@ -1,0 +1,276 @@
+"""The vocabulary of the journal: every kind of record, what it says and what its fields are.
+
+The reference page of events is made of it. Readers pass over kinds and fields they do not know, so a journal of another
+version can still be read; what this version writes is all here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    says: str
+    fields: Mapping[str, str]
+    """By name; every record has ``t``, seconds since 1970, and ``kind`` besides."""
+    more: bool = False
+    """Whether code of users adds fields of its own."""
+
+
+WORKER = {"worker": "its name, which starts with its tag", "tag": "its kind: a component or profile"}
+RUN = {
+    "run": "name of the run: a task of the manifest, or a unit of a sweep",
+    "attempt": "1 for the first",
+    "worker": "where it runs",
+    "tag": "kind of that worker",
+}
+
+KINDS: Mapping[str, Kind] = {
+    "run-started": Kind(
+        "a session began; the first record",
+        {
+            "run_id": "name of the run's folder",
+            "project": "name in the manifest",
+            "manifest": "its path",
+            "target": "name of the target",
+            "provider": "what kind of place that is",
+            "pid": "process of the driver",
+            "host": "machine of the driver",
+            "version": "of scalable",
+            "python": "version of Python",
+            "command": "command line",
+            "cwd": "folder it was started in",
+        },
+    ),
+    "plan": Kind(
+        "what was planned, to be compared with what happens",
+        {
+            "workers_by_tag": "how many workers of each kind",
+            "resources_by_tag": "how big they are",
+            "wall_s": "seconds from the first run's start to the end, if foreseen",
+            "ready_s": "seconds until the first run can start",
+            "cost": "what will be paid",
+            "node_hours": "paid time of machines",
+            "hourly": "price of an hour with all workers",
+            "tasks": "how many tasks of each kind",
+            "peaks": "memory a task of each kind is expected to use",
+            "objective": "what the plan was made for",
+            "policy": "how careful it is",
+        },
+    ),
+    "ended": Kind(
+        "the session ended; the last record. One that was killed has none",
+        {"status": "`ok`, `failed` or `interrupted`", "reason": "why, unless it is ok"},
+    ),
+    "gauge": Kind(
+        "how many workers and tasks there are, every few seconds while that changes",
+        {
+            "workers": "by tag: `live`, `busy`, `requested`",
+            "tasks": "by tag: `waiting`, `running`, `done`, `failed`",
+            "cost": "paid so far, if anything is charged",
+        },
+    ),
+    "scale": Kind(
+        "a decision to have more or fewer workers",
+        {
+            "direction": "`up` or `down`",
+            "tag": "of which kind",
+            "count": "how many are asked for or sent away",
+            "reason": "why, in words",
+        },
+    ),
+    "worker-started": Kind("a worker was asked for", {**WORKER, "job": "process, batch job, pod or machine it is"}),
+    "worker-pending": Kind("why a worker is not there yet", {**WORKER, "reason": "in the words of its backend"}),
+    "worker-joined": Kind(
+        "a worker reached the scheduler",
+        {
+            **WORKER,
+            "address": "where it listens",
+            "host": "machine",
+            "pid": "process, if known",
+            "slots": "runs it takes at once",
+            "took_s": "seconds since it was asked for",
+        },
+    ),
+    "worker-leaving": Kind("a worker had notice and takes no more work", {**WORKER, "reason": "what it was told"}),
+    "worker-removed": Kind("a worker is gone because we wanted it", {**WORKER, "reason": "why"}),
+    "worker-lost": Kind(
+        "a worker is gone and nobody here wanted it",
+        {
+            **WORKER,
+            "cause": "`out of memory`, `node lost`, `preempted` …",
+            "detail": "what is known of it",
+            "peak": "bytes it used at most, if known",
+        },
+    ),
+    "workers-refused": Kind(
+        "workers that were asked for will not come",
+        {**WORKER, "count": "how many", "reason": "in the words of who refused", "cause": "of the loss, if sure"},
+    ),
+    "task": Kind(
+        "a task that was handed to Dask ended",
+        {
+            "key": "of Dask",
+            "name": "of its function",
+            "tag": "kind of worker it asks for",
+            "worker": "where it ran",
+            "start": "when, by the worker's clock",
+            "stop": "when, by the worker's clock",
+            "status": "`finished` or `failed`",
+            "error": "of one that failed",
+        },
+    ),
+    "peaks": Kind("memory that tasks used at most", {**WORKER, "peaks": "bytes by key"}),
+    "attempt-started": Kind("a run began on a worker", RUN),
+    "progress": Kind(
+        "how far a run says to be, at most every few seconds",
+        {**RUN, "step": "it has done", "of": "so many", "note": "what it calls it", "memory": "bytes it uses"},
+    ),
+    "attempt-ended": Kind(
+        "a run ended on its worker, or was lost",
+        {
+            **RUN,
+            "outcome": "`finished`, or the cause: `raised`, `stuck`, `out of memory` …",
+            "seconds": "it took",
+            "cpu_s": "seconds of CPU it used",
+            "peak": "bytes it used at most",
+            "message": "its error, or what is known of its end",
+        },
+    ),
+    "retry": Kind(
+        "a run or task is tried again and that is counted",
+        {"run": "name of the run", "key": "instead, of a task handed to Dask", "tag": "kind of worker", "cause": "why"},
+    ),
+    "run-ended": Kind(
+        "nothing more will be done about a run",
+        {"run": "its name", "state": "`finished`, `failed`, `refused` or `stopped`", "reason": "why"},
+    ),
+    "note": Kind(
+        "code of a run told something once",
+        {**RUN, "event": "what it calls it, e.g. `label-cleaning`"},
+        more=True,
+    ),
+    "fork": Kind(
+        "a process with threads forked, or was kept from it",
+        {
+            **RUN,
+            "policy": "`deny` or `warn`",
+            "file": "where",
+            "line": "where",
+            "function": "where",
+            "threads": "how many it had",
+            "allowed": "whether it was let through",
+        },
+    ),
+    "sweep-started": Kind(
+        "a sweep was compiled and compared with the store",
+        {
+            "sweep": "its name",
+            "factor": "what it varies",
+            "tag": "kind of worker that computes it",
+            "expected": "rows it has",
+            "there": "rows that are finished already",
+            "units": "units of work that are missing",
+            "all_units": "units of work it has",
+            "stages": "by name: rows that ask for it, and how often it must be computed for all of them",
+            "run": "function or workload, empty for the shipped one",
+            "settings": "of the sweep",
+            "trials": "of a search",
+        },
+    ),
+    "rows": Kind(
+        "rows of a unit are safe in the store",
+        {
+            "sweep": "its name",
+            "run": "the unit",
+            "count": "how many rows",
+            "failed": "how many of them failed",
+            "fresh": "whether the stage its rows share was computed for them, not found",
+        },
+    ),
+    "sweep-ended": Kind(
+        "what the store has of a sweep in the end",
+        {
+            "sweep": "its name",
+            "status": "`finished` or `failed`",
+            "expected": "rows it has",
+            "finished": "rows that are good",
+            "failed": "rows that failed",
+            "missing": "rows that are not there",
+            "reason": "why it is not complete",
+            "executed": "by stage: how often it was computed",
+            "seconds": "it took",
+        },
+    ),
+    "finding": Kind(
+        "something is not as one would wish, and what helps",
+        {
+            "code": "short name, e.g. `workers-full`",
+            "text": "in words",
+            "remedy": "what to do",
+            "severity": "`note`, `warning` or `problem`",
+            "about": "tag or thing it is about",
+            "worker": "of one that a worker found",
+            "tag": "of one that a worker found",
+        },
+    ),
+    "finding-over": Kind(
+        "a finding is no longer true",
+        {"code": "of the finding", "about": "of the finding", "text": "as it was", "lasted_s": "seconds it was true"},
+    ),
+    "alert": Kind(
+        "somebody should know this now",
+        {
+            "alert": "its name, e.g. `retry-used`, `store-unreachable`, `journal-gap`",
+            "text": "in words",
+            "run": "it concerns, if it is one",
+        },
+    ),
+    "incident": Kind(
+        "a violent end, whose evidence is in a file of its own; written again when its outcome is known",
+        {
+            "id": "its number in this run",
+            "incident": "`stuck`, `out of memory`, `crashed` …",
+            "run": "it happened to",
+            "worker": "it happened on",
+            "tag": "kind of that worker",
+            "text": "who is to blame, as far as known",
+            "severity": "`normal` or `high`",
+            "outcome": "what became of the run",
+        },
+    ),
+    "operator": Kind(
+        "a person did something about the session",
+        {"ask": "`kill`, `pause` …", "target": "to whom", "by": "user@host", "runs": "it concerned"},
+    ),
+    "tariff": Kind(
+        "how the session is charged",
+        {
+            "basis": "what is paid by the hour",
+            "currency": "empty if nothing is charged",
+            "assumed": "what was assumed, in words",
+            "budget": "what may be spent, if anything says so",
+        },
+    ),
+    "machine": Kind(
+        "a machine that is paid appeared or changed",
+        {
+            "machine": "its name",
+            "pool": "it belongs to",
+            "price": "of an hour",
+            "since": "when it is paid from",
+            "until": "when it went; empty while it is there",
+            "tail_s": "seconds it is paid after its last worker",
+        },
+    ),
+    "placed": Kind(
+        "a worker is on a machine",
+        {**WORKER, "machine": "which", "part": "share of the machine it takes", "slots": "runs it takes at once"},
+    ),
+    "cost": Kind(
+        "what was paid so far",
+        {"spent": "by now", "per_hour": "at this moment", "due": "will be paid if all ends now"},
+    ),
+}  # fmt: skip
