@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalable.cli.arguments.shared import Add, manifest_options, seed_option
+from scalable.cli.arguments.shared import Add, choice_options, manifest_options, seed_option
 
 VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
 
@@ -47,9 +47,7 @@ def planning_commands(add: Add) -> None:
     )
     manifest_options(plan)
     plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
-    plan.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
-    plan.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
-    plan.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
+    choice_options(plan)
     seed_option(plan)
 
     forecast = add(

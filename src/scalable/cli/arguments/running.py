@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalable.cli.arguments.shared import Add, manifest_option, manifest_options, run_options
+from scalable.cli.arguments.shared import Add, choice_options, manifest_option, manifest_options, run_options
 
 
 def running_commands(add: Add) -> None:
@@ -17,9 +17,7 @@ def running_commands(add: Add) -> None:
     manifest_options(run)
     run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
     run.add_argument("--sweep", metavar="NAME", help="this sweep: what the store lacks of it is computed")
-    run.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
-    run.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
-    run.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
+    choice_options(run)
     run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
     run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")

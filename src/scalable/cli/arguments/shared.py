@@ -43,3 +43,10 @@ def yes_option(command: argparse.ArgumentParser) -> None:
 
 def seed_option(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", metavar="N", help="for durations that vary (default: SCALABLE_SEED, then 0)")
+
+
+def choice_options(command: argparse.ArgumentParser) -> None:
+    """Which of the possible plans is wanted."""
+    command.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
+    command.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
+    command.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
