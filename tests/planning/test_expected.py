@@ -41,6 +41,12 @@ def test_units_that_differ_take_as_long_together_as_they_did() -> None:
     assert found.wall_range_s is not None
 
 
+def test_after_a_slow_day_the_plan_rests_on_the_median_of_the_latest_sweeps() -> None:
+    found = plan(units(*(5.2,) * 25, means=(4.0, 4.1, 5.2)))
+    assert found.wall_s == pytest.approx(13 * 4.1)
+    assert found.assumptions[0] == "4.1 s a run on 1 CPU (median of 3 sweeps, 25 measured in the latest)"
+
+
 def test_a_unit_that_used_one_core_takes_as_long_on_a_worker_with_four() -> None:
     found = plan(units(provider="kubernetes", cpus=4.0), target="cluster")
     assert found.resources.cpus == 4
@@ -117,6 +123,7 @@ def test_a_plan_says_to_the_journal_what_is_compared_later() -> None:
         {"units": {"x": [{"seconds": [], "trials": 1, "cpus": 1}]}},
         {"units": {"x": [{"seconds": [-1], "trials": 1, "cpus": 1}]}},
         {"units": {"x": [{"seconds": [1], "trials": 1, "cpus": 0}]}},
+        {"units": {"x": [{"seconds": [1], "trials": 1, "cpus": 1, "means": [0]}]}},
         {"units": {"x": [{"seconds": [1], "trials": 1, "cpus": 1, "cores": 0}]}},
         {"units": {"x": [{"seconds": [1], "trials": 1.5, "cpus": 1}]}},
         {"units": {"x": [{"seconds": [1], "cpus": 1}]}},

@@ -130,6 +130,23 @@ def test_a_sweep_replaces_what_earlier_ones_measured_unless_it_measured_little(t
     assert understood(tmp_path).units["calibration"][0].seconds == (5.0,) * 5
 
 
+def test_the_level_of_the_latest_sweeps_is_remembered_and_a_small_one_is_part_of_the_one_before(tmp_path: Path) -> None:
+    for number, seconds in enumerate((3.0, 4.0, 5.0, 4.0, 4.5, 3.5)):
+        learn(tmp_path, a_summary(f"run-{number}", sized(), sweep_started(), *units(5, seconds)))
+    (found,) = understood(tmp_path).units["calibration"]
+    assert (found.means, found.usual, found.mean) == ((4.0, 5.0, 4.0, 4.5, 3.5), 4.0, 3.5)
+    learn(tmp_path, a_summary("run-few", sized(), sweep_started(), *units(1, 6.5)))
+    (found,) = understood(tmp_path).units["calibration"]
+    assert found.means == (4.0, 5.0, 4.0, 4.5, 4.0)
+
+
+def test_what_takes_twice_or_half_as_long_is_other_work_and_what_was_before_is_forgotten(tmp_path: Path) -> None:
+    for number, seconds in enumerate((4.0, 4.0, 8.1)):
+        learn(tmp_path, a_summary(f"run-{number}", sized(), sweep_started(), *units(5, seconds)))
+    (found,) = understood(tmp_path).units["calibration"]
+    assert found.means == (8.1,)
+
+
 def test_other_circumstances_are_kept_apart(tmp_path: Path) -> None:
     learn(tmp_path, a_summary("run-1", sized(1), sweep_started(), *units(5)))
     learn(tmp_path, a_summary("run-2", sized(4), sweep_started(), *units(5)))

@@ -4,6 +4,8 @@ The rule. Units are alike that have the same factor, workload and settings; of t
 count: with the same provider, the same CPUs of a worker, and trials as near as can be. A search of the shipped workload
 takes as long as its trials together, so its durations are scaled to the trials asked for; what trials mean to other
 workloads nobody knows, so only the same number counts. A unit that used one core takes as long on a worker with four.
+How units differ is as in the latest sweep; how long they take on the whole is the median of the latest few, because a
+machine is slower on some days than on others.
 """
 
 from __future__ import annotations
@@ -84,14 +86,16 @@ def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: C
 
 def from_units(found: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
     times = grid.trials / found.trials if found.trials else 1.0
-    seconds = tuple(times * one for one in found.seconds)
+    seconds = tuple(times * found.usual / found.mean * one for one in found.seconds)
     cores = max(LEAST_CORES, min(found.cores or found.cpus, found.cpus))
     told = f"mean of {len(seconds)} measured"
+    if len(found.means) > 1:
+        told = f"median of {len(found.means)} sweeps, {len(seconds)} measured in the latest"
     if (found.provider, found.cpus) != (provider, worker.cores):
         told += f" on workers of {found.cpus:g} CPU, provider {found.provider}"
     if found.trials != grid.trials:
         told += f" with {found.trials} trials, scaled to {grid.trials}"
-    source = f"{shown(found.mean * times)} a run on {cores:.2g} CPU ({told})"
+    source = f"{shown(found.usual * times)} a run on {cores:.2g} CPU ({told})"
     return Expected(Measured(seconds), cores, source, found.rows)
 
 

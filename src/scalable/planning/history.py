@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from scalable.errors import PlanningError
@@ -29,6 +30,7 @@ class Measured:
     """Units of a sweep that were computed under the same circumstances, on which their duration depends."""
 
     seconds: tuple[float, ...]
+    """Of the latest sweep."""
     run: str = ""
     """The workload, as the manifest names it; empty for the shipped one."""
     settings: str = ""
@@ -40,10 +42,17 @@ class Measured:
     """What a unit used of it on average."""
     rows: int = 1
     """That one unit gave."""
+    means: tuple[float, ...] = ()
+    """What a unit took on average in each of the latest sweeps, this one among them."""
 
     @property
     def mean(self) -> float:
         return sum(self.seconds) / len(self.seconds)
+
+    @property
+    def usual(self) -> float:
+        """What a unit takes on average on a day like most: a machine is slower on some."""
+        return median(self.means) if self.means else self.mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +117,13 @@ def count(value: object) -> int:
 
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
-    run: str = "", settings: str = "", provider: str = "", **_: object,
+    run: str = "", settings: str = "", provider: str = "", means: list[float] | None = None, **_: object,
 ) -> Measured:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
-    taken = tuple(map(duration, seconds))
-    return Measured(taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)))
+    taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
+    return Measured(taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels)
 
 
 def amount(value: object) -> float:

@@ -30,7 +30,9 @@ LOCK = "history.lock"
 MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
 MOST_SESSIONS = 50
 MOST_STARTUPS = 20  # by provider: enough for a median
-ENOUGH_UNITS = 5  # a sweep that measured as many replaces what earlier ones did: code and data change
+ENOUGH_UNITS = 5  # a sweep that measured as many says by itself how its units differ: code and data change
+MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a third from day to day, their median does not
+OTHER_WORK = 2.0  # by so many times no machine drifts: the work is another, and what it took before is forgotten
 LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
 BY_NAME, LISTS = ("seconds", "peaks", "tasks", "units", "startups"), ("sessions", "runs")
@@ -118,12 +120,25 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, summary: Summary) -
     listed = units.get(sweep.factor)
     known = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
-    if len(durations) < ENOUGH_UNITS:
+    means = [value for one in same for value in map(number, one.get("means") or ()) if value is not None]
+    if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
         earlier = [value for one in same for value in one.get("seconds", ())]
-        durations = [*earlier, *durations][-MOST_DURATIONS:]
+        durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
-    found = {**circumstances, "seconds": durations, "cores": cores, "rows": max(1, sweep.rows_per_unit)}
+    found = {
+        **circumstances,
+        "seconds": durations,
+        "means": levels(means, sum(durations) / len(durations)),
+        "cores": cores,
+        "rows": max(1, sweep.rows_per_unit),
+    }
     units[sweep.factor] = [*(one for one in known if one not in same), found]
+
+
+def levels(means: list[float], latest: float) -> list[float]:
+    """The mean of a unit in each of the latest sweeps of the same work, the latest last."""
+    alike = [mean for mean in means if latest / OTHER_WORK <= mean <= latest * OTHER_WORK]
+    return [*alike, round(latest, 6)][-MOST_SWEEPS:]
 
 
 def session(summary: Summary) -> dict[str, Any]:
