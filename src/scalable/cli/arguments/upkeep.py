@@ -6,7 +6,8 @@ import argparse
 
 from scalable.cli.arguments.shared import Add, manifest_options
 
-SHELLS = ("bash", "zsh", "tcsh")
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+NAMES = ("sweeps", "targets")
 
 
 def upkeep_commands(add: Add) -> None:
@@ -19,8 +20,14 @@ def upkeep_commands(add: Add) -> None:
     )
     deploy_options(deploy)
 
-    completion = add("completion", "print a shell completion script", "completion bash > ~/.bash_completion.d/scalable")
-    completion.add_argument("shell", choices=SHELLS)
+    completion = add(
+        "completion",
+        "print a shell completion script",
+        "completion bash > ~/.local/share/bash-completion/completions/scalable",
+        "completion fish > ~/.config/fish/completions/scalable.fish",
+        "completion sweeps      names in the manifest; what such a script asks for",
+    )
+    completion.add_argument("shell", choices=SHELLS + NAMES, metavar="SHELL", help=", ".join(SHELLS))
 
 
 def deploy_options(command: argparse.ArgumentParser) -> None:

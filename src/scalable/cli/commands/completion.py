@@ -1,14 +1,57 @@
-"""``scalable completion``: a completion script for the shell."""
+"""``scalable completion``: a completion script for the shell, and the names such a script asks for.
+
+Names are read from the manifest as it stands, checked or not: they are wanted while it is being written, and loading it
+in earnest takes longer than a person waits for the Tab key.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
-import shtab
+from scalable.cli.arguments.upkeep import NAMES
 
-from scalable.cli.parser import parser
+FILES = ("manifest", "output", "path", "workflow")
+FOLDERS = ("folder",)
+NAMED = {"sweep": "sweeps", "target": "targets"}  # by what the command line calls it, what the manifest calls it
 
 
 def run(options: argparse.Namespace) -> int:
-    print(shtab.complete(parser(), shell=options.shell))
+    if options.shell in NAMES:
+        print("\n".join(names(options.shell)))
+        return 0
+    import shtab
+
+    from scalable.cli.parser import parser
+
+    top = parser()
+    for action in actions(top):
+        if action.dest in NAMED:
+            action.complete = shtab.cmd(f"scalable completion {NAMED[action.dest]}")  # type: ignore[attr-defined]
+        elif action.dest in FILES + FOLDERS:
+            action.complete = shtab.FILE if action.dest in FILES else shtab.DIRECTORY  # type: ignore[attr-defined]
+    print(shtab.complete(top, shell=options.shell))
     return 0
+
+
+def names(part: str) -> list[str]:
+    """Of one part of the manifest; none of one that cannot be read, for a shell that completes wants no errors."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return []
+    there = found.get(part) if isinstance(found, dict) else None
+    return [str(name) for name in there] if isinstance(there, dict) else []
+
+
+def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from actions(command)
+        else:
+            yield action
