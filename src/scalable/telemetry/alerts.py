@@ -47,12 +47,13 @@ class Condition:
                 assert_never(self.sign)
 
     def promql(self) -> str:
-        value = f"{self.metric} / {self.over}" if self.over else self.metric
-        if self.increase_s is not None:
-            value = f"increase({self.metric}[{duration(self.increase_s)}])"
-        kept = ", ".join((*SHARED, *METRICS[self.metric].labels))
         worst = "max" if self.sign == ">" else "min"  # driver and worker may both tell it
-        return f"{worst} by ({kept}) ({value}) {self.sign} {self.threshold:.12g}"
+        kept = f"{worst} by ({', '.join((*SHARED, *METRICS[self.metric].labels))})"
+        value = f"{kept} ({f'{self.metric} / {self.over}' if self.over else self.metric})"
+        if self.increase_s is not None:  # increase() would miss what a counter that was not there before begins with
+            before = f"{kept} ({self.metric} offset {duration(self.increase_s)})"
+            value = f"{value} - ({before} or 0 * {value})"
+        return f"{value} {self.sign} {self.threshold:.12g}"
 
 
 @dataclass(frozen=True, slots=True)

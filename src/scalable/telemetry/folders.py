@@ -129,6 +129,11 @@ class RunFolder:
         return self.path / "control"
 
     @property
+    def targets_file(self) -> Path:
+        """Where the live session says to Prometheus where its figures are; ``targets_dir`` says why not in here."""
+        return targets_dir(self.path.parent) / f"{self.run_id}.json"
+
+    @property
     def works(self) -> Path:
         return self.path / "works"
 
@@ -188,6 +193,11 @@ class RunFolder:
 def runs_dir(base: Path | str | None = None) -> Path:
     """Where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``."""
     return Path(base or os.environ.get(RUNS_DIR) or ".scalable/runs")
+
+
+def targets_dir(base: Path | str | None = None) -> Path:
+    """A file for each live session, beside the runs: Prometheus takes a pattern in a file's name, not in a folder's."""
+    return runs_dir(base) / "targets"
 
 
 def safe_name(text: str, instead: str) -> str:
