@@ -15,7 +15,7 @@ from pathlib import Path
 from scalable import proc
 from scalable.runner.process import RUNNER_MARK
 from scalable.telemetry import Journal, RunFolder
-from tests.session.builders import until
+from tests.waiting import until
 
 RUNNER = "import subprocess, time; subprocess.Popen(['sleep', '300']); time.sleep(300)"
 WORKER = f"""

@@ -13,7 +13,7 @@ import pytest
 from scalable import chaos, proc
 from scalable.chaos.victims import as_victim
 from scalable.quantities import Memory
-from tests.session.builders import until
+from tests.waiting import until
 
 WAITS = "import sys; print('ready', flush=True); sys.stdin.read()"
 GROWS = """

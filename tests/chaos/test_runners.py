@@ -14,7 +14,8 @@ from scalable.chaos import Processes, Scene, Wish, workloads
 from scalable.quantities import Memory
 from scalable.session.session import ScalableSession
 from scalable.worker.guarded import RunKilledError
-from tests.session.builders import LONG_S, Project, until
+from tests.session.builders import Project
+from tests.waiting import LONG_S, until
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 from scalable.cli.main import main
 from scalable.session.session import ScalableSession
 from tests.chaos.crowd import Crowd
-from tests.session.builders import LONG_S, Project, nap, until
+from tests.session.builders import Project, nap
+from tests.waiting import LONG_S, until
 
 Printed = Callable[..., tuple[int, str]]
 

@@ -15,7 +15,7 @@ from scalable import chaos
 from scalable.quantities import Memory
 from scalable.store import Fate, Row, open_store
 from scalable.store.tables import results
-from tests.session.builders import until
+from tests.waiting import until
 
 TAKEN = 64 << 20
 

@@ -25,7 +25,8 @@ from scalable.chaos.victims import environment
 from scalable.session.session import ScalableSession
 from scalable.store import Fate, Row, open_store
 from scalable.telemetry import read
-from tests.session.builders import Project, until
+from tests.session.builders import Project
+from tests.waiting import until
 
 SEED = 20260415
 RUNS, FAULTS, OVER_S = (2000, 200, 40) if os.environ.get("SCALABLE_LONG") else (600, 60, 12)

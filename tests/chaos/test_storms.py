@@ -9,7 +9,7 @@ import pytest
 
 from scalable.chaos import ChaosError, plan, storm
 from tests.chaos.crowd import Crowd
-from tests.session.builders import until
+from tests.waiting import until
 
 
 def test_a_seed_gives_one_storm_and_another_seed_another() -> None:

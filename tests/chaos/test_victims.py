@@ -13,7 +13,8 @@ import pytest
 from scalable.chaos import NoVictimError, Processes, Scene, Wish
 from scalable.chaos.victims import LOOPBACK, choose, own_addresses
 from tests.chaos.crowd import Crowd
-from tests.session.builders import Project, until
+from tests.session.builders import Project
+from tests.waiting import until
 
 
 def test_workers_are_those_the_journal_tells_of(crowd: Crowd) -> None:

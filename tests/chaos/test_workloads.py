@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from tests.session.builders import until
+from tests.waiting import until
 
 TICKING = """
 import threading, time

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from scalable import proc
 from scalable.cli.main import main
 from scalable.telemetry import RunFolder
 from scalable.telemetry.mailbox import ask
+from tests.waiting import LONG_S, until
 
-PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 MANIFEST = """version: 1
 project: {name: small}
 targets: {local: {provider: local, max_workers: 2, processes: true}}
@@ -82,7 +82,7 @@ class Session:
         """The same in a process of its own, for what changes the process it is called in."""
         command = [sys.executable, "-m", "scalable", *arguments]
         done = subprocess.run(
-            command, cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE_S
+            command, cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=LONG_S
         )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout
@@ -103,8 +103,8 @@ class Session:
 
     def two(self) -> dict[str, dict[str, Any]]:
         """The two runs that two workers do."""
-        found: dict[str, dict[str, Any]] = until(lambda: len(now := self.doing()) == 2 and now)
-        return found
+        assert until(lambda: len(self.doing()) == 2)
+        return self.doing()
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         lines = self.run.journal.read_text().splitlines()
@@ -118,14 +118,6 @@ class Session:
 def environment() -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("SCALABLE_")}
     return {**ours, "COLUMNS": "140"}
-
-
-def until(condition: Callable[[], Any], within: float = PATIENCE_S) -> Any:
-    deadline = time.monotonic() + within
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-    return found
 
 
 @contextmanager
@@ -144,14 +136,14 @@ def a_session(folder: Path, *arguments: str, manifest: str = MANIFEST, runs: int
     )
     session = Session(folder, process)
     try:
-        until(lambda: len(list(folder.glob("*.trial"))) == runs or process.poll() is not None)
+        assert until(lambda: len(list(folder.glob("*.trial"))) == runs or process.poll() is not None)
         yield session
     finally:
         session.let_go(*NAMES)
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate(timeout=LONG_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
@@ -175,7 +167,7 @@ def test_workers_are_listed_with_what_they_do(live: Session) -> None:
     found = live.two()
     run, facts = sorted(found.items())[0]
     assert (facts["tag"], facts["state"], facts["of"], facts["note"]) == ("model", "busy", 30, "trial")
-    assert facts["idle_s"] < PATIENCE_S
+    assert facts["idle_s"] < LONG_S
     assert facts["memory"] > 1_000_000 and facts["memory_limit"] == 1024**3
     assert proc.alive(facts["pid"])
     lines = live.scalable("workers").splitlines()
@@ -244,11 +236,11 @@ def test_a_person_at_a_terminal_is_asked_before_something_is_killed(live: Sessio
         os.close(theirs)
         shown = b""
         while b"[y/N]" not in shown:
-            assert select.select([ours], [], [], PATIENCE_S)[0], "it asked nothing"
+            assert select.select([ours], [], [], LONG_S)[0], "it asked nothing"
             shown += os.read(ours, 1000)
         assert f"kill {run} of {live.run.run_id}?".encode() in shown
         os.write(ours, b"n\n")
-        assert process.wait(PATIENCE_S) == 1
+        assert process.wait(LONG_S) == 1
     finally:
         process.kill()
         process.communicate()
@@ -265,7 +257,7 @@ def test_what_operators_do_about_a_session_is_done_at_once_and_nothing_else_is(t
         living = session.two()
         assert sorted(session.told("kill", "all")["runs"]) == sorted(living)
         assert not any(proc.alive(one["pid"]) for one in living.values())
-        out, _ = session.process.communicate(timeout=PATIENCE_S)
+        out, _ = session.process.communicate(timeout=LONG_S)
         assert session.process.returncode == 1 and victim in out  # nothing is left to do
 
         assert "is over, failed" in session.scalable("workers")
@@ -282,7 +274,7 @@ def a_paused_session_starts_nothing_when_a_run_is_killed(session: Session) -> st
     victim, bystander = sorted(found)
     began = time.monotonic()
     answer = session.told("kill", victim)
-    assert time.monotonic() - began < PATIENCE_S
+    assert time.monotonic() - began < LONG_S
     assert (answer["killed"], answer["runs"]) == (f"run {victim}", [victim])
     assert not proc.alive(found[victim]["pid"])
     assert proc.alive(found[bystander]["pid"])
@@ -309,7 +301,7 @@ def runs_of_a_killed_worker_are_run_again_at_no_cost(session: Session) -> None:
     assert answer["follows"].startswith("1 run is run again elsewhere")
     assert not proc.alive(facts["pid"])
     again = until(lambda: (now := session.doing().get(run)) and now["pid"] != facts["pid"] and now)
-    assert again["attempt"] == 2
+    assert again and again["attempt"] == 2
     assert session.journal("retry") == []
 
 
@@ -318,7 +310,7 @@ def a_pause_now_stops_what_runs_at_no_cost(session: Session) -> None:
     answer = session.told("pause", "--now")
     assert sorted(answer["stopped"]) == sorted(found)
     assert not any(proc.alive(one["pid"]) for one in found.values())
-    until(lambda: not ask(session.run, "workers")["workers"])
+    assert until(lambda: not ask(session.run, "workers")["workers"])
     assert "has no workers now" in session.scalable("workers")
     session.scalable("resume")
     assert set(session.two()) == set(found)

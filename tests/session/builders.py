@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -18,18 +17,6 @@ from distributed import get_worker
 
 from scalable import proc
 from scalable.session.session import ScalableSession
-
-LONG_S = 60.0  # longer than anything here takes, even on a machine with much else to do
-
-
-def until(condition: Callable[[], object], within: float = LONG_S) -> bool:
-    """Wait for something to come true; whether it did."""
-    deadline = time.monotonic() + within
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 @dataclass

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.session.builders import Project, until
+from tests.session.builders import Project
+from tests.waiting import until
 
 
 @pytest.fixture

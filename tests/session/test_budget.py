@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scalable import PlanningError, TaskError
-from tests.session.builders import Project, until
+from tests.session.builders import Project
+from tests.waiting import until
 
 SECOND = {"cpu_price": "3600 EUR/h"}  # one euro a second; the brake keeps a minute of that for stopping
 

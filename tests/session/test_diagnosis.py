@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from scalable.providers.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S
 from scalable.providers.processes import ProcessLauncher
 from scalable.session.diagnosis import SessionObserver
 from scalable.telemetry.reading import read
+from tests.waiting import LONG_S, until
 
-SOON_S = 60.0  # nothing here takes more than ten seconds; a machine under load may need longer
 AT_ONCE = Limits(queued=0.5, silent=0.5, unasked=0.5, waiting=0.5, full=0.5, idle=0.5, cold_start=0.1)
 
 
@@ -47,15 +47,8 @@ def a_session(
 
 def found(observer: SessionObserver, code: str) -> Finding:
     """Wait until it is said."""
-    until(lambda: any(one.code == code for one in observer.watch.current))
+    assert until(lambda: any(one.code == code for one in observer.watch.current))
     return next(one for one in observer.watch.current if one.code == code)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline, "not within a minute"
-        time.sleep(0.05)
 
 
 def told(session: ScalableSession, code: str) -> list[str]:
@@ -75,7 +68,7 @@ def test_a_worker_whose_preload_sleeps_is_told_and_then_withdrawn(
     with a_session(tmp_path, monkeypatch, target, f"{{preload_script: {slow}}}") as (session, client, observer):
         observer.limits = LIMITS
         future = client.submit(abs, -1, tag="model")
-        until(lambda: any("licence" in log.read_text() for log in session.folder.logs.iterdir()))
+        assert until(lambda: any("licence" in log.read_text() for log in session.folder.logs.iterdir()))
         observer.limits = AT_ONCE
         finding = found(observer, "workers-silent")
         assert finding.text.startswith("model-0 (process ")
@@ -84,8 +77,8 @@ def test_a_worker_whose_preload_sleeps_is_told_and_then_withdrawn(
         assert finding.remedy == "see what its preload_script does:  scalable logs model-0"
         assert "its log ends: waiting for the licence" in finding.text
         (tmp_path / "licence").touch()
-        assert future.result(timeout=SOON_S) == 1
-        until(lambda: not any(one.code == "workers-silent" for one in observer.watch.current))
+        assert future.result(timeout=LONG_S) == 1
+        assert until(lambda: not any(one.code == "workers-silent" for one in observer.watch.current))
     assert told(session, "workers-silent")[0] == "finding"
     assert told(session, "workers-silent")[-1] == "finding-over"
     assert caplog.text.count(finding.text) == 1
@@ -114,8 +107,8 @@ def test_a_worker_kept_by_the_minimum_is_told_and_work_withdraws_it(
         assert finding.text.endswith(", kept by a minimum of 1, at EUR 0.50 an hour each")
         assert finding.remedy == "lower adaptive.minimum of the target"
         future = client.submit(time.sleep, OVER_AFTER_S + 2, tag="model")
-        until(lambda: not any(one.code == "idle-workers" for one in observer.watch.current))
-        future.result(timeout=SOON_S)
+        assert until(lambda: not any(one.code == "idle-workers" for one in observer.watch.current))
+        future.result(timeout=LONG_S)
     assert told(session, "idle-workers")[:2] == ["finding", "finding-over"]
 
 
@@ -131,7 +124,7 @@ def test_a_worker_that_cannot_start_is_explained_once_however_often_it_is_tried(
         assert "No module named 'nowhere'" in finding.text
         assert finding.severity is Severity.PROBLEM
         with pytest.raises(Exception, match="No module named 'nowhere'"):
-            future.result(timeout=SOON_S)
+            future.result(timeout=LONG_S)
     assert caplog.text.count("did not come") == 1
     assert "refused" not in caplog.text, "the alert is in the journal only"
 
@@ -141,10 +134,10 @@ def test_a_cluster_without_workers_says_what_to_call(tmp_path: Path, caplog: pyt
     cluster = TaggedCluster(launcher, [WorkerTemplate("model")], scheduler={"host": "127.0.0.1"})
     with cluster, ScalableClient(cluster) as client:
         future = client.submit(abs, -1, tag="model")
-        until(lambda: "1 task waits for model workers, and none was asked for" in caplog.text)
+        assert until(lambda: "1 task waits for model workers, and none was asked for" in caplog.text)
         assert "call add_workers(n, 'model')" in caplog.text
         cluster.add_workers(1, "model")
-        assert future.result(timeout=SOON_S) == 1
+        assert future.result(timeout=LONG_S) == 1
 
 
 def test_a_blocked_event_loop_is_told_while_it_is_blocked_and_where(
@@ -157,7 +150,7 @@ def test_a_blocked_event_loop_is_told_while_it_is_blocked_and_where(
         finding = found(observer, LOOP_BLOCKED)
         assert time.monotonic() - began < 6.0, "told before it is over"
         assert " in block (test_diagnosis.py:" in finding.text
-        until(lambda: not any(one.code == LOOP_BLOCKED for one in observer.watch.current))
+        assert until(lambda: not any(one.code == LOOP_BLOCKED for one in observer.watch.current))
     assert told(session, LOOP_BLOCKED) == ["finding", "finding-over"]
 
 
@@ -169,8 +162,8 @@ def test_a_session_goes_on_if_its_diagnosis_fails(
 
     with a_session(tmp_path, monkeypatch, "max_workers: 1") as (_, client, observer):
         monkeypatch.setattr(observer, "snapshot", fails)
-        until(lambda: "the diagnosis of this session stopped; the session goes on" in caplog.text)
-        assert client.submit(abs, -1, tag="model").result(timeout=SOON_S) == 1
+        assert until(lambda: "the diagnosis of this session stopped; the session goes on" in caplog.text)
+        assert client.submit(abs, -1, tag="model").result(timeout=LONG_S) == 1
     assert caplog.text.count("the diagnosis of this session stopped") == 1
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,8 @@ from scalable.providers.cluster import TaggedCluster
 from scalable.providers.giving_up import NoWorkerError
 from scalable.providers.processes import ProcessLauncher
 from scalable.telemetry.reading import read
+from tests.waiting import LONG_S, until
 
-SOON_S = 60.0  # nothing here takes more than ten seconds; a machine under load may need longer
 MANIFEST = """
 version: 1
 project: {name: fragile}
@@ -40,20 +38,20 @@ def test_after_the_workers_cannot_start_any_more_what_waits_fails_with_the_reaso
     (tmp_path / "scalable.yaml").write_text(MANIFEST.replace("setup.py", str(setup)))
     session = ScalableSession.from_yaml()
     with session as client:
-        victim = client.submit(os.getpid, tag="model").result(timeout=SOON_S)
+        victim = client.submit(os.getpid, tag="model").result(timeout=LONG_S)
         setup.write_text(BROKEN)
         os.kill(victim, signal.SIGKILL)
         pending = client.submit(abs, -1, tag="model")
         dependent = client.submit(abs, pending, tag="other")
         with pytest.raises(NoWorkerError, match=r"no model worker can be had: .*the licence server is gone"):
-            pending.result(timeout=SOON_S)
+            pending.result(timeout=LONG_S)
         with pytest.raises(NoWorkerError):
-            dependent.result(timeout=SOON_S)
-        assert client.submit(abs, -2, tag="other").result(timeout=SOON_S) == 2, "others are not concerned"
+            dependent.result(timeout=LONG_S)
+        assert client.submit(abs, -2, tag="other").result(timeout=LONG_S) == 2, "others are not concerned"
 
         setup.write_text("")
         again = client.submit(abs, -3, tag="model")
-        assert again.result(timeout=SOON_S) == 3, "what comes later is tried anew"
+        assert again.result(timeout=LONG_S) == 3, "what comes later is tried anew"
     assert session.run is not None
     told = [one for one in read(session.run.journal) if one["kind"] == "task" and one["status"] == "failed"]
     assert [one["tag"] for one in told] == ["model"]
@@ -71,7 +69,7 @@ def test_a_worker_that_never_could_start_fails_its_task_within_seconds(
         f"targets: {{here: {{provider: local, processes: {processes}, adaptive: {{minimum: 0, maximum: 1}}}}}}\n"
     )
     with ScalableSession.from_yaml() as client, pytest.raises(NoWorkerError, match="the licence server is gone"):
-        client.submit(abs, -1, tag="model").result(timeout=SOON_S)
+        client.submit(abs, -1, tag="model").result(timeout=LONG_S)
 
 
 def test_a_cluster_without_a_session_gives_tasks_up_too(tmp_path: Path) -> None:
@@ -81,16 +79,9 @@ def test_a_cluster_without_a_session_gives_tasks_up_too(tmp_path: Path) -> None:
     cluster = TaggedCluster(ProcessLauncher(str(tmp_path)), [kind], scheduler={"host": "127.0.0.1"})
     with cluster, ScalableClient(cluster) as client:
         cluster.add_workers(1, "model")
-        victim = client.submit(os.getpid, tag="model").result(timeout=SOON_S)
+        victim = client.submit(os.getpid, tag="model").result(timeout=LONG_S)
         setup.write_text(BROKEN)
         os.kill(victim, signal.SIGKILL)
-        until(lambda: not cluster.worker_count("model"))
+        assert until(lambda: not cluster.worker_count("model"))
         with pytest.raises(NoWorkerError, match="the licence server is gone"):
-            client.submit(abs, -1, tag="model").result(timeout=SOON_S)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+            client.submit(abs, -1, tag="model").result(timeout=LONG_S)

@@ -19,7 +19,8 @@ from scalable.errors import UsageError
 from scalable.telemetry.liveness import state_of
 from scalable.telemetry.summary import Summary
 from scalable.testing.providers import footprint
-from tests.session.builders import LONG_S, Project, here, nap, until
+from tests.session.builders import Project, here, nap
+from tests.waiting import LONG_S, until
 
 
 def test_a_run_is_recorded_from_its_start_to_its_end(project: Project) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from scalable.errors import UsageError
 from scalable.session.tasks import TaskError
-from tests.session.builders import LONG_S, Project, until
+from tests.session.builders import Project
+from tests.waiting import LONG_S, until
 
 CODE = """
     import os, subprocess, sys, time

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scalable import TaskError, UsageError, open_store
-from tests.session.builders import LONG_S, Project
+from tests.session.builders import Project
+from tests.waiting import LONG_S
 
 
 @pytest.mark.parametrize(("line", "words"), [("sys.exit('no grid')", "no grid"), ("raise Stop('enough')", "enough")])

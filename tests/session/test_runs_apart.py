@@ -20,8 +20,9 @@ from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.telemetry.incidents import IncidentFolder
 from tests.runner import mischief, work
-from tests.session.builders import LONG_S, Project, until
+from tests.session.builders import Project
 from tests.session.test_lost_work import tasks_of
+from tests.waiting import LONG_S, until
 
 BOTH = pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
 

@@ -10,7 +10,8 @@ import pytest
 
 from scalable import AdaptiveScaler, ScalableClient, ScaleDecision
 from scalable.errors import UnknownTagError, UsageError
-from tests.session.builders import Project, here, nap, until
+from tests.session.builders import Project, here, nap
+from tests.waiting import until
 
 
 def come(client: ScalableClient, **counts: int) -> bool:

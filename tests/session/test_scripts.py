@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from tests.session.builders import LONG_S, Project, until
+from tests.session.builders import Project
+from tests.waiting import LONG_S, until
 
 HEAD = "from scalable import ScalableSession\nsession = ScalableSession.from_yaml()\n"
 

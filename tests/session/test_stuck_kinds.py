@@ -15,7 +15,8 @@ from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.store import Filter, RowStatus, open_store
 from scalable.telemetry.incidents import IncidentFolder
-from tests.session.builders import LONG_S, Project, until
+from tests.session.builders import Project
+from tests.waiting import LONG_S, until
 
 AFTER_S = 2.0
 POLL_S = AFTER_S / 8  # how often workers tell of their runs when they are stuck so soon

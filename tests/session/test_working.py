@@ -16,7 +16,8 @@ from scalable.errors import UnknownTagError, UsageError
 from scalable.providers.base import LaunchRefused
 from scalable.providers.client import WorkerKilledError
 from scalable.session.tasks import TaskError
-from tests.session.builders import LONG_S, Project, here, nap, until
+from tests.session.builders import Project, here, nap
+from tests.waiting import LONG_S, until
 
 
 def span(seconds: float, *anything: object) -> tuple[float, float]:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -25,15 +24,7 @@ from scalable.quantities import Money
 from scalable.telemetry import Journal, JournalError, read
 from scalable.telemetry import journal as module
 from scalable.telemetry.encoding import line_of
-
-PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
-
-
-def until(reached: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < give_up, "did not happen in time"
-        time.sleep(0.01)
+from tests.waiting import LONG_S, until
 
 
 def written(path: Path) -> list[dict[str, Any]]:
@@ -75,15 +66,15 @@ def test_every_record_of_many_threads_arrives_whole_and_in_the_order_of_its_thre
 def test_records_are_in_the_file_soon_without_closing(tmp_path: Path) -> None:
     with Journal(tmp_path / "j") as journal:
         journal.write("gauge", n=1)
-        until(lambda: len(written(tmp_path / "j")) == 1)
+        assert until(lambda: len(written(tmp_path / "j")) == 1)
 
 
 @pytest.mark.parametrize("kind", ["run-started", "worker-lost", "alert", "ended"])
 def test_what_matters_is_written_at_once(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FLUSH_EVERY_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(module, "FLUSH_EVERY_S", 10 * LONG_S)
     with Journal(tmp_path / "j") as journal:
         journal.write(kind)
-        until(lambda: len(written(tmp_path / "j")) == 1)
+        assert until(lambda: len(written(tmp_path / "j")) == 1)
 
 
 def test_flush_waits_until_all_is_in_the_file(tmp_path: Path) -> None:
@@ -111,7 +102,7 @@ while True:
     assert process.stdout.readline() == "flushed\n"
     time.sleep(0.5)
     process.send_signal(signal.SIGKILL)
-    process.wait(PATIENCE_S)
+    process.wait(LONG_S)
     process.stdout.close()
     records = read(tmp_path / "j")
     places = [record["place"] for record in records]
@@ -127,7 +118,7 @@ journal = Journal({str(tmp_path / "j")!r})
 for place in range(100):
     journal.write("task", place=place)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LONG_S)
     assert len(written(tmp_path / "j")) == 100
 
 
@@ -156,7 +147,7 @@ else:
     assert not any(b'"place":2' in line for line in journal._waiting)
 """
     quiet = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
-    subprocess.run(quiet, check=True, timeout=PATIENCE_S)
+    subprocess.run(quiet, check=True, timeout=LONG_S)
     assert [record["place"] for record in written(tmp_path / "j")] == [1, 2]
 
 
@@ -213,7 +204,7 @@ journal.write("task", place=3000)
 journal.close()
 print(journal.lost)
 """
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=LONG_S)
     lost = int(done.stdout)
     records = read(tmp_path / "j")
     tasks = [record for record in records if record["kind"] == "task"]

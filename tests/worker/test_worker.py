@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +20,7 @@ from scalable.providers.base import ClusterHandle, DeploymentSpec, WorkerTemplat
 from scalable.providers.local import LocalProvider
 from scalable.sizing.resources import ScalePlan
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
-
-LONG_S = 60.0
-
-
-def until(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + LONG_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
+from tests.waiting import LONG_S, until
 
 
 def a_worker(options: WorkerOptions) -> subprocess.CompletedProcess[str]:

@@ -33,8 +33,8 @@ from scalable.store.tables import results
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.loading import importable
 from scalable.telemetry import RunFolder
-from tests.session.builders import until
 from tests.tools import processes
+from tests.waiting import until
 
 WITHIN_S = 120.0  # a hang is longer than anything a busy machine needs
 MARK = "SCALABLE_TEST_MINIATURE"
