@@ -20,6 +20,7 @@ from scalable.artefacts import ArtefactError
 from scalable.caching import key_of
 from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
+from scalable.session.cells import Cells
 from scalable.session.execution import Work
 from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
@@ -94,6 +95,7 @@ class SweepExecution:
         self.units: dict[str, Place] = {}
         """By the engine's name of the run."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
+        self.cells = Cells(compiled)
         self.code = compiled.workload.code_fingerprint()
 
     async def run(self) -> SweepOutcome:
@@ -122,12 +124,14 @@ class SweepExecution:
 
     def tell_start(self, expected: int, there: int, missing: list[str]) -> None:
         units = len(self.compiled.units_of(missing)) if missing else 0
+        known = self.compiled.where.keys() - set(missing)
+        failed = {key for key in known if not self.before[key].finished}
         self.driver.journal.write(
             "sweep-started", sweep=self.compiled.name, factor=self.compiled.grid.factor, tag=self.request.tag,
             expected=expected, there=there, units=units, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
-            trials=self.compiled.grid.trials,
+            trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
@@ -141,6 +145,8 @@ class SweepExecution:
             units[run] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
             works[run] = Work(self.compiled.unit(place, request.artefacts, fresh=marked))
+        for portion in self.cells.units(units):
+            self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
         runs = tuple(
             Run(run, sweep, request.tag, place.group, request.expected_s, request.peak) for run, place in units.items()
         )
@@ -246,10 +252,11 @@ class SweepExecution:
         self.computed += len(rows)
         if rows and rows[0].worker:
             self.driver.handle(RowPersisted(rows[0].worker))
-        failed = sum(not row.finished for row in rows)
+        failed = [row.run_key for row in rows if not row.finished]
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=run, count=len(rows), failed=failed, fresh=run in self.fresh
-        )
+            "rows", sweep=self.compiled.name, run=run, count=len(rows), failed=len(failed), fresh=run in self.fresh,
+            aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
+        )  # fmt: skip
 
     async def settle(self) -> None:
         """Rows under way to the store arrive there, also when the sweep is interrupted."""
