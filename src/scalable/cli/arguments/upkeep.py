@@ -13,10 +13,11 @@ NAMES = ("sweeps", "targets")
 def upkeep_commands(add: Add) -> None:
     deploy = add(
         "deploy",
-        "write the files with which a cluster or Airflow runs a sweep by itself; starts nothing",
+        "write the files with which a cluster or Airflow runs a sweep by itself, or Prometheus watches; starts nothing",
         "deploy kubernetes --sweep calibration --output deploy",
         "deploy kubernetes --target cluster --helm --output chart",
         "deploy airflow --sweep calibration --output dags",
+        "deploy prometheus --output watch",
     )
     deploy_options(deploy)
 
@@ -31,8 +32,8 @@ def upkeep_commands(add: Add) -> None:
 
 
 def deploy_options(command: argparse.ArgumentParser) -> None:
-    systems = ("kubernetes", "airflow")
-    command.add_argument("what", choices=systems, metavar="SYSTEM", help=" or ".join(systems))
+    systems = ("kubernetes", "airflow", "prometheus")
+    command.add_argument("what", choices=systems, metavar="SYSTEM", help=", ".join(systems))
     manifest_options(command)
     command.add_argument("--sweep", metavar="S", help="which to run (default: the manifest's only one, or its tasks)")
     command.add_argument("--output", metavar="DIR", default="deploy", help="a folder to write to (default: deploy)")
@@ -40,3 +41,7 @@ def deploy_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")
     where = "kubernetes: ADDRESS:PORT of the API server, so that the driver may connect to nothing else there"
     command.add_argument("--api-server", metavar="A", help=where)
+    runs = "prometheus: the folder of the runs to watch (default: SCALABLE_RUNS_DIR, then .scalable/runs)"
+    command.add_argument("--runs", metavar="R", help=runs)
+    told = "prometheus: HOST:PORT of the Alertmanager that is told (default: 127.0.0.1:9093)"
+    command.add_argument("--alertmanager", metavar="A", help=told)

@@ -1,4 +1,4 @@
-"""``scalable deploy``: write the files with which a cluster or Airflow runs sweeps by itself."""
+"""``scalable deploy``: write the files with which a cluster or Airflow runs sweeps, or Prometheus watches them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
 from scalable.manifest.load import read
+from scalable.telemetry.folders import runs_dir
+
+ONLY_FOR = {
+    "helm": ("kubernetes",),
+    "api_server": ("kubernetes",),
+    "sweep": ("kubernetes", "airflow"),
+    "runs": ("prometheus",),
+    "alertmanager": ("prometheus",),
+}
+"""Options that say nothing to other systems."""
 
 
 def run(options: argparse.Namespace) -> int:
     folder = Path(options.output)
+    check_options(options)
     check_free(folder, force=options.force)
-    found = on_kubernetes(options, folder) if options.what == "kubernetes" else in_airflow(options, folder)
+    found = SYSTEMS[options.what](options, folder)
     left = write(folder, found.files)
     if options.format == "json":
         print_json({"output": str(folder), "files": sorted(found.files), "notes": found.notes, "next": found.next})
@@ -50,9 +61,6 @@ def asked(options: argparse.Namespace) -> str | None:
 def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
     from scalable.deploy import airflow
 
-    for name, given in (("--helm", options.helm), ("--api-server", options.api_server)):
-        if given:
-            raise UsageError(f"{name} is about Kubernetes; write scalable deploy kubernetes {name}")
     path = context.manifest_path(options.manifest)
     text, target, env = read(path), asked(options), dict(os.environ)
     with suppress(UsageError):  # a target on Kubernetes may name secrets, which need not be known here
@@ -66,6 +74,34 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
     files = airflow.render(loaded.manifest, loaded.target, sweep, here=path)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
+
+
+def with_prometheus(options: argparse.Namespace, folder: Path) -> Rendered:
+    from scalable.deploy import prometheus
+
+    runs = runs_dir(options.runs)
+    if runs.exists() and not runs.is_dir():
+        raise UsageError(f"--runs {runs} is a file; name the folder in which runs are recorded, e.g. .scalable/runs")
+    alertmanager = address(options.alertmanager or prometheus.ALERTMANAGER_HERE)
+    return prometheus.rendered(prometheus.Watching(runs, folder, alertmanager=alertmanager))
+
+
+def address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal()) or "/" in host:
+        raise UsageError(f"--alertmanager {text} is no address; write HOST:PORT, e.g. 127.0.0.1:9093")
+    return text
+
+
+SYSTEMS = {"kubernetes": on_kubernetes, "airflow": in_airflow, "prometheus": with_prometheus}
+
+
+def check_options(options: argparse.Namespace) -> None:
+    for name, systems in ONLY_FOR.items():
+        if getattr(options, name) and options.what not in systems:
+            option = f"--{name.replace('_', '-')}"
+            about = " and ".join(system.capitalize() for system in systems)
+            raise UsageError(f"{option} is about {about}; write scalable deploy {systems[0]} {option}")
 
 
 def check_free(folder: Path, *, force: bool) -> None:

@@ -1,0 +1,157 @@
+"""The alert rules as Prometheus reads them, and their unit tests for ``promtool test rules``.
+
+Both come from the rules that the driver applies itself, so there is one definition. The tests have the rules' real
+durations: an alert must be silent until its time is over, fire then, stay for as long as it is kept, and end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scalable.deploy.document import Document, written
+from scalable.telemetry.alerts import SHARED, Condition, Rule, duration
+from scalable.telemetry.metrics import METRICS
+
+FILE, TEST_FILE = "rules/scalable.yml", "rules/scalable_test.yml"
+STEP_S = 15  # between the tests' samples; all durations of the rules are multiples of it
+QUIET_S = 120  # before a test's figure crosses its threshold, so that it does so while it is watched
+STAYS_S = 120  # how long it stays there after the alert fired
+
+Object = dict[str, Any]
+
+
+def rules_file(rules: Sequence[Rule]) -> str:
+    groups = [{"name": "scalable", "rules": [alert(rule) for rule in rules]}]
+    comment = "Made by scalable deploy prometheus; a threshold is set in the manifest: alerts."
+    return written([Document({"groups": groups}, (comment,))])
+
+
+def alert(rule: Rule) -> Object:
+    found: Object = {"alert": rule.name, "expr": rule.promql()}
+    if rule.for_s:
+        found["for"] = duration(rule.for_s)
+    if rule.keep_s:
+        found["keep_firing_for"] = duration(rule.keep_s)
+    return {**found, "labels": {"severity": rule.severity}, "annotations": rule.annotations()}
+
+
+def tests_file(rules: Sequence[Rule]) -> str:
+    tests = [test for rule in rules for test in tests_of(rule)]
+    about: Object = {"rule_files": [FILE.rpartition("/")[2]], "evaluation_interval": f"{STEP_S}s", "tests": tests}
+    return written([Document(about, (f"promtool test rules {TEST_FILE}",))])
+
+
+def tests_of(rule: Rule) -> Iterator[Object]:
+    yield course(rule, born=False)
+    if rule.when.increase_s is not None:
+        yield course(rule, born=True)
+
+
+def course(rule: Rule, *, born: bool) -> Object:
+    """A figure that is well, crosses the threshold and comes back; ``born``: a counter that was not there before."""
+    fires = QUIET_S + rule.for_s
+    over = fires + STAYS_S if rule.when.increase_s is None else QUIET_S + rule.when.increase_s
+    ends = over + rule.keep_s
+    silent = [QUIET_S - STEP_S, *([fires - STEP_S] if rule.for_s else []), ends]
+    firing = [fires, over - STEP_S, *([ends - STEP_S] if rule.keep_s else [])]
+    looks = sorted([*((at, False) for at in set(silent)), *((at, True) for at in set(firing))])
+    samples = Samples(int(QUIET_S / STEP_S), int((over - QUIET_S) / STEP_S), int((ends - over) / STEP_S) + 1)
+    return {
+        "name": f"{rule.name}{', a counter that begins' if born else ''}",
+        "interval": f"{STEP_S}s",
+        "input_series": [
+            {"series": series(name, rule.when.metric), "values": values}
+            for name, values in inputs(rule, samples, born=born).items()
+        ],
+        "alert_rule_test": [
+            {
+                "eval_time": f"{at:g}s",
+                "alertname": rule.name,
+                "exp_alerts": [expected(rule)] if fired else [],
+            }
+            for at, fired in looks
+        ],
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """How many there are before, while and after a condition holds."""
+
+    before: int
+    during: int
+    after: int
+
+    def values(self, good: float, bad: float) -> str:
+        return f"{good:g}x{self.before - 1} {bad:g}x{self.during - 1} {good:g}x{self.after}"
+
+    def counter(self, *, born: bool) -> str:
+        before = f"_x{self.before}" if born else f"0x{self.before - 1}"  # a value is there once more than it says
+        return f"{before} 1x{self.during + self.after}"
+
+    def steady(self, value: float) -> str:
+        return f"{value:g}x{self.before + self.during + self.after}"
+
+
+def inputs(rule: Rule, samples: Samples, *, born: bool) -> dict[str, str]:
+    when = rule.when
+    if when.increase_s is not None:
+        return {when.metric: samples.counter(born=born)}
+    found = {when.metric: samples.values(good(when), bad(when))}
+    if when.over is not None:
+        found[when.over] = samples.steady(1)
+    if rule.and_ is not None:
+        found[rule.and_.metric] = samples.steady(bad(rule.and_))
+    return found
+
+
+def bad(condition: Condition) -> float:
+    """A figure for which the condition holds; a whole minute more than one in seconds, which is easily written."""
+    if condition.increase_s is not None:
+        return 1
+    match condition.sign:
+        case "==":
+            return condition.threshold
+        case "<":
+            return condition.threshold / 2
+        case ">":
+            return beyond(condition)
+
+
+def beyond(condition: Condition) -> float:
+    if condition.over is not None:
+        return condition.threshold * 1.05
+    return condition.threshold + (60 if condition.metric.endswith("_seconds") else 1)
+
+
+def good(condition: Condition) -> float:
+    match condition.sign:
+        case "==" | "<":
+            return condition.threshold + 1
+        case ">":
+            return 0
+
+
+def series(name: str, metric: str) -> str:
+    pairs = ", ".join(f'{label}="{value}"' for label, value in labels(metric).items())
+    return f"{name}{{{pairs}}}"
+
+
+def labels(metric: str) -> dict[str, str]:
+    return {name: f"a-{name}" for name in (*SHARED, *METRICS[metric].labels)}
+
+
+def expected(rule: Rule) -> Object:
+    found = labels(rule.when.metric)
+    value = as_prometheus_writes(bad(rule.when), rule.unit)
+    told = {"summary": rule.summary.format_map({**found, "value": value}), "remedy": rule.remedy.format_map(found)}
+    return {"exp_labels": {"severity": rule.severity, **found}, "exp_annotations": told}
+
+
+def as_prometheus_writes(value: float, unit: str) -> str:
+    """What its humanizePercentage and humanizeDuration make of these tests' values."""
+    if unit == "share":
+        return f"{value * 100:.4g}%"
+    return f"{int(value // 60)}m {int(value % 60)}s" if unit == "seconds" else f"{value:g}"

@@ -1,0 +1,115 @@
+"""What ``scalable deploy prometheus`` writes, as Prometheus' and Alertmanager's own programs judge it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scalable.cli.main import main
+from scalable.deploy.prometheus import Watching, rendered
+from scalable.telemetry.alerts import RULES, scaled
+from tests.tools.errors import ToolError, ToolMissingError
+from tests.tools.prometheus import checked
+
+
+def test_prometheus_and_alertmanager_take_the_files_and_the_rules_pass_their_tests(tmp_path: Path) -> None:
+    folder = deployed(tmp_path)
+    assert "1 rule files found" in tool(folder, "promtool", "check", "config", "prometheus.yml")
+    assert f"{len(RULES)} rules found" in tool(folder, "promtool", "check", "rules", "rules/scalable.yml")
+    assert "SUCCESS" in tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
+    assert "SUCCESS" in tool(folder, "amtool", "check-config", "alertmanager.yml")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_rule_is_tested_before_its_time_after_it_and_when_it_is_over(rule: Any) -> None:
+    watching = Watching(Path("runs"), Path("watch"), [rule])
+    tests = yaml.safe_load(rendered(watching).files["rules/scalable_test.yml"])["tests"]
+    for test in tests:
+        looks = {float(look["eval_time"].rstrip("s")): bool(look["exp_alerts"]) for look in test["alert_rule_test"]}
+        first = min(at for at, fires in looks.items() if fires)
+        assert looks[first - 15] is False, "silent until the last sample before its time is over"
+        assert looks[max(looks)] is False, "over in the end"
+        assert not rule.for_s or first - rule.for_s - 15 in looks, "silent before the figure crosses its threshold"
+
+
+@pytest.mark.parametrize("change", ["for_s", "threshold"])
+def test_the_rules_tests_fail_for_rules_that_wait_longer_or_ask_for_more(change: str, tmp_path: Path) -> None:
+    folder = deployed(tmp_path)
+    if change == "for_s":
+        wrong = [replace(rule, for_s=rule.for_s + 30) for rule in RULES]
+    else:
+        wrong = [replace(rule, when=replace(rule.when, threshold=rule.when.threshold * 2 + 1)) for rule in RULES]
+    text = rendered(Watching(Path("runs"), folder, wrong)).files["rules/scalable.yml"]
+    (folder / "rules/scalable.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(ToolError) as failed:
+        tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
+    assert {rule.name for rule in RULES} <= set(re.findall(r"alertname: (\w+)", str(failed.value)))
+
+
+def test_rules_in_less_time_are_rules_too(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    text = rendered(Watching(Path("runs"), tmp_path, scaled(1 / 150))).files["rules/scalable.yml"]
+    (tmp_path / "rules/scalable.yml").write_text(text, encoding="utf-8")
+    assert f"{len(RULES)} rules found" in tool(tmp_path, "promtool", "check", "rules", "rules/scalable.yml")
+
+
+def test_sessions_are_found_where_they_say_where_they_are(tmp_path: Path) -> None:
+    settings = yaml.safe_load((deployed(tmp_path, "--runs", "elsewhere") / "prometheus.yml").read_text())
+    (job,) = settings["scrape_configs"]
+    assert job["file_sd_configs"][0]["files"] == [str(Path.cwd() / "elsewhere/targets/*.json")]
+    assert settings["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] == ["127.0.0.1:9093"]
+
+
+def test_the_secret_address_is_named_by_its_file_only(tmp_path: Path) -> None:
+    folder = deployed(tmp_path)
+    (receiver,) = yaml.safe_load((folder / "alertmanager.yml").read_text())["receivers"]
+    (slack,) = receiver["slack_configs"]
+    assert slack["api_url_file"] == str(folder.absolute() / "slack-url") and "api_url" not in slack
+
+
+def test_files_that_are_there_are_replaced_only_when_told_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = deployed(tmp_path)
+    (folder / "prometheus.yml").write_text("mine", encoding="utf-8")
+    assert main(["deploy", "prometheus", "--output", str(folder)]) == 2
+    assert "--force replaces" in capsys.readouterr().err
+    assert (folder / "prometheus.yml").read_text(encoding="utf-8") == "mine"
+    deployed(tmp_path, "--force", "--alertmanager", "alerts.lab:9093")
+    assert "alerts.lab:9093" in (folder / "prometheus.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--helm"], "--helm is about Kubernetes; write scalable deploy kubernetes --helm"),
+        (["--sweep", "s"], "--sweep is about Kubernetes and Airflow"),
+        (["--alertmanager", "http://alerts:9093"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
+        (["--alertmanager", "alerts"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
+        (["--runs", __file__], "is a file; name the folder in which runs are recorded"),
+    ],
+)
+def test_wrong_words_are_refused_with_what_to_write(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["deploy", "prometheus", "--output", str(tmp_path / "watch"), *words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "watch").exists()
+
+
+def deployed(tmp_path: Path, *words: str) -> Path:
+    folder = tmp_path / "watch"
+    assert main(["deploy", "prometheus", "--output", str(folder), *words]) == 0
+    return folder
+
+
+def tool(folder: Path, *command: str) -> str:
+    try:
+        return checked(*command, folder=folder)
+    except ToolMissingError as error:
+        pytest.skip(str(error))
