@@ -112,6 +112,11 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
+    def live_file(self) -> Path:
+        """What is true this moment, while the session lives."""
+        return self.path / "live.json"
+
+    @property
     def report_file(self) -> Path:
         return self.path / "report.json"
 
@@ -161,11 +166,11 @@ class RunFolder:
 
     def facts(self) -> dict[str, Any]:
         """What ``run.json`` says; nothing if it is missing or cannot be read."""
-        try:
-            found = json.loads(self.run_file.read_text(encoding="utf-8", errors="replace"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return read_json(self.run_file)
+
+    def live(self) -> dict[str, Any]:
+        """What ``live.json`` says; nothing if the session is over, or it cannot be read."""
+        return read_json(self.live_file)
 
     def is_of(self, manifest: str | Path) -> bool:
         written = self.facts().get("manifest")
@@ -198,6 +203,15 @@ def runs_dir(base: Path | str | None = None) -> Path:
 def targets_dir(base: Path | str | None = None) -> Path:
     """A file for each live session, beside the runs: Prometheus takes a pattern in a file's name, not in a folder's."""
     return runs_dir(base) / "targets"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object in a file; an empty one if it is missing or cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def safe_name(text: str, instead: str) -> str:
