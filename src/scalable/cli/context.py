@@ -19,6 +19,7 @@ from scalable.session.here import history, registered, this_machine
 
 if TYPE_CHECKING:
     from scalable.planning import Site
+    from scalable.planning.pins import Pin
 
 
 def load(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Loaded:
@@ -56,12 +57,20 @@ def seed(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> in
     return int(text)
 
 
-def site(loaded: Loaded, *, pools_only: bool = False) -> Site:
+def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) -> Site:
     """Where work runs. ``pools_only`` asks about the manifest's pools whatever the target is."""
     from scalable.planning import Site
 
     target = None if pools_only and loaded.manifest.pools else loaded.target
-    return Site(loaded.manifest, target, this_machine())
+    manifest = pin.applied(loaded.manifest) if pin is not None else loaded.manifest
+    return Site(manifest, target, this_machine(), pin)
 
 
-__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "seed", "site"]
+def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
+    """What a rollback holds fast of this manifest."""
+    from scalable.session.rollback import Place, pin_of
+
+    return pin_of(Place.of(manifest_path(options.manifest), loaded.target))
+
+
+__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site"]

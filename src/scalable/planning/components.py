@@ -34,6 +34,8 @@ class ComponentPlan:
     """From the first task's start to the last one's end; nothing while durations or numbers are not known."""
     cost_estimate: CostEstimate | None = None
     warnings: tuple[str, ...] = ()
+    pinned: str = ""
+    """The run whose plan this is again after a rollback."""
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {tag: size.to_dict() for tag, size in self.scale_plan.resources_by_tag.items()}
@@ -47,6 +49,7 @@ class ComponentPlan:
             "cost_estimate": asdict(self.cost_estimate) if self.cost_estimate is not None else None,
             "assumptions": list(self.assumptions),
             "warnings": list(self.warnings),
+            "pinned": self.pinned,
         }
 
 
@@ -93,7 +96,10 @@ def plan_components(
     deadline_s = walltime(site)
     allowed_s = deadline_s / HEADROOM[policy or POLICIES[0]] if deadline_s is not None else None
     least = {tag: loads[tag].fewest(allowed_s) if allowed_s and tag in loads else 1 for tag in tags}
-    if policy == "manual":
+    pin = site.pin if site.pin is not None and not site.pin.sweep else None
+    if pin is not None:
+        counts = pin.counts(tags, most)
+    elif policy == "manual":
         counts = shared_out(tags, most)
     elif objective == "minimize cost" and sum(least.values()) <= most:
         counts = least
@@ -107,10 +113,11 @@ def plan_components(
         scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),
         objective=objective,
         policy=policy,
-        assumptions=(*assumptions(tags, loads, policy), *priced(cost)),
+        assumptions=(*((pin.told,) if pin else ()), *assumptions(tags, loads, policy), *priced(cost)),
         wall_s=wall_s,
         cost_estimate=cost,
         warnings=(*too_late(loads, counts, deadline_s, allowed_s), *tight(manifest, history)),
+        pinned=pin.run if pin is not None else "",
     )
 
 

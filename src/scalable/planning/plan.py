@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -75,6 +75,8 @@ class Plan:
     over_budget: bool
     roomy: bool = False
     """So few workers stand on a node that each node by itself keeps the margins."""
+    pinned: str = ""
+    """The run whose plan this is again after a rollback."""
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
@@ -141,6 +143,9 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         known = ", ".join(site.manifest.sweeps) or "none"
         raise UnknownNameError(f"no sweep is called {name!r}; the manifest has: {known}")
     load = sweep_load(site, name, history)
+    pin = site.pin if site.pin is not None and site.pin.covers(name) else None
+    if pin is not None and load.profile_name in pin.workers:
+        choice = replace(choice, policy="manual")
     if not load.verdict.ok:
         raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
     allowed = walltime(site)
@@ -164,7 +169,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     )
     warnings = find_warnings(site, load, chosen, placement)
     if choice.policy == "manual" and chosen.workers < load.workers:
-        warnings.append(f"{load.workers} workers are written, but only {chosen.workers} can be used or held")
+        how = "pinned" if pin is not None else "written"
+        warnings.append(f"{load.workers} workers are {how}, but only {chosen.workers} can be used or held")
     if front.late:
         warnings.append(front.late)
     if over:
@@ -207,11 +213,12 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         policy=choice.policy,
         seed=seed,
         front=front.points,
-        assumptions=tuple(assumptions(site, load, history)),
+        assumptions=((pin.told,) if pin is not None else ()) + tuple(assumptions(site, load, history)),
         warnings=tuple(warnings),
         budget_left=left,
         over_budget=over,
         roomy=chosen.roomy,
+        pinned=pin.run if pin is not None else "",
     )
 
 
@@ -351,6 +358,8 @@ class Campaign:
     notes: tuple[str, ...]
     budget_left: Money | None
     over_budget: bool
+    pinned: str = ""
+    """The run whose plan this is again after a rollback."""
 
     @property
     def scale_plan(self) -> ScalePlan:
@@ -393,6 +402,7 @@ class Campaign:
             "cost": self.cost.to_dict() if self.cost else None,
             "notes": list(self.notes),
             "over_budget": self.over_budget,
+            "pinned": self.pinned,
             "plans": [plan.to_dict() for plan in self.plans],
         }
 
@@ -414,9 +424,10 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         wall_s=outcome.wall_s,
         cost=cost,
         nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
-        notes=tuple(stated_notes(site, plans, history)),
+        notes=((site.pin.told,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
         budget_left=left,
         over_budget=left is not None and cost is not None and cost > left,
+        pinned=site.pin.run if site.pin is not None else "",
     )
 
 

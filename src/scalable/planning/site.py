@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
+from typing import TYPE_CHECKING
 
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Run, Sweep, SweepKind
@@ -19,6 +20,9 @@ from scalable.simulate.durations import RunLength
 from scalable.sizing.placement import Placement, PoolRoom, place
 from scalable.sizing.prices import charge, hired
 from scalable.sizing.resources import Size, allocatable, equal_part, offered
+
+if TYPE_CHECKING:
+    from scalable.planning.pins import Pin
 
 LOCAL = "this machine"
 JOB = "batch job"
@@ -76,8 +80,12 @@ class Stage:
 class Site:
     """The nodes, pools and bounds of a manifest for one target."""
 
-    def __init__(self, manifest: Manifest, target: str | None = None, machine: Machine | None = None) -> None:
+    def __init__(
+        self, manifest: Manifest, target: str | None = None, machine: Machine | None = None, pin: Pin | None = None
+    ) -> None:
         self.manifest = manifest
+        self.pin = pin
+        """What a rollback holds fast; its sizes and numbers are in the manifest already."""
         self.target = manifest.targets.get(target) if target else None
         self.nodes: dict[str, NodeType] = dict(manifest.nodes)
         self.pools: dict[str, Pool] = dict(manifest.pools)

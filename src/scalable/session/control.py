@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from scalable.engine.events import Event, Paused, RunCancelled, RunState, SweepCancelled
+from scalable.engine.events import BoundsSet, Event, Paused, RunCancelled, RunState, SweepCancelled, WorkerLeaving
 from scalable.errors import ScalableError, UsageError
 from scalable.session.roster import roster
 from scalable.telemetry.fields import number
@@ -169,6 +169,30 @@ class Control:
         self.driver.halt(OPERATOR, None)
         return {"was": was, "still": self.driver.engine.state.paused}
 
+    async def rollback(self, question: Question, workers: dict[str, int], to: str) -> dict[str, Any]:
+        """The numbers of an earlier plan hold from now on; what runs may end, on workers that are too many, too."""
+        driver, state = self.driver, self.driver.engine.state
+        if driver.scaler is not None:
+            raise UsageError("a scaler of the script's own decides how many workers there are; change it there")
+        for tag, count in workers.items():
+            if tag not in state.tags:
+                raise unknown("kind of workers", tag, state.tags)
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise UsageError(f"{tag}: {count!r} workers; write a whole number from 0")
+        self.record(question, to)
+        before = {tag: driver.staying(tag) for tag in workers}
+        for tag, count in workers.items():
+            bounds = state.tags[tag]
+            fixed = bounds.minimum == bounds.maximum  # else it scales with the work, now up to this
+            driver.handle(BoundsSet(tag, count if fixed else min(bounds.minimum, count), count))
+            await asyncio.sleep(0)  # idle ones that the engine gave back are leaving after that
+            for member in driver.cluster.choose(max(0, driver.staying(tag) - count), tag):
+                if member.name in state.workers:  # as with notice: no more work, and it goes with its last run
+                    driver.handle(WorkerLeaving(member.name))
+                else:
+                    driver.cluster.keep(driver.cluster.dismiss(member, f"rolled back to {to}"))
+        return {"workers": {tag: {"from": before[tag], "to": count} for tag, count in workers.items()}}
+
     # Help
 
     def on_worker(self, target: str) -> tuple[str, str | None]:
@@ -263,4 +287,5 @@ QUESTIONS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
     "kill": Control.kill,
     "pause": Control.pause,
     "resume": Control.resume,
+    "rollback": Control.rollback,
 }

@@ -24,6 +24,7 @@ from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.planning import Campaign, Choice, Plan, Site, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
+from scalable.planning.pins import sizes_of
 from scalable.planning.plan import budget_left, plan_sweep
 from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
 from scalable.providers.client import ScalableClient
@@ -35,6 +36,7 @@ from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
 from scalable.session.here import history, registered, this_machine
 from scalable.session.recorder import record
+from scalable.session.rollback import Place, pin_of
 from scalable.session.rules import rules
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
@@ -69,7 +71,9 @@ class ScalableSession:
     """The session that ``scalable run`` opened for a workflow script."""
 
     def __init__(self, loaded: Loaded, path: Path) -> None:
-        self.manifest = loaded.manifest
+        self.pin = pin_of(Place.of(path, loaded.target))
+        """What a rollback holds fast."""
+        self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target
         self.path = path
         self.report = loaded.report
@@ -105,14 +109,17 @@ class ScalableSession:
             self.manifest, target_name=self.target, folder=folder, run_folder=home, apart=apart
         )
 
+    def site(self) -> Site:
+        """Where its work runs, for planning."""
+        return Site(self.manifest, self.target, this_machine(), self.pin)
+
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
         return self.report + self.provider.validate(self.spec())
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
-        site = Site(self.manifest, self.target, this_machine())
-        past = history()
+        site, past = self.site(), history()
         if self.manifest.components:
             return plan_components(site, self.target, objective=objective, policy=policy, history=past)
         if not self.manifest.sweeps:
@@ -151,12 +158,12 @@ class ScalableSession:
         facts = self.facts(spec)
         run.write_run(facts)
         journal.write("run-started", **facts)
-        journal.write("plan", **planned(plan))
+        journal.write("plan", **planned(plan), sizes=sizes_of(self.manifest))
         self.cluster = provider.build_cluster(spec)
         cluster: TaggedCluster = self.cluster.backend
         run.write_run(facts | {"scheduler": cluster.scheduler_address})
         recorder = record(cluster, journal)
-        site = Site(self.manifest, self.target, this_machine())
+        site = self.site()
         tariff = tariff_of(provider, spec, plan.scale_plan, site, cluster.launcher)
         if tariff is not None:
             tariff = tariff.within(self.money_left(site, tariff.currency))
@@ -269,8 +276,7 @@ class ScalableSession:
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
-        site = Site(self.manifest, self.target, this_machine())
-        return plan_sweep(site, name, Choice(objective or "balance", policy or "safe"), history())
+        return plan_sweep(self.site(), name, Choice(objective or "balance", policy or "safe"), history())
 
     @contextmanager
     def opened(self, plan: AnyPlan) -> Iterator[Driver]:
@@ -385,6 +391,8 @@ def planned(plan: AnyPlan) -> dict[str, Any]:
         "peaks": facts.get("peaks"),
         "objective": facts.get("objective"),
         "policy": facts.get("policy"),
+        "sweep": facts.get("sweep", ""),
+        "pinned": plan.pinned,
     }
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import open_artefacts
-from scalable.planning import Plan, Site
+from scalable.planning import Plan
 from scalable.planning.loads import sweep_load
-from scalable.session.here import history, this_machine
+from scalable.session.here import history
 from scalable.session.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.places import Place
 from scalable.session.sweeps import Request, SweepExecution
@@ -71,7 +71,7 @@ def run_sweep(
 
 def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
     past = history()
-    load = sweep_load(Site(session.manifest, session.target, this_machine()), name, past)
+    load = sweep_load(session.site(), name, past)
     return Request(
         tag=load.profile_name,
         kind=load.kind,

@@ -58,6 +58,9 @@ KINDS: Mapping[str, Kind] = {
             "peaks": "memory a task of each kind is expected to use",
             "objective": "what the plan was made for",
             "policy": "how careful it is",
+            "sweep": "the only sweep it is for; empty for all that is planned together",
+            "sizes": "how big the manifest says workers of each kind are, for a rollback",
+            "pinned": "the run whose plan this is again after a rollback",
         },
     ),
     "ended": Kind(

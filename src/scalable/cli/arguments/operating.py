@@ -47,6 +47,20 @@ def operator_commands(add: Add) -> None:
     pause.add_argument("--now", action="store_true", help="stop what runs, to be run again later; send workers away")
     yes_option(pause)
     about("resume", "let a paused session go on", "resume")
+    rollback = add(
+        "rollback",
+        "go back to the sizes and numbers of workers of the plan before",
+        "rollback --dry-run",
+        "rollback --to run-20260415T101500Z-lab-1a2b3c4d",
+        "rollback --undo      plan by itself again",
+    )
+    rollback.add_argument("--to", metavar="RUN", help="whose plan (default: the latest other one of the same work)")
+    rollback.add_argument("--undo", action="store_true", help="lift what is pinned: the next plan is made anew")
+    rollback.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    rollback.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    rollback.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    rollback.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    format_option(rollback)
     mark_names = "NAME: a sweep, a run, or the key of a row"
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)

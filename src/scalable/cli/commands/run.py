@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
     elif options.here:
         loaded = on_this_machine(loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
+    if session.pin is not None:
+        errors().print(f"workers as planned for {session.pin.run}: {session.pin.told}", soft_wrap=True)
     try:
         with orderly_end():
             if sweep is not None:

@@ -1,0 +1,146 @@
+"""Going back to an earlier plan: which one, where it is kept, and when it holds.
+
+Every run's journal has the plan that was applied. A rollback writes one of them into ``pinned.json`` beside the runs;
+whoever plans or runs that manifest on that target from now on finds it there. Without the file nothing is pinned.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalable.errors import PlanningError, UsageError
+from scalable.planning.pins import Pin
+from scalable.telemetry.fields import mapping, text
+from scalable.telemetry.files import write_beside
+from scalable.telemetry.folders import RunFolder, runs_dir
+from scalable.telemetry.history import LOCK, WAIT_S, locked
+from scalable.telemetry.reading import read
+
+FILE = "pinned.json"
+LOOKED_AT = 500  # how many of the latest runs are searched for another plan
+FIRST_RECORDS = 20  # of a journal, among which its plan stands
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a pin is for: a manifest and the target it runs on."""
+
+    manifest: Path
+    target: str
+
+    @classmethod
+    def of(cls, manifest: Path, target: str | None) -> Place:
+        return cls(manifest.resolve(), target or "local")
+
+    def has(self, run: RunFolder) -> bool:
+        return text(run.facts().get("target")) == self.target and run.is_of(self.manifest)
+
+    def __str__(self) -> str:
+        return f"{self.manifest.name} on {self.target}"
+
+
+def pin_of(place: Place, base: Path | str | None = None) -> Pin | None:
+    """What is pinned there."""
+    found = [one for one in pins(base) if where(one) == place]
+    return Pin.from_plan(text(found[-1].get("run")), found[-1]) if found else None
+
+
+def plan_of(run: RunFolder) -> dict[str, Any] | None:
+    """The plan a run began with; nothing if it did not get so far."""
+    for number, record in enumerate(read(run.journal)):
+        if record["kind"] == "plan":
+            return record
+        if number > FIRST_RECORDS:
+            break
+    return None
+
+
+def plans(place: Place, base: Path | str | None = None) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
+    """The plans that were made for a place, the latest first; those that only applied another again are not."""
+    for run in reversed(RunFolder.list(base)[-LOOKED_AT:]):
+        if place.has(run) and (plan := plan_of(run)) is not None and not plan.get("pinned"):
+            yield run, plan
+
+
+def in_force(place: Place, base: Path | str | None = None) -> Pin:
+    """The plan that a rollback leaves behind: what is pinned, else that of the latest run."""
+    if (held := pin_of(place, base)) is not None:
+        return held
+    for run, plan in plans(place, base):
+        return Pin.from_plan(run.run_id, plan)
+    raise UsageError(f"nothing to roll back: no run of {place} is recorded in {runs_dir(base)}")
+
+
+def before(place: Place, base: Path | str | None = None) -> Pin:
+    """The plan before the one in force: of the same work, with other sizes or numbers.
+
+    After a rollback the one in force is the pinned one, so that a second rollback goes further back, not forth again.
+    """
+    now = in_force(place, base)
+    older = False
+    for one, found in plans(place, base):
+        if older and found.get("sweep") == now.sweep and "sizes" in found:
+            earlier = Pin.from_plan(one.run_id, found)
+            if not earlier.same_as(now):
+                return earlier
+        older = older or one.run_id == now.run
+    work = f"sweep {now.sweep}" if now.sweep else "everything"
+    raise UsageError(
+        f"nothing to roll back to: no run of {place} before {now.run} planned {work} otherwise than {now.shown()}; "
+        "--to RUN  names one"
+    )
+
+
+def named(place: Place, run_id: str, base: Path | str | None = None) -> Pin:
+    """The plan of a run that a person names."""
+    run = RunFolder.open(run_id, base)
+    if not place.has(run):
+        told = run.facts()
+        whose = f"{text(told.get('manifest')) or 'another manifest'} on {text(told.get('target')) or 'another target'}"
+        raise UsageError(
+            f"{run.run_id} is a run of {whose}, not of {place}; --manifest and --target say whose is meant"
+        )
+    if (plan := plan_of(run)) is None:
+        raise UsageError(f"{run.run_id} has no plan; name another run")
+    return Pin.from_plan(run.run_id, plan)
+
+
+def hold(place: Place, pin: Pin | None, base: Path | str | None = None) -> bool:
+    """Pin a plan, or with none let planning go on by itself; whether that changed anything."""
+    folder = runs_dir(base)
+    path = folder / FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / LOCK, WAIT_S):
+            known = pins(base)
+            kept = [one for one in known if where(one) != place]
+            if pin is not None:
+                kept.append({"manifest": str(place.manifest), "target": place.target, "run": pin.run, **pin.to_dict()})
+            if kept == known:
+                return False
+            write_beside(path, json.dumps(kept, indent=1) + "\n")
+            return True
+    except OSError as error:
+        raise PlanningError(f"{path} cannot be written: {error.strerror}; nothing is rolled back") from None
+
+
+def pins(base: Path | str | None = None) -> list[dict[str, Any]]:
+    path = runs_dir(base) / FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, RecursionError) as error:
+        raise PlanningError(f"{path} cannot be read: {error}; remove it to plan without what was rolled back") from None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise PlanningError(f"{path} is no list of plans; remove it to plan without what was rolled back")
+    return found
+
+
+def where(one: dict[str, Any]) -> Place:
+    told = mapping(one)
+    return Place(Path(text(told.get("manifest"))), text(told.get("target")))
