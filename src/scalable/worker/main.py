@@ -51,8 +51,8 @@ SETTINGS = {
     "distributed.admin.system-monitor.interval": "2s",
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.worker.memory.monitor-interval": "1s",
-    # others may use the same machine, and nobody needs to read of our tasks in a browser
-    "distributed.worker.http.routes": ["distributed.http.health"],
+    # others may use the same machine, and nobody needs to read of our tasks in a browser; figures name no task
+    "distributed.worker.http.routes": ["distributed.http.health", "scalable.worker.measures"],
 }
 
 

@@ -3,12 +3,11 @@
 The kernel keeps a process's highest resident size; it is reset when a worker with nothing to do starts a task and read
 when the task ends, so the figure is exact for workers that take one task at a time and shared by tasks that overlap.
 Costs about 30 µs a task; what a worker measured in its last second is lost if it is killed. With every heartbeat goes
-the CPU time used by the worker and its children, by which code that never reports progress is seen to work.
+what the worker and its machine use, see ``scalable.worker.measures``.
 """
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
-from scalable import proc
+from scalable.worker.measures import NAME, Measures
 from scalable.worker.note import Note
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ TOPIC = "scalable"
 UNREADABLE = "unreadable"
 """What a worker reports before it dies of a task that it cannot read."""
 REPORT_EVERY_MS = 1000
-CPU = "scalable_cpu_s"
-"""The name of that CPU time among a worker's metrics."""
 RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
 
 
@@ -42,7 +39,8 @@ class Meter(WorkerPlugin):
         self.worker = worker
         self.running: set[Any] = set()
         self.peaks: dict[str, int] = {}
-        worker.metrics[CPU] = lambda worker: proc.tree_cpu_s(os.getpid())
+        self.measures = Measures()
+        worker.metrics[NAME] = lambda worker: self.measures.told()
         self.callback = PeriodicCallback(self.report, REPORT_EVERY_MS)
         self.callback.start()
 

@@ -55,6 +55,8 @@ class Runners(WorkerPlugin):
         """Work that a task of this worker waits for."""
         self.tasks: dict[Any, str] = {}
         """The work of each such task, by the task's key."""
+        self.signs: dict[str, Sign] = {}
+        """The latest of what is there."""
         self.report: dict[str, list[Any]] = {}
         self.asked: set[asyncio.Task[None]] = set()
         worker.stream_handlers[OP] = self.heard
@@ -108,6 +110,8 @@ class Runners(WorkerPlugin):
             waiter.set_result(end)
 
     def seen(self, signs: list[Sign]) -> None:
+        there = self.supervisor.works
+        self.signs = {key: sign for key, sign in self.signs.items() if key in there} | {one.key: one for one in signs}
         for sign in signs:
             self.tell("signs", asdict(sign))
             if sign.key in self.waiting and sign.idle_s > self.stuck_after_s and sign.left_s is None:
@@ -126,6 +130,13 @@ class Runners(WorkerPlugin):
         report, self.report = self.report, {}
         with suppress(Exception):  # the connection is gone, and with it whoever wanted to know
             self.worker.batched_send({"op": OP, **report})
+
+    @property
+    def idle_s(self) -> float:
+        """How long the most silent of its work has given no sign of life; nothing if there is none that should."""
+        there = self.supervisor.works
+        silent = (one.idle_s for key, one in self.signs.items() if key in there and one.left_s is None)
+        return max(silent, default=0.0)
 
     # Questions of operators
 
