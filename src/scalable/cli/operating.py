@@ -12,10 +12,9 @@ from scalable.cli.output import working
 from scalable.errors import ScalableError, UsageError
 from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
 from scalable.telemetry.liveness import State, running
-from scalable.telemetry.mailbox import WITHIN_S, NoAnswerError, ask
+from scalable.telemetry.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
-ACT_WITHIN_S = 58.0  # H4: what kills takes less than a minute, or it is reported
-LOOK_WITHIN_S = 60.0  # a dump of a loaded machine's processes, and the worker's own time to answer
+__all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state"]
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:

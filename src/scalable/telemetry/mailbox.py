@@ -30,6 +30,8 @@ from scalable.telemetry.redact import redact
 
 ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
 WITHIN_S = 30.0  # how long an answer is waited for; a session that is well needs less than one
+ACT_WITHIN_S = 58.0  # H4: what kills takes less than a minute, or it is reported
+LOOK_WITHIN_S = 60.0  # a dump of a loaded machine's processes, and the worker's own time to answer
 LOOK_S, LOOK_LATER_S = 0.05, 0.5  # how often a waiting command looks: soon at first, then as often as the session does
 ALIVE_EVERY_S = 1.0  # how often it looks whether the session is still there
 KEPT_S = 600.0  # how long an answer waits for someone who may be on a slow shared file system
@@ -59,12 +61,17 @@ class Question:
     """Who asked, for the journal."""
 
 
-def ask(run: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
-    """Ask a live session and wait for its answer. Raises ``RefusedError`` with the session's own sentence."""
+def ask(
+    run: RunFolder, question: str, /, *, within_s: float = WITHIN_S, by: str = "", **arguments: Any
+) -> dict[str, Any]:
+    """Ask a live session and wait for its answer. Raises ``RefusedError`` with the session's own sentence.
+
+    ``by`` is who asks, for the journal; the user of this process unless something is said.
+    """
     if not is_running(run):
         raise NoAnswerError(f"{run.run_id} is over: nobody is there to ask; scalable report  shows what it did")
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-    asked = {"ask": question, "arguments": arguments, "by": who(), "asked": time.time(), "within_s": within_s}
+    asked = {"ask": question, "arguments": arguments, "by": by or who(), "asked": time.time(), "within_s": within_s}
     try:
         run.control.mkdir(mode=0o700, exist_ok=True)
         write(run.control / f"{name}{ASK}", json.dumps(plain(asked)).encode())

@@ -28,6 +28,22 @@ def running_commands(add: Add) -> None:
     status.add_argument("--watch", action="store_true", help="look again every second until the run is over")
     run_options(status)
 
+    console = add(
+        "console",
+        "open a page on which runs are seen live and acted on",
+        "console",
+        "console --open --read-only",
+        "console --port 0 --run-id run-20260415T101500Z-lab-1a2b3c4d",
+    )
+    console.add_argument("--port", metavar="N", default="8788", help="default: 8788; 0 for one that is free")
+    where = "where it listens (default: 127.0.0.1, this machine only; elsewhere it is read-only)"
+    console.add_argument("--host", metavar="H", default="127.0.0.1", help=where)
+    console.add_argument("--read-only", action="store_true", help="nothing can be done from the page")
+    others = "let the page act also where --host lets other machines in"
+    console.add_argument("--allow-actions", action="store_true", help=others)
+    console.add_argument("--run-id", metavar="ID", help="default: the latest run, then those that follow")
+    console.add_argument("--open", action="store_true", help="open it in the browser")
+
     report = add(
         "report",
         "show what a run did, beside what its plan said",

@@ -1,0 +1,85 @@
+"""What an operator does from the page: the same questions and functions that the commands use, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from scalable.console.stored import mark_failed, replay
+from scalable.errors import UsageError
+from scalable.telemetry import RunFolder, redact_text
+from scalable.telemetry.fields import text
+from scalable.telemetry.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, who
+from scalable.wording import plural, undefined
+
+
+def act(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Do it and say what came of it. Waits for the session's answer; raises ``ScalableError`` if it cannot be done."""
+    action = text(asked.get("action"))
+    if action not in ACTIONS:
+        raise UsageError(undefined("action", action, ACTIONS))
+    return ACTIONS[action](run, asked)
+
+
+def pause(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    now = asked.get("now") is True
+    answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), now=now)
+    stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
+    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    told += [f"{plural(running, 'run')} may end"] if running else []
+    told += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    told += ["workers go"] if now else []
+    if answer["outside"]:
+        told.append(f"{plural(answer['outside'], 'task')} handed to Dask directly cannot be paused and go on")
+    return {"text": f"paused{': ' if told else ''}{', '.join(told)}"}
+
+
+def resume(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    answer = ask(run, "resume", by=by())
+    if still := text(answer.get("still")):
+        return {"text": f"not paused by a person any more, but it waits: {still}"}
+    return {"text": "it goes on" if answer["was"] else "it was not paused"}
+
+
+def kill(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    answer = ask(run, "kill", within_s=ACT_WITHIN_S, by=by(), target=target(asked))
+    return {"text": f"killed {answer['killed']}: {answer['follows']}"}
+
+
+def dump(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    name = target(asked)
+    answer = ask(run, "dump", within_s=LOOK_WITHIN_S, by=by(), target=name)
+    told = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
+    return {"text": f"what every thread of {name} does", **told}
+
+
+def mark(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    reason = text(asked.get("reason")).strip()
+    if not reason:
+        raise UsageError("the reason is empty; say what is wrong with the results, for those who ask")
+    return {"text": mark_failed(run, target(asked), reason)}
+
+
+def replay_letters(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"text": replay(run)}
+
+
+def target(asked: Mapping[str, Any]) -> str:
+    if not (name := text(asked.get("target"))):
+        raise UsageError("what is meant? name a worker, a run or a sweep as target")
+    return name
+
+
+def by() -> str:
+    """For the journal."""
+    return f"{who()} (console)"
+
+
+ACTIONS: dict[str, Callable[[RunFolder, Mapping[str, Any]], dict[str, Any]]] = {
+    "pause": pause,
+    "resume": resume,
+    "kill": kill,
+    "dump": dump,
+    "mark-failed": mark,
+    "replay": replay_letters,
+}

@@ -1,0 +1,95 @@
+"""The runs there are, the latest first: each by the least that must be read to tell of it.
+
+What is known of a run that is over is kept, for nothing about it changes; of one that runs the beginning and the end of
+its journal are read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from scalable.telemetry import RunFolder, State, Summary, UnknownRunError, read, state_of
+from scalable.telemetry.fields import mapping, text
+from scalable.telemetry.folders import NAME
+from scalable.telemetry.reading import TAIL, parsed
+
+MOST_RUNS = 100
+FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
+
+
+class Board:
+    def __init__(self, base: Path | None = None) -> None:
+        self.base = base
+        self.known: dict[str, dict[str, Any]] = {}
+        """Runs that are over."""
+
+    def runs(self) -> list[dict[str, Any]]:
+        folders = list(reversed(RunFolder.list(self.base)[-MOST_RUNS:]))
+        self.known = {run.run_id: self.known[run.run_id] for run in folders if run.run_id in self.known}
+        return [self.told(run) for run in folders]
+
+    def told(self, run: RunFolder) -> dict[str, Any]:
+        if run.run_id in self.known:
+            return self.known[run.run_id]
+        found = reported(run) or looked_at(run)
+        if found["state"] != State.RUNNING.value:
+            self.known[run.run_id] = found
+        return found
+
+    def latest(self) -> str:
+        """The latest that runs, else the latest; empty if there is none."""
+        runs = self.runs()
+        running = (one for one in runs if one["state"] == State.RUNNING.value)
+        found: Mapping[str, Any] = next(running, runs[0] if runs else {})
+        return text(found.get("run_id"))
+
+    def open(self, run_id: str) -> RunFolder:
+        """A run by its id only: a path is no id, whatever it leads to."""
+        if not NAME.fullmatch(run_id) or os.sep in run_id or "\0" in run_id:
+            raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
+        return RunFolder.open(run_id, self.base)
+
+
+def reported(run: RunFolder) -> dict[str, Any] | None:
+    """From the report that a session writes when it ends."""
+    try:
+        report = mapping(json.loads(run.report_file.read_text(encoding="utf-8", errors="replace")))
+    except (OSError, ValueError, RecursionError):
+        return None
+    facts = mapping(report.get("run"))
+    if not text(facts.get("state")):
+        return None
+    return entry(run, facts, text(facts.get("state")), facts.get("started"), list(mapping(report.get("sweeps"))))
+
+
+def looked_at(run: RunFolder) -> dict[str, Any]:
+    summary = Summary()
+    for record in islice(read(run.journal), FIRST):
+        summary.add(record)
+    if not summary.ended:
+        for record in last_records(run.journal):
+            if record["kind"] == "ended":
+                summary.add(record)
+    facts = run.facts()
+    state = state_of(summary, facts)
+    return entry(run, summary.started or facts, state.value, summary.began or facts.get("t"), list(summary.sweeps))
+
+
+def last_records(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return
+    yield from (record for line in lines if (record := parsed(line)) is not None)
+
+
+def entry(run: RunFolder, facts: Mapping[str, Any], state: str, began: object, sweeps: list[str]) -> dict[str, Any]:
+    names = {name: facts.get(name) for name in ("project", "target")}
+    return {"run_id": run.run_id, **names, "state": state, "started": began, "sweeps": sweeps}

@@ -1,0 +1,105 @@
+"""Who may read and act: nobody but the person who was shown the address.
+
+A page of another site that runs in the same browser is the adversary. It cannot know the token in the address, its
+requests carry no cookie (``SameSite=Strict``), it cannot set the header that acting needs, and a name of its own that
+it lets point to this machine is refused by the ``Host`` it sends. What is sent is never taken for a page but
+where it is one, and the page runs nothing but its own files.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hmac import compare_digest
+from secrets import token_urlsafe
+
+ACTING_HEADER = "X-Scalable-Token"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+OURSELVES = ("same-origin", "none")  # of Sec-Fetch-Site; "none" is a person who typed or clicked the address
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+NAMED = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    host: str
+    """Where it listens."""
+    port: int
+    read_only: bool = False
+    token: str = field(default_factory=lambda: token_urlsafe(32))
+    """In the address that is shown at the start, then in the cookie."""
+    acting: str = field(default_factory=lambda: token_urlsafe(32))
+    """In the header that acting needs; only the page itself can read it."""
+
+    @property
+    def cookie(self) -> str:
+        """Its name: cookies know no ports, and several consoles may be open."""
+        return f"scalable_console_{self.port}"
+
+    @property
+    def address(self) -> str:
+        host = socket.gethostname() if is_any(self.host) else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+
+    def refuses(self, path: str, headers: Mapping[str, str]) -> str:
+        """Why a request comes from elsewhere; empty if it does not. The first page may be opened from anywhere."""
+        host = headers.get("Host", "")
+        if not self.is_ours(host):
+            return f"this is not {host!r}; open the address that scalable console  printed"
+        origin = headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            return "requests from other sites are refused"
+        if path != "/" and headers.get("Sec-Fetch-Site", "none") not in OURSELVES:
+            return "requests from other sites are refused"
+        return ""
+
+    def is_ours(self, host: str) -> bool:
+        """Whether a ``Host`` names this machine and port. Numbers are safe: nobody can let them point elsewhere."""
+        match = NAMED.fullmatch(host)
+        if match is None or int(match[2] or 80) != self.port:
+            return False
+        name = match[1].lower()
+        if is_loopback(self.host):
+            return name in LOOPBACK or name.strip("[]") == self.host.lower()
+        return is_number(name.strip("[]")) or name in own_names(self.host)
+
+    def admits(self, token: str | None) -> bool:
+        return token is not None and compare_digest(token.encode(), self.token.encode())
+
+    def lets_act(self, headers: Mapping[str, str]) -> bool:
+        return compare_digest(headers.get(ACTING_HEADER, "").encode(), self.acting.encode())
+
+
+def own_names(host: str) -> set[str]:
+    return {"localhost", host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+
+
+def is_loopback(host: str) -> bool:
+    return host.lower() == "localhost" or (is_number(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def is_any(host: str) -> bool:
+    return host == "" or (is_number(host) and ipaddress.ip_address(host).is_unspecified)
+
+
+def is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
