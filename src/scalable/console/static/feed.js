@@ -1,0 +1,77 @@
+// What the server says: one stream of sections, and questions beside it. Keeps the latest of every section only.
+
+export const SECTIONS = ["run", "sweeps", "workers", "series", "decisions", "cost", "trouble", "plan"];
+const AGAIN_MS = 2_000;
+const HIDDEN_MS = 5_000; // browsers allow six connections to a server: a tab nobody looks at gives its one back
+
+/** `heard(section, data)` for every section that came; `linked(state)` with live, reconnecting or refused. */
+export class Feed {
+  constructor(heard, linked) {
+    this.heard = heard;
+    this.linked = linked;
+    this.session = { token: "", read_only: true };
+    document.addEventListener("visibilitychange", () => this.looked());
+  }
+
+  looked() {
+    clearTimeout(this.asleep);
+    if (document.hidden) this.asleep = setTimeout(() => this.close(), HIDDEN_MS);
+    else if (!this.source) this.open(this.run);
+  }
+
+  async open(run) {
+    this.run = run;
+    this.close();
+    try {
+      this.session = await ask("/api/session");
+    } catch (error) {
+      this.linked(error.status ? "refused" : "reconnecting", error.message);
+      if (!error.status) this.later();
+      return;
+    }
+    this.heard("session", this.session);
+    this.listen();
+  }
+
+  listen() {
+    const query = this.run ? `?run=${encodeURIComponent(this.run)}` : "";
+    const source = new EventSource(`/api/stream${query}`);
+    this.source = source;
+    source.onopen = () => this.linked("live");
+    source.onerror = () => {
+      this.linked("reconnecting");
+      if (source.readyState === EventSource.CLOSED && source === this.source) this.later();
+    };
+    source.addEventListener("reset", () => this.heard("reset", null));
+    for (const name of [...SECTIONS, "grid", "cells"]) {
+      source.addEventListener(name, (event) => this.heard(name, JSON.parse(event.data)));
+    }
+  }
+
+  later() {
+    this.close();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.open(this.run), AGAIN_MS);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.source = null;
+  }
+
+  async act(request) {
+    const headers = { "Content-Type": "application/json", "X-Scalable-Token": this.session.token };
+    return ask("/api/action", { method: "POST", headers, body: JSON.stringify(request) });
+  }
+}
+
+/** The answer as data; an error has the server's own sentence. */
+export async function ask(address, options = {}) {
+  const response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
+  const found = await response.json().catch(() => ({}));
+  if (response.ok) return found;
+  const error = new Error(found.error || `the console answered ${response.status}`);
+  error.status = response.status;
+  throw error;
+}

@@ -1,0 +1,43 @@
+"""The real console in a thread of this process, for pages that are opened in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scalable.console.guard import Guard
+from scalable.console.server import Options, serve
+
+PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
+
+
+@contextmanager
+def served(runs: Path, *, read_only: bool = False) -> Iterator[Guard]:
+    """Its guard knows the address and the token."""
+    loop = asyncio.new_event_loop()
+    over = asyncio.Event()
+    there = threading.Event()
+    found: list[Guard] = []
+
+    async def main() -> None:
+        opened: asyncio.Future[Guard] = loop.create_future()
+        serving = asyncio.ensure_future(serve(Options(port=0, read_only=read_only, runs=runs), opened, over))
+        await asyncio.wait([serving, opened], return_when=asyncio.FIRST_COMPLETED)
+        if opened.done():
+            found.append(opened.result())
+        there.set()
+        await serving
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(main(),), name="console", daemon=True)
+    thread.start()
+    try:
+        assert there.wait(PATIENCE_S) and found, "the console did not open"
+        yield found[0]
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join(PATIENCE_S)
+        if not thread.is_alive():
+            loop.close()
