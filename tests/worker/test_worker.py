@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,14 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from distributed import get_worker
+from distributed import Scheduler, get_worker
+from distributed.core import Status
 
 from scalable import ScalableClient
 from scalable.manifest.targets import LocalTarget
 from scalable.providers.base import ClusterHandle, DeploymentSpec, WorkerTemplate
 from scalable.providers.local import LocalProvider
 from scalable.sizing.resources import ScalePlan
+from scalable.worker.main import TellingWorker, leave
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
+from scalable.worker.runners import Runners
 from tests.waiting import LONG_S, until
 
 
@@ -82,6 +86,20 @@ def test_a_worker_does_not_outlive_a_parent_that_is_gone_before_it_begins() -> N
     ended = a_worker(WorkerOptions(nobody(), "orphan", {"a": 1}, parent=os.getppid()))
     assert ended.returncode == 1
     assert time.monotonic() - began < LONG_S / 2
+
+
+def test_a_worker_whose_connections_close_while_it_hands_over_goes_all_the_same() -> None:
+    async def have_notice() -> None:
+        runners = Runners()
+        async with (
+            Scheduler(dashboard=False, dashboard_address="127.0.0.1:0", host="127.0.0.1", port=0) as scheduler,
+            TellingWorker(scheduler.address, plugins=(runners,), dashboard=False, nthreads=1) as worker,
+        ):
+            await worker.rpc.close()  # as the first steps of its own closing do, when the scheduler asks for that
+            await leave(worker, runners, grace=LONG_S)
+            assert worker.status is Status.closed
+
+    asyncio.run(asyncio.wait_for(have_notice(), LONG_S))
 
 
 class TestOnACluster:

@@ -188,8 +188,12 @@ async def leave(worker: Any, runners: Runners, grace: float) -> None:
     if closes(worker):
         return
     await runs
-    with suppress(OSError, TimeoutError):  # the scheduler is gone: nobody is left to hand over to
-        await asyncio.wait_for(hand_over(worker), HAND_OVER_WITHIN_S)
+    handing = asyncio.wait_for(hand_over(worker), HAND_OVER_WITHIN_S)
+    [problem] = await asyncio.gather(handing, return_exceptions=True)
+    if closes(worker):  # the scheduler told it to meanwhile, and whatever was asked just then has failed
+        return
+    if problem is not None:  # the scheduler is gone, or has other troubles; it goes all the same
+        say(f"could not hand its results over: {first_cause(problem)}")
     await worker.close(executor_wait=False, reason="had notice")
 
 
