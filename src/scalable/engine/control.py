@@ -35,7 +35,7 @@ def on_run_cancelled(state: State, event: RunCancelled, now: float) -> None:
 
 
 def on_spend(state: State, event: SpendChanged, now: float) -> None:
-    state.spending.report(event.spent, event.per_hour, event.wind_down, event.covered, now)
+    state.spending.report(event, now)
 
 
 def brake(state: State, now: float) -> None:

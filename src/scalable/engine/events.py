@@ -197,6 +197,8 @@ class SpendChanged:
     wind_down: Money
     covered: int = 0
     """How many ``AddWorkers`` the figures include; later ones are counted by the engine itself."""
+    elsewhere: Money | None = None
+    """What others have taken from the same budget since this world began."""
 
 
 @dataclass(frozen=True, slots=True)

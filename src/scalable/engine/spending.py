@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from scalable.engine.events import SpendChanged
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.quantities import Money, exact
 
@@ -20,6 +21,8 @@ class Spending:
     per_hour: Decimal = Decimal(0)
     wind_down: Decimal = Decimal(0)
     at: float = 0.0
+    elsewhere: Decimal = Decimal(0)
+    """What others have taken from the same budget."""
     asked: int = 0
     """How often workers were asked for."""
     promised: dict[int, Decimal] = field(default_factory=dict)
@@ -30,14 +33,15 @@ class Spending:
         if amount is not None:
             self.promised[self.asked] = amount.amount
 
-    def report(self, spent: Money, per_hour: Money, wind_down: Money, covered: int, now: float) -> None:
-        """``covered`` is the number of requests the figures include: a report may be older than the last one."""
-        self.spent, self.at = spent, now
-        self.per_hour, self.wind_down = per_hour.amount, wind_down.amount
-        self.promised = {number: amount for number, amount in self.promised.items() if number > covered}
+    def report(self, told: SpendChanged, now: float) -> None:
+        """Requests that the figures do not include are still counted: a report may be older than the last one."""
+        self.spent, self.at = told.spent, now
+        self.per_hour, self.wind_down = told.per_hour.amount, told.wind_down.amount
+        self.elsewhere = told.elsewhere.amount if told.elsewhere is not None else Decimal(0)
+        self.promised = {number: amount for number, amount in self.promised.items() if number > told.covered}
 
     def committed(self, now: float) -> Decimal:
-        paid = self.spent.amount if self.spent else Decimal(0)
+        paid = self.elsewhere + (self.spent.amount if self.spent else 0)
         return paid + self.per_hour * exact(now - self.at) / 3600 + self.wind_down + sum(self.promised.values())
 
     def affords(self, now: float, more: Money | None = None, seconds: float = 0.0) -> bool:

@@ -173,7 +173,8 @@ class Meter:
         if not self.tariff.currency:
             return
         currency = self.tariff.currency
-        told = SpendChanged(Money(spent, currency), Money(per_hour, currency), Money(due, currency))
+        beside = self.tariff.others.since() if self.tariff.others is not None else None
+        told = SpendChanged(Money(spent, currency), Money(per_hour, currency), Money(due, currency), elsewhere=beside)
         self.spent = told.spent
         amounts = {"spent": told.spent, "per_hour": told.per_hour, "due": told.wind_down}
         self.journal.write("cost", **{name: one.to_dict() for name, one in amounts.items()})

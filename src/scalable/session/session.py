@@ -32,6 +32,7 @@ from scalable.providers.cluster import TaggedCluster
 from scalable.providers.registry import get_provider
 from scalable.quantities import Money
 from scalable.session import tasks
+from scalable.session.accounts import Others, catch_up
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
 from scalable.session.here import history, registered, this_machine
@@ -166,7 +167,8 @@ class ScalableSession:
         site = self.site()
         tariff = tariff_of(provider, spec, plan.scale_plan, site, cluster.launcher)
         if tariff is not None:
-            tariff = tariff.within(self.money_left(site, tariff.currency))
+            others = Others(run, tariff.currency)
+            tariff = tariff.within(self.money_left(site, others), others)
         self.driver = Driver(
             cluster,
             Engine(rules(spec, plan.scale_plan, adaptive, tariff.budget if tariff is not None else None)),
@@ -182,13 +184,16 @@ class ScalableSession:
         self.client = self.cluster.client_factory()
         return self.client
 
-    def money_left(self, site: Site, currency: str) -> Money | None:
+    def money_left(self, site: Site, others: Others) -> Money | None:
         """What may be spent from now on, where something costs and the manifest has a budget in that money."""
-        left = budget_left(site, history()) if currency else None
-        if left is None or currency != left.currency:
+        if self.manifest.budget is None or others.currency != self.manifest.budget.monthly.currency:
             return None
+        catch_up(self.folder)
+        left = budget_left(site, history())
+        assert left is not None, "there is a budget"
+        left -= others.before
         if left.amount <= 0:
-            raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")  # type: ignore[union-attr]
+            raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")
         return left
 
     def facts(self, spec: DeploymentSpec) -> dict[str, Any]:

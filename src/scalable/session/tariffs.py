@@ -9,6 +9,7 @@ from scalable.errors import PlanningError
 from scalable.planning import Site
 from scalable.providers.base import DeploymentProvider, DeploymentSpec, Landlord, Launcher
 from scalable.quantities import Duration, Money
+from scalable.session.accounts import Others
 from scalable.sizing.places import places
 from scalable.sizing.resources import ScalePlan, allocatable
 
@@ -55,9 +56,11 @@ class Tariff:
     assumed: tuple[str, ...] = ()
     budget: Money | None = None
     """What may be spent from now on."""
+    others: Others | None = None
+    """Who else is paid from that."""
 
-    def within(self, budget: Money | None) -> Tariff:
-        return replace(self, budget=budget)
+    def within(self, budget: Money | None, others: Others) -> Tariff:
+        return replace(self, budget=budget, others=others if budget is not None else None)
 
     def hourly(self, tag: str) -> Money | None:
         """What a worker costs an hour: its price, or its part of a node's."""

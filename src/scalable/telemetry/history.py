@@ -29,6 +29,7 @@ FILE = "history.json"
 LOCK = "history.lock"
 MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
 MOST_SESSIONS = 50
+MOST_RUNS = 500  # learned ones that are remembered, so that none is learned twice
 MOST_STARTUPS = 20  # by provider: enough for a median
 ENOUGH_UNITS = 5  # a sweep that measured as many says by itself how its units differ: code and data change
 MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a third from day to day, their median does not
@@ -98,7 +99,7 @@ def merge(history: dict[str, Any], summary: Summary) -> None:
         startups[provider] = [*(before if isinstance(before, list) else []), round(startup, 6)][-MOST_STARTUPS:]
     history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
     if summary.run_id:
-        history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_SESSIONS:]
+        history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_RUNS:]
     if summary.spent_by_month:
         history["spent_this_month"] = spent(history.get("spent_this_month"), summary)
 

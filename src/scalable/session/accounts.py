@@ -1,0 +1,74 @@
+"""What this month's budget must pay for besides this session and what is in the history.
+
+A run enters into the history what it cost when it ends. One that was killed never did, so whoever starts next enters
+it. Sessions that run at the same time are paid from the same budget: what they spend is read from their journals now
+and then, a few new lines each time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from decimal import Decimal
+
+from scalable.errors import ScalableError
+from scalable.quantities import Money
+from scalable.telemetry.fields import money, month
+from scalable.telemetry.folders import RunFolder
+from scalable.telemetry.history import FILE, known, learn
+from scalable.telemetry.liveness import LOOKED_AT, is_running
+from scalable.telemetry.reading import Records, read
+from scalable.telemetry.summary import Summary
+
+logger = logging.getLogger("scalable")
+
+
+def catch_up(own: RunFolder) -> None:
+    """Learn from runs that were killed before they could say what they cost."""
+    base = own.path.parent
+    try:
+        learned = set(known(base / FILE).get("runs", ()))
+        for run in RunFolder.list(base)[-LOOKED_AT:]:
+            if run != own and run.run_id not in learned and not is_running(run):
+                learn(base, Summary.of(read(run.journal)))
+    except ScalableError as error:  # a spoilt history: the runs themselves are recorded
+        logger.warning("%s", error)
+
+
+class Account:
+    """One other session."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.records = Records(run.journal)
+        self.summary = Summary()
+
+    def spent(self, currency: str) -> Decimal:
+        """What it paid this month by now, in this money."""
+        for record in self.records.new():
+            if record["kind"] in ("cost", "gauge"):
+                self.summary.pay(record["t"], money(record.get("spent", record.get("cost"))))
+        paid = self.summary.spent_by_month.get(month(time.time()))
+        return paid.amount if paid is not None and paid.currency == currency else Decimal(0)
+
+
+class Others:
+    """Sessions beside this one: those that ran when it began, and those that began since."""
+
+    def __init__(self, own: RunFolder, currency: str) -> None:
+        self.base, self.currency = own.path.parent, currency
+        before = RunFolder.list(self.base)
+        self.known = {run.run_id for run in before}
+        self.accounts = [Account(run) for run in before[-LOOKED_AT:] if run != own and is_running(run)]
+        self.before = self.spent()
+        """When this one began; its own part of the budget is without that already."""
+
+    def spent(self) -> Money:
+        for run in RunFolder.list(self.base):
+            if run.run_id not in self.known:
+                self.known.add(run.run_id)
+                self.accounts.append(Account(run))
+        return Money(sum((one.spent(self.currency) for one in self.accounts), Decimal(0)), self.currency)
+
+    def since(self) -> Money:
+        """What they have spent from this session's beginning on."""
+        return self.spent() - self.before
