@@ -10,16 +10,8 @@ from rich.text import Text
 
 from scalable.cli.output import Cell, note, show_table
 from scalable.quantities import percent
+from scalable.reporting.words import BESIDE, UNKNOWN, fine, hours
 from scalable.wording import plural
-
-UNKNOWN = "–"
-BESIDE = {
-    "tail": "after the last work on a machine",
-    "unused": "machines without any work",
-    "without_rows": "work that was stopped or is under way",
-}
-"""Why something is charged to no row."""
-SMALLEST = 0.0001  # less is shown as less than this
 
 
 def show_cost(screen: Console, cost: Mapping[str, Any] | None, both: Mapping[str, Any] | None) -> None:
@@ -68,14 +60,3 @@ def bill(cost: Mapping[str, Any], currency: str, both: Mapping[str, Any] | None)
     total = ", ".join(filter(None, said))
     told.append((Text("bill", style="bold"), Text(fine(cost["amount"], currency), style="bold"), total))
     return told
-
-
-def fine(amount: float, currency: str) -> str:
-    """Money as it is worth telling: a row may cost a hundredth of a cent."""
-    if not amount or amount >= 1:
-        return f"{currency} {amount:.2f}"
-    return f"{currency} {amount:.4f}" if amount >= SMALLEST else f"< {currency} {SMALLEST}"
-
-
-def hours(count: float) -> str:
-    return f"{count:.2f} h" if not count or count >= 0.1 else f"{count * 60:.2f} min"

@@ -15,11 +15,11 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.commands.report import plain
 from scalable.cli.commands.status import looked_at, rate, step_of
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
 from scalable.quantities import Duration
+from scalable.reporting.words import plain
 from scalable.telemetry import RunFolder
 from scalable.telemetry.fields import money
 from scalable.wording import plural

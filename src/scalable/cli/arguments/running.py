@@ -49,13 +49,14 @@ def running_commands(add: Add) -> None:
         "show what a run did, beside what its plan said",
         "report",
         "report --run-id run-20260415T101500Z-lab-1a2b3c4d --format json",
+        "report --format html      one file to send or print",
         "report --output report.txt",
     )
     which = report.add_mutually_exclusive_group()
     which.add_argument("--latest", action="store_true", help="the latest run (default)")
     which.add_argument("--run-id", metavar="ID", help="the name of a run, or the path of its folder")
-    report.add_argument("--output", metavar="F", help="write it to a file")
-    run_options(report)
+    report.add_argument("--output", metavar="F", help="write it to a file (default for html: report-RUN.html)")
+    run_options(report, page=True)
 
     logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
     logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")

@@ -21,16 +21,17 @@ def manifest_options(command: argparse.ArgumentParser) -> None:
     format_option(command)
 
 
-def run_options(command: argparse.ArgumentParser) -> None:
+def run_options(command: argparse.ArgumentParser, page: bool = False) -> None:
     """For commands about something that ran."""
     manifest_option(command)
-    format_option(command)
+    format_option(command, page)
 
 
-def format_option(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--format", choices=("text", "json"), default="text", help="text for people, json for machines"
-    )
+def format_option(command: argparse.ArgumentParser, page: bool = False) -> None:
+    """``page``: whether it can be written as a page of its own, too."""
+    choices = ("text", "json", "html") if page else ("text", "json")
+    meaning = f"text for people, json for machines{', html for a page to send or print' if page else ''}"
+    command.add_argument("--format", choices=choices, default="text", help=meaning)
 
 
 def manifest_option(command: argparse.ArgumentParser) -> None:

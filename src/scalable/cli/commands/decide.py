@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from math import floor, log10
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.commands.results import figure, opened, which
+from scalable.cli.commands.results import opened, which
 from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
+from scalable.reporting.words import decimals, measured, probability
 from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
@@ -118,21 +118,12 @@ def line(finding: Finding, wide: bool) -> list[Cell]:
     places = decimals(max(abs(low), abs(high)))
     return [
         Text.assemble((f"{mark} {finding.metric.name}", style), (" *" if finding.metric.primary else "", "dim")),
-        *((figure(found.baseline), figure(found.mean)) if wide else ()),
+        *((measured(found.baseline), measured(found.mean)) if wide else ()),
         Text(f"{found.delta:+.{places}f}", style),
         f"{low:+.{places}f} … {high:+.{places}f}",
         probability(finding.p_corrected),
         f"{found.effect:+.2f}",
     ]
-
-
-def decimals(size: float) -> int:
-    """So many that a number of this size has two or three digits that say something."""
-    return min(9, max(0, 1 - floor(log10(size)) + 1)) if size else 0
-
-
-def probability(p: float) -> str:
-    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def show_why(screen: Console, one: Judgement) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalable.cli import operating
-from scalable.cli.commands.report import clock, plain
 from scalable.cli.commands.workers import step
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.quantities import Memory
+from scalable.reporting.words import clock, plain
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.liveness import State, is_running
 from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.commands.report import length, moment, plain
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table
 from scalable.errors import UsageError
+from scalable.reporting.words import length, moment, plain
 from scalable.telemetry import RunFolder, runs_dir
 from scalable.telemetry.escalation import HIGH
 from scalable.telemetry.evidence import evidence_lines, listed

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 from scalable.catalogue import Variant
-from scalable.cli.commands.report import stamp
 from scalable.cli.commands.results import opened
 from scalable.cli.output import Cell, console, note, print_json, show_table, working
 from scalable.errors import UsageError
 from scalable.manifest.models import Manifest
+from scalable.reporting.words import stamp
 from scalable.store import Config
 from scalable.sweeps import locking
 from scalable.sweeps.gates import decide

@@ -7,7 +7,6 @@ import io
 import json
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,25 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.costs import hours, show_cost
-from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table
+from scalable.cli.costs import show_cost
+from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
-from scalable.quantities import Duration, Memory, percent
+from scalable.quantities import percent
+from scalable.reporting.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
-from scalable.telemetry.fields import money
 from scalable.telemetry.files import write_beside
 from scalable.telemetry.redact import redact
 from scalable.wording import plural
 
 TIGHT = 0.8  # I1: above this part of its limit a peak is worth a colour
 LISTED = 8  # incidents, alerts and decisions shown to people; machines get all
-UNKNOWN = "–"
 
 
 def run(options: argparse.Namespace) -> int:
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
+    if options.format == "html":
+        write_page(folder, Path(options.output or f"report-{folder.run_id}.html"))
+        return 0
     records = read(folder.journal)
     summary = Summary.of(records)
     found = report_of(summary, state_of(summary, folder.facts()), time.time())
@@ -47,10 +48,18 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def write_page(folder: RunFolder, path: Path) -> None:
+    check_file(path, "html")
+    from scalable.reporting.material import material_of  # reads results as well, which takes libraries of its own
+    from scalable.reporting.page import page
+
+    with working("reading what the run left"):
+        text = page(material_of(folder))
+    put(path, text)
+
+
 def write(path: Path, found: dict[str, Any], form: str) -> None:
-    if path.is_dir():
-        name = path / f"report.{'json' if form == 'json' else 'txt'}"
-        raise UsageError(f"{path} is a folder; name a file, e.g. --output {name}")
+    check_file(path, "json" if form == "json" else "txt")
     if form == "json":
         text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     else:
@@ -62,6 +71,15 @@ def write(path: Path, found: dict[str, Any], form: str) -> None:
             found,
         )
         text = page.getvalue()
+    put(path, text)
+
+
+def check_file(path: Path, ending: str) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file, e.g. --output {path / f'report.{ending}'}")
+
+
+def put(path: Path, text: str) -> None:
     try:
         write_beside(path, text)
     except OSError as error:
@@ -233,7 +251,8 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         screen.print(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
     for each in shortened(screen, alerts):
-        screen.print(note("·", f"{clock(each['t'])}  {plain(each)}"))
+        over = "over: " if each.get("state") == "resolved" else ""
+        screen.print(note("·", f"{clock(each['t'])}  {over}{plain(each)}"))
     run = found["run"]
     if run["damaged_lines"] or run["torn"]:
         screen.print()
@@ -255,43 +274,3 @@ def shortened(screen: Console, each: list[Mapping[str, Any]]) -> list[Mapping[st
     if len(each) > LISTED:
         screen.print(f"  … {len(each) - LISTED} earlier ones in --format json", style="dim")
     return each[-LISTED:]
-
-
-def plain(value: object) -> str:
-    """One line of text from what others wrote: a text, or the telling part of a record."""
-    if isinstance(value, dict):
-        value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
-    line = " ".join(str(value).split())
-    return "".join(letter if letter.isprintable() else "�" for letter in line)
-
-
-def named(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-
-
-def length(seconds: float | None) -> str:
-    return str(Duration(max(0.0, seconds))) if seconds is not None else ""
-
-
-def size(bytes_: int | None) -> str:
-    return str(Memory(bytes_)) if bytes_ else ""
-
-
-def paid(amount: object) -> str:
-    found = money(amount)
-    return str(found) if found is not None else ""
-
-
-def moment(when: float | None) -> str:
-    return stamp(when, "%Y-%m-%d %H:%M:%S UTC")
-
-
-def clock(when: float | None) -> str:
-    return stamp(when, "%H:%M:%S")
-
-
-def stamp(when: float | None, form: str) -> str:
-    try:
-        return datetime.fromtimestamp(when, UTC).strftime(form) if when is not None else ""
-    except (ValueError, OverflowError, OSError):
-        return ""

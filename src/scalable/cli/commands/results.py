@@ -16,6 +16,7 @@ from scalable.cli.output import Cell, console, note, print_json, show_table, wor
 from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.manifest.models import Manifest
+from scalable.reporting.words import UNKNOWN, measured
 from scalable.store import Store, open_store
 from scalable.sweeps.judged import KNOWN
 from scalable.sweeps.loading import outcome, store_url
@@ -23,7 +24,6 @@ from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
 from scalable.telemetry.redact import redact, redact_text
 from scalable.wording import plural, undefined
 
-UNKNOWN = "–"
 FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all
 
 
@@ -91,7 +91,10 @@ def show_variants(screen: Console, found: Outcome) -> None:
         rows.append(
             [
                 name,
-                *(Text(figure(value), "bold green" if value is not None and value == best else "") for value in values),
+                *(
+                    Text(measured(value), "bold green" if value is not None and value == best else "")
+                    for value in values
+                ),
             ]
         )
     show_table(screen, ("", *(f">{name}" for name in names)), rows, indent=2)
@@ -126,7 +129,7 @@ def show_rows(screen: Console, found: Outcome) -> None:
         took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.1f} s"
         values = [number(row.metrics.get(name)) if row is not None and row.finished else None for name in metrics]
         where = [str(cell.variant), cell.asset, str(cell.fold), f"{cell.cost_bps:g}"]
-        rows.append([*where, state, took, *map(figure, values)])
+        rows.append([*where, state, took, *map(measured, values)])
     columns = ("variant", "asset", ">fold", ">bps", "status", ">took", *(f">{name}" for name in metrics))
     show_table(screen, columns, rows, indent=2)
     screen.print()
@@ -159,9 +162,3 @@ def reasons(found: Outcome) -> dict[str, list[str]]:
             first = redact_text((row.error or "no reason was given").strip().partition("\n")[0])
             why.setdefault(first, []).append(cell_name(cell))
     return dict(sorted(why.items(), key=lambda each: -len(each[1])))
-
-
-def figure(value: float | None) -> str:
-    if value is None:
-        return UNKNOWN
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

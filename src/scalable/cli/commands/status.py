@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.commands.report import length, named, plain
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.quantities import Memory
+from scalable.reporting.words import length, named, plain
 from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
 from scalable.telemetry.current import current
 from scalable.telemetry.fields import money
@@ -142,6 +142,10 @@ def shown(status: Mapping[str, Any]) -> RenderableType:
     for each in status["findings"]:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         parts.append(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
+    for each in status["alerts"]:
+        style = "bold red" if each["severity"] == "page" else "bold yellow"
+        told = f"{each['alert']}: {plain(each['text'])}; {plain(each['remedy'])}"
+        parts.append(note("!", told, style))
     return Group(*parts)
 
 

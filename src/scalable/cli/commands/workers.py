@@ -9,9 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from scalable.cli import operating
-from scalable.cli.commands.report import UNKNOWN, length, plain, size
 from scalable.cli.output import Cell, console, note, print_json, show_table
 from scalable.quantities import Duration
+from scalable.reporting.words import UNKNOWN, length, plain, size
 from scalable.telemetry.liveness import is_running
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
