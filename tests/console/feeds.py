@@ -12,7 +12,7 @@ COSTS = 5
 
 
 def a_large_run(units: int = 10_000, workers: int = 200, assets: int = 100, folds: int = 20) -> Iterator[Record]:
-    """A sweep of so many units of one row each; half of them have ended, and every worker is busy."""
+    """A sweep of so many units of one row each, half of which have ended; every worker is busy."""
     yield run_started("run-large")
     money = {"amount": 100.0, "currency": "USD"}
     yield a_plan(resources_by_tag={"demeter": {"memory": 8 * GIB}}, workers_by_tag={"demeter": workers}, cost=money)

@@ -1,0 +1,103 @@
+"""A browser reduced to what the server sees of it: requests with any headers, and a stream of events."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any, NamedTuple
+
+from scalable.console.guard import ACTING_HEADER, Guard
+
+PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Event(NamedTuple):
+    name: str
+    data: Any
+
+
+class Client:
+    """One that was let in, unless ``cookie`` says otherwise."""
+
+    def __init__(self, guard: Guard, cookie: str | None = None) -> None:
+        self.guard = guard
+        self.host = f"127.0.0.1:{guard.port}"
+        self.cookie = f"{guard.cookie}={guard.token}" if cookie is None else cookie
+
+    def get(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+        with self.asked(path, method, body, **headers) as (_, answer):
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+
+    def post(self, told: Any, **headers: str) -> Answer:
+        """An action as the page sends it."""
+        usual = {"Content-Type": "application/json", ACTING_HEADER: self.guard.acting, "Origin": f"http://{self.host}"}
+        return self.get("/api/action", "POST", json.dumps(told).encode(), **{**usual, **headers})
+
+    @contextmanager
+    def asked(
+        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> Iterator[tuple[HTTPConnection, HTTPResponse]]:
+        connection = HTTPConnection("127.0.0.1", self.guard.port, timeout=PATIENCE_S)
+        connection.putrequest(method, path, skip_host=True)
+        given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body or b""))}
+        for name, value in {**given, **headers}.items():
+            if value:
+                connection.putheader(name, value)
+        connection.endheaders(body)
+        try:
+            yield connection, connection.getresponse()
+        finally:
+            connection.close()
+
+    @contextmanager
+    def stream(self, run: str = "") -> Iterator[Stream]:
+        with self.asked(f"/api/stream?run={run}") as (_, answer):
+            assert answer.status == 200, answer.read()
+            yield Stream(answer)
+
+
+class Stream:
+    def __init__(self, answer: HTTPResponse) -> None:
+        self.answer = answer
+
+    def events(self) -> Iterator[Event]:
+        """Until the server ends it."""
+        name = ""
+        while line := self.answer.readline().decode():
+            if line.startswith("event: "):
+                name = line[7:].strip()
+            elif line.startswith("data: "):
+                yield Event(name, json.loads(line[6:]))
+
+    def until(self, name: str) -> Any:
+        """The data of the next event of this name."""
+        return next(event.data for event in self.events() if event.name == name)
+
+    def sections(self, *names: str) -> dict[str, Any]:
+        """The first of each of these sections."""
+        found: dict[str, Any] = {}
+        for event in self.events():
+            found.setdefault(event.name, event.data)
+            if found.keys() >= set(names):
+                return found
+        raise AssertionError(f"the stream ended with {set(found)}")
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
