@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from scalable.providers.kubernetes.objects import HANDOUT, SCRATCH
 from tests.providers.kubernetes.server import Object, Server, a_server
+from tests.waiting import LONG_S
 
 NODE = "node-1"
 
@@ -83,9 +84,13 @@ class Kubelet:
                 if process.poll() is not None:
                     del self.processes[name]
                     self.ended(name, process.returncode)
+                elif ("pods", name) not in self.server.objects:  # deleted by force
+                    process.kill()
             await asyncio.sleep(0.02)
 
     def ended(self, name: str, code: int) -> None:
+        if ("pods", name) not in self.server.objects:
+            return
         end = {"exitCode": code if code >= 0 else 128 - code, "reason": "Completed" if code == 0 else "Error"}
         states = [{"name": "worker", "state": {"terminated": end}}]
         phase = "Succeeded" if code == 0 else "Failed"
@@ -115,9 +120,9 @@ class RunningServer:
         async def call() -> Any:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(LONG_S)
 
-    def until(self, condition: Callable[[], Any], within: float = 20.0) -> None:
+    def until(self, condition: Callable[[], Any], within: float = LONG_S) -> None:
         deadline = time.monotonic() + within
         while not self.do(condition):
             assert time.monotonic() < deadline, "it did not happen"
@@ -140,12 +145,14 @@ def a_running_server(folder: Path) -> Iterator[RunningServer]:
             try:
                 await stop[0].wait()
             finally:
-                watching.cancel()
                 kubelet.close()
+                watching.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watching  # whatever went wrong in it is shown
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(LONG_S)
     try:
         yield found[0]
     finally:

@@ -20,6 +20,7 @@ from scalable.providers.registry import get_provider
 from scalable.sizing.resources import ScalePlan
 from tests.providers.kubernetes.kubelet import NODE, RunningServer, a_running_server
 from tests.providers.kubernetes.server import NAMESPACE
+from tests.waiting import LONG_S
 
 MANIFEST = """
 version: 1
@@ -94,8 +95,8 @@ def test_work_runs_in_pods_and_nothing_is_left(server: RunningServer, spec: Depl
     try:
         provider.scale(handle, ScalePlan({"model": 2}))
         with handle.client_factory() as client:
-            assert client.submit(where, tag="model").result(20) == ("the model", "the cluster")
-            handle.backend.wait_until({"model": 2}, 20)
+            assert client.submit(where, tag="model").result(LONG_S) == ("the model", "the cluster")
+            handle.backend.wait_until({"model": 2}, LONG_S)
             pod = server.do(lambda: next(one for (kind, _), one in server.server.objects.items() if kind == "pods"))
             assert pod["spec"]["nodeSelector"] == {"pool": "compute"}
             launcher = handle.backend.launcher
@@ -111,24 +112,26 @@ def test_work_runs_in_pods_and_nothing_is_left(server: RunningServer, spec: Depl
     assert "connected to" in (tmp_path / "run/logs/model-0.log").read_text()
 
 
-def test_a_worker_that_is_evicted_hands_its_work_over(server: RunningServer, handle: ClusterHandle) -> None:
+def test_a_worker_that_is_evicted_hands_its_work_over(
+    server: RunningServer, handle: ClusterHandle, tmp_path: Path
+) -> None:
     told: list[tuple[str, dict[str, Any]]] = []
     cluster = handle.backend
     cluster.listeners.append(lambda kind, facts: told.append((kind, facts)))
     cluster.add_workers(1, "model")
     with handle.client_factory() as client:
-        future = client.submit(slow, tag="model")
-        server.until(lambda: any(kind == "worker-joined" for kind, _ in told))
+        future = client.submit(slow, tmp_path / "begun", tag="model")
+        server.until((tmp_path / "begun").exists)
         [name] = pods_of(server)
-        time.sleep(0.2)  # the task has begun
         server.do(lambda: server.kubelet.evict(name))
-        assert future.result(30) == "done"
+        assert future.result(LONG_S) == "done"
         server.until(lambda: any(kind in ("worker-lost", "worker-removed") for kind, _ in told))
     [lost] = [facts for kind, facts in told if kind == "worker-lost"]
     assert lost["cause"] == "preempted"
 
 
-def slow() -> str:
+def slow(begun: Path) -> str:
+    begun.touch()
     time.sleep(1.5)
     return "done"
 
