@@ -15,7 +15,7 @@ from scalable.engine.events import Loss
 from scalable.providers.base import Fate
 from scalable.providers.kubernetes.facts import LONGEST
 from scalable.providers.kubernetes.quantities import more, read
-from scalable.providers.kubernetes.reasons import fate, refusal, waits
+from scalable.providers.kubernetes.reasons import NO_NODE, fate, refusal, waits
 from scalable.quantities import Memory
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -154,6 +154,13 @@ def test_a_pod_that_vanished_while_it_handed_over_ended_for_the_reason_it_was_to
 
     assert found is not None and found.cause is Loss.PREEMPTED
     assert "gave way to a pod of higher priority" in found.detail
+
+
+def test_a_pod_that_had_notice_before_its_node_went_was_preempted() -> None:
+    case = recorded("preempted-and-still-handing-over")
+    found = fate(case["pod"], case["events"], NO_NODE)
+    assert found is not None
+    assert found.cause is Loss.PREEMPTED
 
 
 def test_a_pod_that_vanished_while_it_ran_was_deleted() -> None:

@@ -176,8 +176,8 @@ def fate(
         return found
     if there and (found := hopeless(pod, who, events)):
         return found
-    if node is not None and (problem := lost(node)):
-        return Fate(Loss.NODE_LOST, f"{who}: {problem}")
+    if node is not None and (problem := lost(node)):  # one that is drained before it goes tells its pods
+        return disrupted(pod, who, there=False) or Fate(Loss.NODE_LOST, f"{who}: {problem}")
     if phase(pod) == "Unknown":
         return Fate(Loss.NODE_LOST, f"{who}: its node does not answer")
     if there:
