@@ -9,6 +9,7 @@ from scalable.manifest.findings import Issue, Place
 from scalable.manifest.tree import Mapping, Node, Scalar, Sequence, control, locate
 from scalable.wording import not_defined
 
+SECRETS = (("alerts", "webhook"),)
 VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^${}]*))?\}|\$\{[^}]*\}?")
 
 
@@ -143,6 +144,17 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Issue], p
         name: substituted(item, env, problems, f"{path}.{name}" if path else name) for name, item in node.items.items()
     }
     return Mapping(node.place, inside, node.keys)
+
+
+def check_secrets(root: Node, problems: list[Issue]) -> None:
+    """What must not stand in a file that people share is written as a variable."""
+    for path in SECRETS:
+        place, node = locate(root, path)
+        if isinstance(node, Scalar) and node.text and not node.variable:
+            dotted, name = ".".join(path), "_".join(path).upper()
+            message = f"{dotted} is a secret and stands in the manifest"
+            remedy = f"export {name}=… and write {path[-1]}: ${{{name}}}"
+            problems.append(Issue(dotted, message, "secret-in-manifest", remedy, place))
 
 
 def undefined(path: str, name: str, known: list[str], place: Place) -> Issue:

@@ -92,6 +92,7 @@ def load_text(
     body = tree.Mapping(merged.place, {k: v for k, v in merged.items.items() if k != "overlays"}, merged.keys)
     filled = layers.substituted(body, env, problems)
     assert isinstance(filled, tree.Mapping)
+    layers.check_secrets(filled, problems)
     values = tree.to_python(filled)
     report = ValidationReport.of(problems)
     try:
@@ -154,7 +155,7 @@ NOUNS = {
 }
 
 
-SINGLE = frozenset({"version", "project", "budget", "policies", "store"})  # sections that are one thing, not a list
+SINGLE = frozenset({"version", "project", "budget", "policies", "alerts", "store"})  # one thing, not a list
 
 
 def choose_target(root: tree.Mapping, asked: str | None) -> str | None:

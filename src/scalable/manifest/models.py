@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Tag, field_validator
 
 from scalable.errors import QuantityError
+from scalable.manifest.alerts import Alerts
 from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant, importable
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.money import Budget
@@ -116,6 +117,7 @@ class Manifest(Section):
     scenarios: dict[str, Scenario] = {}
     budget: Budget | None = None
     policies: Policies = Policies()
+    alerts: Alerts = Alerts()
     store: Text = "sqlite:///.scalable/results.db"
     artefacts: Text = ".scalable/artefacts"
     """Where results of stages are kept: a folder all workers see, or a URL such as s3://bucket/artefacts."""

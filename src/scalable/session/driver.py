@@ -27,6 +27,7 @@ from scalable.engine.events import (
     Paused,
     RemoveWorker,
     Resumed,
+    RowPersisted,
     RunEnded,
     RunState,
     StartRun,
@@ -53,14 +54,17 @@ from scalable.session.control import Control
 from scalable.session.costs import meter
 from scalable.session.execution import SilentWorkerError, Work
 from scalable.session.looking import Look, look
+from scalable.session.measures import Measures
 from scalable.session.places import CLIMBS
 from scalable.telemetry.redact import KNOWN
 
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
     from scalable.providers.members import Member
+    from scalable.session.live import Live
     from scalable.session.recorder import TaskRecorder
     from scalable.session.tariffs import Tariff
+    from scalable.store import Receipt, Store
     from scalable.telemetry.folders import RunFolder
     from scalable.telemetry.journal import Journal
 
@@ -118,6 +122,11 @@ class Driver:
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
         self.gauged: tuple[float, Any] = (0.0, None)
+        self.counted: dict[str, Any] = {}
+        """Workers and tasks by tag, at the last look."""
+        self.measures = Measures(self)
+        self.live: Live | None = None
+        """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.handle) if tariff is not None else None
         """Counts what is paid, where anything is."""
         self.closed = False
@@ -127,6 +136,7 @@ class Driver:
         if self.meter is not None:
             self.meter.begin()
         self.cluster.listeners.append(self.heard)
+        self.journal.listeners.append(self.measures.heard)
         self.handle(Tick())
         self.cluster.keep(self.run())
 
@@ -144,6 +154,8 @@ class Driver:
         self.closed = True
         if self.on_look is not None:
             self.on_look.close()
+        if self.live is not None:
+            await asyncio.to_thread(self.live.close)
         with suppress(ValueError):  # it was interrupted before it began
             self.cluster.listeners.remove(self.heard)
         for waiter in self.waiters.values():
@@ -317,6 +329,13 @@ class Driver:
         KNOWN.add(template.env)
         self.attempts.conversation.configure(str(member.address), settings)
 
+    def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:
+        """Rows that a worker computed are in the store, or wait there for its database, or could not be kept."""
+        self.measures.dependencies.stored(receipt, store)
+        if receipt.safe and worker:
+            self.measures.stored(worker, rows)
+            self.handle(RowPersisted(worker))
+
     def activity(self) -> list[dict[str, Any]]:
         """What runs now, and how far it is."""
         return self.attempts.activity()
@@ -355,6 +374,8 @@ class Driver:
             self.meter.account()
         if self.on_look is not None:
             self.on_look(seen)
+        if self.live is not None:
+            self.live()
 
     def consult(self, scaler: AdaptiveScaler, seen: Look) -> None:
         """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
@@ -385,6 +406,7 @@ class Driver:
             own = self.engine.state.tags[tag]
             counts["waiting"] += own.queue.size + own.ahead + own.returning
             counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)
+        self.counted = facts
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):
             self.gauged = (time.monotonic(), facts)
             spent = self.meter.spent if self.meter is not None else None

@@ -17,11 +17,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from scalable.engine.admission import obstacle
 from scalable.engine.events import SweepKind
+from scalable.session.dependencies import STORE
 from scalable.store import StoreError
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ class Place:
         """Called with the reason whenever it waits, before it has its place or when it lost it."""
         self.on_change: Callable[[str], None] = unheard
         """Called when the place is lost or given up, with a sentence about it; with nothing when it is held again."""
+        self.on_answer: Callable[[str], None] = unheard
+        """Called with every heartbeat, with why the store did not answer it."""
         self.lost = ""
         """Why nothing is started now; empty while the place is held."""
         self.shared = bool(holder)
@@ -101,12 +105,13 @@ class Place:
     def held_for(self, driver: Driver) -> Iterator[None]:
         """Have a driver hear of every change, and of a loss before; it says when it has only heavy work left."""
         self.on_change, driver.on_heavy = driver.place_changed, self.climb
+        self.on_answer = partial(driver.measures.dependencies.found, STORE)
         if self.lost:
             self.on_change(self.lost)
         try:
             yield
         finally:
-            self.on_change = driver.on_heavy = unheard
+            self.on_change = self.on_answer = driver.on_heavy = unheard
             driver.place_changed("")
 
     def climb(self, sweep: str) -> None:
@@ -161,11 +166,13 @@ class Place:
                 self.ticket = asked(self.store, self.name, self.kind, "")
                 self.climbing = False
             kept = self.ticket.token is not None and self.ticket.beat()
+            self.on_answer("")
             if kept or not isinstance(self.ticket.try_take(self.decide), str):
                 self.heard = time.monotonic()
                 return True
             return False
-        except StoreError:  # nobody can have taken it yet if it was heard of lately
+        except StoreError as error:
+            self.on_answer(str(error))  # nobody can have taken the place yet if it was heard of lately
             return not self.lost and time.monotonic() - self.heard < self.life / 2
 
     def give_up(self) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scalable.engine.events import RunState
+from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
     from scalable.providers.members import Member
     from scalable.session.driver import Driver
 
 SHOWN_TASKS = 3  # keys of plain Dask tasks that are named per worker
+STATES = ("starting", "idle", "busy", "leaving", "lost")
+"""All that ``state`` says."""
 
 
 def roster(driver: Driver) -> list[dict[str, Any]]:
@@ -68,7 +71,10 @@ def memory(member: Member, dask: Any, runs: list[dict[str, Any]]) -> int | None:
 
 
 def cpu(dask: Any, runs: list[dict[str, Any]]) -> float | None:
-    """CPUs in use: of its runs on average since they began, else of the worker's own process lately."""
+    """CPUs in use: lately by its process and all it started; where it does not say, by its runs on average."""
+    told = dask.metrics.get(NAME) if dask is not None else None
+    if told:
+        return float(told["cpu"])
     if runs:
         return sum(float(one.get("cpu_s") or 0.0) / max(0.1, float(one.get("seconds") or 0.0)) for one in runs)
     return float(dask.metrics.get("cpu") or 0.0) / 100 if dask is not None else None

@@ -36,6 +36,7 @@ from scalable.session.accounts import Others, catch_up
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
 from scalable.session.here import history, registered, this_machine
+from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.rollback import Place, pin_of
 from scalable.session.rules import rules
@@ -179,6 +180,7 @@ class ScalableSession:
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )
         self.driver.on_look = SessionObserver(self.driver)
+        self.driver.live = live(self.driver, run, facts, self.manifest, history())
         cluster.sync(self.driver.begin)
         self._settle(self.driver)
         self.client = self.cluster.client_factory()
@@ -350,8 +352,9 @@ class ScalableSession:
     def rest(driver: Driver) -> None:
         with suppress(UsageError):  # the cluster was closed already, by whoever had it
             driver.cluster.sync(driver.close)
-        if driver.on_look is not None:
-            driver.on_look.close()
+        for shown_to in (driver.on_look, driver.live):
+            if shown_to is not None:
+                shown_to.close()
 
     def conclude(self) -> None:
         """What is left of a run: its report, and what the next plan can learn from it."""

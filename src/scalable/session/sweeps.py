@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import ArtefactError
 from scalable.caching import key_of
-from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepCancelled, SweepKind
+from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
 from scalable.session.cells import Cells
 from scalable.session.execution import Work
@@ -244,14 +244,13 @@ class SweepExecution:
     async def persist(self, run: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         receipt = await asyncio.wrap_future(self.store.submit(rows))
+        self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
             self.refused += rows
             return
         if receipt.fate is Fate.SET_ASIDE:
             self.aside = receipt.reason
         self.computed += len(rows)
-        if rows and rows[0].worker:
-            self.driver.handle(RowPersisted(rows[0].worker))
         failed = [row.run_key for row in rows if not row.finished]
         self.driver.journal.write(
             "rows", sweep=self.compiled.name, run=run, count=len(rows), failed=len(failed), fresh=run in self.fresh,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.caching import key_of
-from scalable.engine.events import RowPersisted, Run, RunState, Sweep, SweepKind
+from scalable.engine.events import Run, RunState, Sweep, SweepKind
 from scalable.engine.rules import WorkerKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
@@ -93,8 +93,7 @@ async def run_tasks(
 async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
     """Until the row is where no crash can lose it; its worker is seen to get somewhere by that."""
     receipt = await asyncio.wrap_future(store.submit([row]))
-    if receipt.safe and row.worker:
-        driver.handle(RowPersisted(row.worker))
+    driver.stored(row.worker, 1, receipt, store)
     return receipt
 
 

@@ -43,6 +43,7 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "budget_left": cost(left_of_budget(summary.costs, summary.spent)),
         "per_hour": cost(summary.per_hour or money(summary.gauge.get("per_hour"))),
         "findings": found,
+        "alerts": [] if state.over else list(summary.firing.values()),
     }
 
 

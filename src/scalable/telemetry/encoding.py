@@ -33,6 +33,16 @@ def line_of(record: dict[str, Any]) -> bytes:
     return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
 
 
+def text_of(value: Any) -> str:
+    """Anything as JSON, whole."""
+    try:
+        text = encode(value)
+    except (TypeError, ValueError, RecursionError):
+        value = plain(value)
+        text = encode(value)
+    return encode(redact(plain(value, len(text)))) if suspicious(text) else text
+
+
 def plain(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
     """Anything as what JSON has; nothing of an unknown object is called."""
     if value is None or isinstance(value, bool):

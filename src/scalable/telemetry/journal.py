@@ -50,6 +50,8 @@ class Journal:
         """Records that were dropped because the disk did not take them, or written after closing."""
         self.trouble = ""
         """Why the disk did not take them, once that happened."""
+        self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
+        """Called with the kind and the fields of every record, by whoever writes it; they must not wait."""
         self._clock = clock
         self._waiting: deque[bytes] = deque()
         self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
@@ -76,6 +78,8 @@ class Journal:
             self.lost += 1
             return
         self._waiting.append(line_of({"t": round(self._clock(), 6), "kind": kind, **fields}))
+        for listener in self.listeners:
+            listener(kind, fields)
         if kind in AT_ONCE:
             self._wake.put(None)
 

@@ -226,9 +226,13 @@ KINDS: Mapping[str, Kind] = {
     "alert": Kind(
         "somebody should know this now",
         {
-            "alert": "its name, e.g. `retry-used`, `store-unreachable`, `journal-gap`",
+            "alert": "its name, e.g. `WorkerMemory`, `retry-used`, `store-unreachable`, `journal-gap`",
             "text": "in words",
             "run": "it concerns, if it is one",
+            "state": "`firing` when it begins and `resolved` when it is over, of one that lasts",
+            "severity": "`warning` or `page`, of one that lasts",
+            "remedy": "what to do about it",
+            "labels": "what it is about, e.g. the worker",
         },
     ),
     "incident": Kind(

@@ -21,6 +21,7 @@ from scalable.telemetry.sweeps import SweepProgress, UnitEnd
 OUT_OF_MEMORY = "out of memory"
 FINISHED = "finished"
 MOST_LISTED = 500  # of decisions, alerts, incidents, findings; the counts go on
+ALERT = ("t", "alert", "text", "run", "state", "severity", "remedy", "labels")
 RECENT = 500  # ends of tasks that a rate is computed from
 
 
@@ -65,6 +66,8 @@ class Summary:
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
     alerted: Counter[str] = field(default_factory=Counter)
+    firing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Alerts that have begun and are not over, by what they are about."""
     findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """By code and what each is about, with the latest text; ``over`` once it was withdrawn."""
     withdrawn: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -266,8 +269,15 @@ class Summary:
                 sweep.end(record)
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
-        self.alerted[text(record.get("alert")) or "unknown"] += 1
-        self.alerts.append({name: record.get(name) for name in ("t", "alert", "text", "run") if name in record})
+        name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
+        told = {each: record.get(each) for each in ALERT if each in record}
+        about = f"{name} {sorted(mapping(record.get('labels')).items())}"
+        if state == "resolved":
+            self.firing.pop(about, None)
+        elif state == "firing" and len(self.firing) < MOST_LISTED:
+            self.firing[about] = told
+        self.alerted[name] += state != "resolved"
+        self.alerts.append(told)
         del self.alerts[:-MOST_LISTED]
 
     def take_finding(self, record: Mapping[str, Any]) -> None:

@@ -1,0 +1,68 @@
+"""Tells of alerts while a session lives: in its journal, in the terminal, and to a webhook. Never raises, never waits.
+
+Every look of the driver that brings new figures applies the rules of ``scalable.telemetry.alerts``. What is told
+elsewhere in better words is not repeated in the terminal, and many alerts of one rule at once are one line, or one
+message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scalable.session.webhook import Webhook
+from scalable.telemetry.alerts import Change, Rule, Watch
+from scalable.wording import plural
+
+if TYPE_CHECKING:
+    from scalable.telemetry.journal import Journal
+    from scalable.telemetry.metrics import Sample
+
+logger = logging.getLogger("scalable")
+
+TOLD_OTHERWISE = frozenset({"PendingWork", "ScaleUpSlow", "RetriesUsed", "Stuck"})
+"""The terminal has findings, retries and incidents of these, with what they are about."""
+MOST_LISTED = 5  # alerts of one rule that are told one by one in a line or message
+
+
+class Alerting:
+    def __init__(self, rules: Sequence[Rule], journal: Journal, webhook: Webhook | None = None) -> None:
+        self.watch = Watch(rules)
+        self.journal = journal
+        self.webhook = webhook
+
+    def look(self, samples: Iterable[Sample], now: float) -> None:
+        changes = self.watch.evaluate(samples, now)
+        groups: dict[tuple[str, str], list[Change]] = {}
+        for change in changes:
+            rule = change.rule
+            self.journal.write(
+                "alert", alert=rule.name, state=change.state, severity=rule.severity, text=change.text,
+                remedy=change.remedy, labels=dict(change.labels),
+            )  # fmt: skip
+            groups.setdefault((rule.name, change.state), []).append(change)
+        for those in groups.values():
+            self.say(those)
+            if self.webhook is not None:
+                self.webhook.send(those, now)
+
+    def say(self, those: list[Change]) -> None:
+        rule = those[0].rule
+        if rule.name not in TOLD_OTHERWISE:
+            over = "" if those[0].state == "firing" else "over: "
+            remedy = "" if over else f"; {those[0].remedy}"
+            logger.warning("%s%s%s", over, listed([one.text for one in those]), remedy)
+
+    def firing(self) -> list[dict[str, Any]]:
+        return [one.to_dict() for one in self.watch.firing]
+
+    def close(self) -> None:
+        if self.webhook is not None:
+            self.webhook.close()
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Some texts as one, of many the first ones."""
+    more = len(texts) - MOST_LISTED
+    return ", ".join(texts[:MOST_LISTED]) + (f", and {plural(more, 'other')}" if more > 0 else "")

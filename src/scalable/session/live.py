@@ -1,0 +1,141 @@
+"""What is true of a session this moment, for those who look from outside: ``live.json``, alerts, and /metrics.
+
+Called with every look of the driver. Figures are taken every other second; the file is written by a thread, so a disk
+that hangs holds up nobody, and is removed at the end. None of this is needed for a run: what fails here is told once,
+and the run goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from scalable.quantities import Money
+from scalable.session.alerting import Alerting
+from scalable.session.measures import Purse
+from scalable.session.serving import serve
+from scalable.session.webhook import Webhook
+from scalable.telemetry.alerts import RULES, adjusted
+from scalable.telemetry.encoding import text_of
+from scalable.telemetry.fields import month
+from scalable.telemetry.files import write_beside
+from scalable.telemetry.metrics import METRICS
+
+if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
+    from scalable.planning import History
+    from scalable.session.driver import Driver
+    from scalable.session.serving import Served
+    from scalable.telemetry.folders import RunFolder
+
+logger = logging.getLogger("scalable")
+
+RUN_LONG_S = next(rule.when.threshold for rule in RULES if rule.name == "RunLong")
+EVERY_S = 2.0  # at most so often
+CLOSE_WITHIN_S = 2.0
+AT_LEAST_EVERY_S = 10.0  # although nothing changed, so that a reader sees that someone is there
+
+
+def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: Manifest, past: History) -> Live:
+    """Begin to show a session; ``facts`` are those of its ``run.json``."""
+    measures = driver.measures
+    measures.info = {name: str(facts[name]) for name in METRICS["scalable_session_info"].labels}
+    if (budget := manifest.budget) is not None:
+        known = [*budget.fixed.values(), *filter(None, [past.spent_this_month])]
+        before = sum(
+            (one for one in known if one.currency == budget.monthly.currency), Money.zero(budget.monthly.currency)
+        )
+        measures.purse = Purse(budget.monthly, before, month(time.time()))
+    thresholds = dict(manifest.alerts.thresholds)
+    walltime = manifest.policies.stuck.walltime
+    if walltime is not None and walltime.seconds > RUN_LONG_S:
+        thresholds.setdefault("RunLong", walltime.seconds)  # the manifest says that its runs may take that long
+    webhook = None
+    if (url := manifest.alerts.webhook) is not None:
+        where = f"run {folder.run_id} of {facts['project']} on {facts['target']}"
+        webhook = Webhook(
+            url.get_secret_value(), where, lambda why: driver.journal.write("alert", alert="webhook", text=why)
+        )
+    labels = {"run": folder.run_id, "project": str(facts["project"])}
+    return Live(driver, folder, serve(driver, labels), Alerting(adjusted(thresholds), driver.journal, webhook))
+
+
+class Live:
+    def __init__(self, driver: Driver, folder: RunFolder, served: Served, alerting: Alerting) -> None:
+        self.driver = driver
+        self.folder = folder
+        self.served = served
+        self.alerting = alerting
+        self.looked = self.written = float("-inf")
+        self.text = self.where = ""
+        """What the two files say."""
+        self.writing: asyncio.Future[None] | None = None
+        self.files = threading.Lock()
+        self.broken = self.complained = self.closed = False
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self.broken or self.closed or now - self.looked < EVERY_S:
+            return
+        self.looked = now
+        try:
+            self.look(now)
+        except Exception:  # a run must not suffer from what only shows it
+            self.broken = True
+            logger.exception("figures and alerts of this session stopped; the session goes on")
+
+    def look(self, now: float) -> None:
+        measures = self.driver.measures
+        workers, nodes = measures.workers(), measures.nodes()
+        self.alerting.look(measures.samples(workers, nodes), time.time())
+        state = self.driver.engine.state
+        facts = {
+            "paused": state.paused or state.braked,
+            "workers": workers,
+            "nodes": nodes,
+            "dependencies": measures.dependencies.told(),
+            "alerts": self.alerting.firing(),
+            "metrics": self.served.url,
+        }
+        if self.writing is None or self.writing.done():
+            targets = self.served.targets(self.driver.cluster)
+            self.writing = asyncio.ensure_future(asyncio.to_thread(self.write, facts, targets, now))
+
+    # In a thread
+
+    def write(self, facts: Mapping[str, Any], targets: list[dict[str, Any]], now: float) -> None:
+        try:
+            text, where = text_of(facts), text_of(targets)
+            with self.files:
+                if self.closed:
+                    return
+                if where != self.where:
+                    self.where = where
+                    self.folder.targets_file.parent.mkdir(exist_ok=True)
+                    write_beside(self.folder.targets_file, f"{where}\n")
+                if text != self.text or now - self.written >= AT_LEAST_EVERY_S:
+                    self.text, self.written = text, now
+                    write_beside(self.folder.live_file, f'{{"t":{time.time():.3f},{text[1:]}\n')
+        except OSError as error:
+            if not self.complained:
+                logger.warning("%s cannot be written: %s; the run goes on", self.folder.live_file, error.strerror)
+            self.complained = True
+
+    # The end
+
+    def close(self) -> None:
+        """Nothing is true of it any more. May be called again."""
+        if self.closed:
+            return
+        self.closed = True
+        self.alerting.close()
+        if self.files.acquire(timeout=CLOSE_WITHIN_S):  # else a disk hangs; whoever reads sees how old the file is
+            self.files.release()
+        for path in (self.folder.live_file, self.folder.targets_file):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
