@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
@@ -16,9 +16,12 @@ from scalable.store import Fate
 from scalable.telemetry.redact import redact_text
 
 if TYPE_CHECKING:
+    from scalable.artefacts import Artefacts
     from scalable.store import Receipt, Store
+    from scalable.tracking import Tracker
 
 STORE, TRACKING, OBJECTS = "store", "tracking", "objects"
+NOTHING = ("asked", "asked")  # stage and key of an artefact that nobody keeps: looking for it is the smallest question
 ASK_EVERY_S = 30.0  # often enough to be told within a minute, seldom enough not to be noticed by a server
 
 
@@ -62,6 +65,16 @@ class Dependencies:
             yield
         finally:
             over.set()
+
+    @contextmanager
+    def used(self, tracker: Tracker, artefacts: Artefacts) -> Iterator[None]:
+        """Know of a sweep's tracking server and of its object store while within, if it has them."""
+        with ExitStack() as stack:
+            if tracker.server is not None:
+                stack.enter_context(self.asked(TRACKING, tracker.server.asked))
+            if "://" in artefacts.url:
+                stack.enter_context(self.asked(OBJECTS, lambda: artefacts.load(*NOTHING)))
+            yield
 
     def told(self) -> dict[str, dict[str, Any]]:
         if self.behind is not None and not self.behind.waiting:

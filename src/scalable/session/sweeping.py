@@ -60,6 +60,7 @@ def run_sweep(
                 session.opened(plan) as driver,
                 watched(session.folder),
                 place.held_for(driver),
+                driver.measures.dependencies.used(tracker, artefacts),
             ):
                 execution = SweepExecution(driver, compiled, store, request, before)
                 outcome: SweepOutcome = driver.cluster.sync(execution.run)

@@ -77,6 +77,10 @@ class Server:
         self.post("runs/update", {"run_id": info["run_id"], "status": record.status.value, **ended})
         return str(info["run_id"])
 
+    def asked(self) -> None:
+        """Raises if it does not answer, or not to us."""
+        self.get("experiments/get-by-name", {"experiment_name": "Default"}, missing={})
+
     def experiment(self, name: str) -> str:
         """The experiment of this name, made if there is none; one in the bin is taken out again."""
         for _ in range(2):
