@@ -40,7 +40,7 @@ def test_eight_tasks_on_four_workers_take_two_rounds(project: Project, processes
         workers = client.gather([client.submit(nap, 0.5, number, tag="demeter") for number in range(8)])
         took = time.monotonic() - began
     assert len(set(workers)) == 4
-    assert 1.0 <= took < 2.5, "two rounds of half a second, and some time for a machine that is busy"
+    assert 1.0 <= took < 4.0, "two rounds of half a second, and less than one after the other on a busy machine"
 
 
 class TestTwoComponents:
@@ -146,7 +146,7 @@ class TestTwoComponents:
             began = time.monotonic()
             with pytest.raises(UnknownTagError, match=r"climate, demeter, economy, gcam.*write gcam"):
                 use(here, tag="gcan")
-            assert time.monotonic() - began < 1
+            assert time.monotonic() - began < LONG_S / 2, "it waited for workers first"
 
     def test_a_demand_no_worker_can_meet_fails_at_once(self, client: ScalableClient) -> None:
         with pytest.raises(UsageError, match="2 slots"):
