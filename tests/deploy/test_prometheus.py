@@ -43,12 +43,31 @@ def test_the_rules_tests_fail_for_rules_that_wait_longer_or_ask_for_more(change:
     if change == "for_s":
         wrong = [replace(rule, for_s=rule.for_s + 30) for rule in RULES]
     else:
-        wrong = [replace(rule, when=replace(rule.when, threshold=rule.when.threshold * 2 + 1)) for rule in RULES]
+        wrong = [replace(rule, when=replace(rule.when, threshold=rule.when.threshold * 2 + 100)) for rule in RULES]
     text = rendered(Watching(Path("runs"), folder, wrong)).files["rules/scalable.yml"]
     (folder / "rules/scalable.yml").write_text(text, encoding="utf-8")
     with pytest.raises(ToolError) as failed:
         tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
     assert {rule.name for rule in RULES} <= set(re.findall(r"alertname: (\w+)", str(failed.value)))
+
+
+def test_thresholds_of_the_manifest_are_in_the_rules_and_in_their_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    thresholds = "{WorkerMemory: 95%, RunLong: 2h, RetriesUsed: 3, NodeCpu: 0%, ScaleUpSlow: 10s, PendingWork: off}"
+    text = "version: 1\nproject: {name: lab}\ntargets: {here: {provider: local}}\n"
+    text += f"alerts: {{thresholds: {thresholds}}}\n"
+    (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
+    folder = deployed(tmp_path)
+    found = {
+        rule["alert"]: rule["expr"]
+        for rule in yaml.safe_load((folder / "rules/scalable.yml").read_text())["groups"][0]["rules"]
+    }
+    assert found["WorkerMemory"].endswith("> 0.95") and found["RunLong"].endswith("> 7200")
+    assert found["RetriesUsed"].endswith("> 3") and found["Stuck"].count("> 300") == 1
+    assert "PendingWork" not in found and len(found) == len(RULES) - 1
+    assert "SUCCESS" in tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
 
 
 def test_rules_in_less_time_are_rules_too(tmp_path: Path) -> None:
@@ -92,12 +111,13 @@ def test_files_that_are_there_are_replaced_only_when_told_to(
         (["--alertmanager", "http://alerts:9093"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
         (["--alertmanager", "alerts"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
         (["--runs", __file__], "is a file; name the folder in which runs are recorded"),
+        (["nowhere.yaml"], "nowhere.yaml"),
     ],
 )
 def test_wrong_words_are_refused_with_what_to_write(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["deploy", "prometheus", "--output", str(tmp_path / "watch"), *words]) == 2
+    assert main(["deploy", "prometheus", *words, "--output", str(tmp_path / "watch")]) == 2
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "watch").exists()
 

@@ -87,9 +87,9 @@ class Samples:
     def values(self, good: float, bad: float) -> str:
         return f"{good:g}x{self.before - 1} {bad:g}x{self.during - 1} {good:g}x{self.after}"
 
-    def counter(self, *, born: bool) -> str:
+    def counter(self, count: float, *, born: bool) -> str:
         before = f"_x{self.before}" if born else f"0x{self.before - 1}"  # a value is there once more than it says
-        return f"{before} 1x{self.during + self.after}"
+        return f"{before} {count:g}x{self.during + self.after}"
 
     def steady(self, value: float) -> str:
         return f"{value:g}x{self.before + self.during + self.after}"
@@ -98,7 +98,7 @@ class Samples:
 def inputs(rule: Rule, samples: Samples, *, born: bool) -> dict[str, str]:
     when = rule.when
     if when.increase_s is not None:
-        return {when.metric: samples.counter(born=born)}
+        return {when.metric: samples.counter(bad(when), born=born)}
     found = {when.metric: samples.values(good(when), bad(when))}
     if when.over is not None:
         found[when.over] = samples.steady(1)
@@ -108,22 +108,15 @@ def inputs(rule: Rule, samples: Samples, *, born: bool) -> dict[str, str]:
 
 
 def bad(condition: Condition) -> float:
-    """A figure for which the condition holds; a whole minute more than one in seconds, which is easily written."""
-    if condition.increase_s is not None:
-        return 1
+    """A figure for which the condition holds, of few digits, as it is written into the test."""
     match condition.sign:
         case "==":
             return condition.threshold
         case "<":
             return condition.threshold / 2
         case ">":
-            return beyond(condition)
-
-
-def beyond(condition: Condition) -> float:
-    if condition.over is not None:
-        return condition.threshold * 1.05
-    return condition.threshold + (60 if condition.metric.endswith("_seconds") else 1)
+            more = condition.threshold * 1.05 + 0.01 if condition.over is not None else condition.threshold + 60
+            return float(f"{more:g}")
 
 
 def good(condition: Condition) -> float:
@@ -151,7 +144,14 @@ def expected(rule: Rule) -> Object:
 
 
 def as_prometheus_writes(value: float, unit: str) -> str:
-    """What its humanizePercentage and humanizeDuration make of these tests' values."""
+    """What its humanizePercentage and humanizeDuration make of these tests' values, of a minute and more."""
     if unit == "share":
         return f"{value * 100:.4g}%"
-    return f"{int(value // 60)}m {int(value % 60)}s" if unit == "seconds" else f"{value:g}"
+    if unit == "number":
+        return f"{value:g}"
+    minutes, seconds = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s")]
+    first = next(at for at, (number, _) in enumerate(parts) if number)
+    return " ".join(f"{number}{letter}" for number, letter in parts[first:])

@@ -41,8 +41,9 @@ def figure(title: str, why: str, query: str, unit: str = "short", limit: float |
     return Panel(title, why, ((query, ""),), unit, "stat", limit)
 
 
-def highest(expression: str) -> str:
-    return f"topk({MOST}, {expression})"
+def highest(of: str, expression: str) -> str:
+    """Driver and workers both tell it, so the larger of both."""
+    return f"topk({MOST}, max by ({of}) ({expression}))"
 
 
 PANELS = (
@@ -78,7 +79,7 @@ PANELS = (
     Panel(
         "Memory of workers against their limit",
         f"The {MOST} nearest to it. Above 0.8 there is an alert; at 1 the worker is killed.",
-        ((highest("scalable_worker_memory_bytes@ / scalable_worker_memory_limit_bytes@"), "{{worker}}"),),
+        ((highest("worker", "scalable_worker_memory_bytes@ / scalable_worker_memory_limit_bytes@"), "{{worker}}"),),
         "percentunit",
         limit=0.8,
         maximum=1,
@@ -86,13 +87,13 @@ PANELS = (
     Panel(
         "Memory by worker",
         f"The {MOST} largest.",
-        ((highest("scalable_worker_memory_bytes@"), "{{worker}}"),),
+        ((highest("worker", "scalable_worker_memory_bytes@"), "{{worker}}"),),
         "bytes",
     ),
     Panel(
         "CPU of workers against their limit",
         f"The {MOST} nearest to it. A pool that stays at 1 is slowed down by its limit.",
-        ((highest("scalable_worker_cpu_cores@ / scalable_worker_cpu_limit_cores@"), "{{worker}}"),),
+        ((highest("worker", "scalable_worker_cpu_cores@ / scalable_worker_cpu_limit_cores@"), "{{worker}}"),),
         "percentunit",
         limit=0.9,
         maximum=1,
@@ -101,8 +102,8 @@ PANELS = (
         "Nodes",
         f"CPU and memory in use by everything on them; the {MOST} fullest.",
         (
-            (highest("scalable_node_cpu_cores@ / scalable_node_cpu_capacity_cores@"), "{{node}} CPU"),
-            (highest("scalable_node_memory_bytes@ / scalable_node_memory_capacity_bytes@"), "{{node}} memory"),
+            (highest("node", "scalable_node_cpu_cores@ / scalable_node_cpu_capacity_cores@"), "{{node}} CPU"),
+            (highest("node", "scalable_node_memory_bytes@ / scalable_node_memory_capacity_bytes@"), "{{node}} memory"),
         ),
         "percentunit",
         maximum=1,
@@ -127,14 +128,14 @@ PANELS = (
     Panel(
         "Idle time of workers",
         f"The {MOST} longest since the last sign of progress. At 300 s without a row a worker is stuck.",
-        ((highest("finetune_pod_idle_seconds@"), "{{worker}}"),),
+        ((highest("worker", "finetune_pod_idle_seconds@"), "{{worker}}"),),
         "s",
         limit=300,
     ),
     Panel(
         "Rows stored per minute",
         "By kind of worker.",
-        (("sum by (tag) (finetune_rows_persisted_per_min@)", "{{tag}}"),),
+        (("sum by (tag) (max by (run, worker, tag) (finetune_rows_persisted_per_min@))", "{{tag}}"),),
     ),
     Panel(
         "Cost and budget",

@@ -15,6 +15,7 @@ from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
 from scalable.manifest.load import read
+from scalable.telemetry.alerts import RULES, Rule, adjusted
 from scalable.telemetry.folders import runs_dir
 
 ONLY_FOR = {
@@ -83,7 +84,16 @@ def with_prometheus(options: argparse.Namespace, folder: Path) -> Rendered:
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"--runs {runs} is a file; name the folder in which runs are recorded, e.g. .scalable/runs")
     alertmanager = address(options.alertmanager or prometheus.ALERTMANAGER_HERE)
-    return prometheus.rendered(prometheus.Watching(runs, folder, alertmanager=alertmanager))
+    return prometheus.rendered(prometheus.Watching(runs, folder, own_rules(options), alertmanager))
+
+
+def own_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
+    """With the thresholds of the manifest, if one is named or lies where commands look for it."""
+    path = context.manifest_path(options.manifest)
+    if not options.manifest and not path.exists():
+        return RULES
+    loaded = context.load_named(read(path), str(path), options.target, options.overlay)
+    return adjusted(loaded.manifest.alerts.thresholds)
 
 
 def address(text: str) -> str:
