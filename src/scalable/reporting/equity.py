@@ -111,6 +111,8 @@ def lines_of(
         stored = number(row.metrics.get("total_return"))
         if stored is None or not isclose(expm1(days[-1][1]), stored, rel_tol=CLOSE, abs_tol=CLOSE):
             raise NotKeptError("what is kept does not give the total return that the row has")
+        if walk and walk[-1][0] == days[0][0]:
+            walk.pop()  # the day in which one fold ends and the next begins
         walk += [(day, before + reached) for day, reached in days]
     return {variant: thinned([(day, 1 + expm1(reached)) for day, reached in walk]) for variant, walk in parts.items()}
 
