@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from scalable.chaos.storage import blocked
 from scalable.session.session import ScalableSession
 from scalable.store import Store, open_store
 from scalable.store.places import file_of
-from tests.waiting import LONG_S, until
+from tests.waiting import until
 
 CODE = """\
 import os
@@ -83,32 +83,36 @@ class Real:
     def __init__(self, session: ScalableSession, folder: Path) -> None:
         self.session = session
         self.folder = folder
-        self.pool = ThreadPoolExecutor(1)
-        self.stack = ExitStack()
-        self.running: Future[Any] | None = None
-
-    @property
-    def run(self) -> str:
-        return self.session.folder.run_id
+        self.run = session.folder.run_id
+        self.pool = ThreadPoolExecutor()
+        self.doing: list[Future[Any]] = []
 
     def provoke(self) -> None:
-        self.session.scale({"late": 0})
-        self.running = self.pool.submit(self.session.run_tasks)
-        assert until(lambda: (self.folder / "crashed").exists() or self.running is None or self.running.done())
-        self.stack.enter_context(blocked(file_of(self.session.store_url)))
-        (self.folder / "blocked").touch()  # now what was killed may end, and its row cannot be stored
+        self.doing += [self.pool.submit(self.work), self.pool.submit(self.block)]
 
     def calm(self) -> None:
-        for file in ("blocked", "calm"):
-            (self.folder / file).touch()
-        self.stack.close()
-        self.session.scale({"late": 1})
+        (self.folder / "calm").touch()
+        self.doing.append(self.pool.submit(self.session.scale, {"late": 1}))
 
     def end(self) -> None:
-        self.calm()
-        if self.running is not None:
-            self.running.result(LONG_S)
+        """Raises what went wrong meanwhile."""
+        if not (self.folder / "calm").exists():
+            self.calm()
         self.pool.shutdown()
+        for one in self.doing:
+            one.result()
+
+    def work(self) -> None:
+        self.session.scale({"late": 0})
+        self.session.run_tasks()
+
+    def block(self) -> None:
+        """Until calm: the row of what was killed and run again cannot be stored."""
+        crashed, may_end, calm = (self.folder / name for name in ("crashed", "blocked", "calm"))
+        until(lambda: crashed.exists() or calm.exists())
+        with blocked(file_of(self.session.store_url)):
+            may_end.touch()
+            until(calm.exists)
 
 
 @contextmanager
