@@ -40,7 +40,7 @@ def test_a_rule_without_a_duration_fires_at_once_and_tells_who_how_much_and_what
     assert watch.evaluate(memory(80), 0) == []
     (change,) = watch.evaluate(memory(85), 5)
     assert (change.rule.name, change.state, change.since) == ("WorkerMemory", "firing", 5)
-    assert change.text == "demeter-1 uses 85% of its memory limit"
+    assert change.text == "demeter-1 uses 85 % of its memory limit"
     assert change.to_dict() == {
         "alert": "WorkerMemory",
         "severity": "warning",
@@ -97,7 +97,7 @@ def test_stuck_needs_silence_and_no_rows() -> None:
     assert Watch().evaluate(seen(300, 0), 0) == []
     (change,) = Watch().evaluate(seen(360, 0), 0)
     assert (change.rule.name, change.rule.severity) == ("Stuck", "page")
-    assert change.text == "what runs on demeter-1 has given no sign of life for 6m"
+    assert change.text == "what runs on demeter-1 has given no sign of life for 6 min"
     assert "scalable dump demeter-1" in change.remedy
 
 

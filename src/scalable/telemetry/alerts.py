@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
+from scalable.quantities import Duration, percent
 from scalable.telemetry.metrics import METRICS, Sample
 
 Severity = Literal["warning", "page"]
@@ -294,9 +295,9 @@ def shorter(condition: Condition, factor: float) -> Condition:
 def told(value: float, unit: Unit) -> str:
     match unit:
         case "share":
-            return f"{value:.0%}"
+            return percent(round(value, 2))
         case "seconds":
-            return duration(round(value, 1))
+            return str(Duration(round(value, 1) if value < 60 else round(value)))
         case "number":
             return f"{value:.6g}"
         case _:
@@ -304,7 +305,7 @@ def told(value: float, unit: Unit) -> str:
 
 
 def duration(seconds: float) -> str:
-    """As Prometheus reads and people understand it: 90s, 10m, 1500ms."""
+    """As Prometheus reads it: 90s, 10m, 1500ms."""
     if seconds != int(seconds):
         return f"{round(seconds * 1000)}ms"
     whole = int(seconds)
