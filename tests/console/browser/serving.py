@@ -22,14 +22,14 @@ def served(runs: Path, *, read_only: bool = False) -> Iterator[Guard]:
     there = threading.Event()
     found: list[Guard] = []
 
+    def is_open(opened: asyncio.Future[Guard]) -> None:
+        found.append(opened.result())
+        there.set()
+
     async def main() -> None:
         opened: asyncio.Future[Guard] = loop.create_future()
-        serving = asyncio.ensure_future(serve(Options(port=0, read_only=read_only, runs=runs), opened, over))
-        await asyncio.wait([serving, opened], return_when=asyncio.FIRST_COMPLETED)
-        if opened.done():
-            found.append(opened.result())
-        there.set()
-        await serving
+        opened.add_done_callback(is_open)
+        await serve(Options(port=0, read_only=read_only, runs=runs), opened, over)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(main(),), name="console", daemon=True)
     thread.start()

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from scalable.telemetry import Journal, RunFolder
 from scalable.telemetry.cells import spans
@@ -25,11 +25,15 @@ TAG = "compute"
 LIMIT = 8 * GIB
 UNIT_S = 40.0  # how long a unit takes
 PORTION = 500  # units in one line of the journal
-ASSETS = ("AAVE", "ADA", "ALGO", "APT", "ARB", "ATOM", "AVAX", "BCH", "BNB", "BTC", "COMP", "CRV", "DOGE", "DOT", "EGLD",
-          "ETC", "ETH", "FIL", "FLOW", "FTM", "GALA", "GMX", "GRT", "HBAR", "ICP", "IMX", "INJ", "KAVA", "LDO", "LINK",
-          "LTC", "MANA", "MATIC", "MINA", "MKR", "NEAR", "NEO", "OP", "ROSE", "RUNE", "SAND", "SNX", "SOL", "SUI",
-          "TRX", "UNI", "VET", "XLM", "XRP", "XTZ")  # fmt: skip
-VARIANTS = ("none", "isotonic", "platt", "beta", "temperature", "histogram", "venn-abers", "spline", "quantile", "mixed")
+ASSETS = (
+    "AAVE", "ADA", "ALGO", "APT", "ARB", "ATOM", "AVAX", "BCH", "BNB", "BTC", "COMP", "CRV", "DOGE", "DOT",
+    "EGLD", "ETC", "ETH", "FIL", "FLOW", "FTM", "GALA", "GMX", "GRT", "HBAR", "ICP", "IMX", "INJ", "KAVA",
+    "LDO", "LINK", "LTC", "MANA", "MATIC", "MINA", "MKR", "NEAR", "NEO", "OP", "ROSE", "RUNE", "SAND", "SNX",
+    "SOL", "SUI", "TRX", "UNI", "VET", "XLM", "XRP", "XTZ",
+)  # fmt: skip
+VARIANTS = (
+    "none", "isotonic", "platt", "beta", "temperature", "histogram", "venn-abers", "spline", "quantile", "mixed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +187,9 @@ class SimulatedRun:
     def gauge(self) -> None:
         tasks = {"waiting": len(self.waiting), "running": len(self.running), "done": self.ended, "failed": self.failed}
         spent = euros(0.0004 * self.ended * self.shape.per_unit)
-        self.write("gauge", workers={TAG: {"live": self.hired, "busy": len(self.running)}}, tasks={TAG: tasks}, cost=spent)
+        self.write(
+            "gauge", workers={TAG: {"live": self.hired, "busy": len(self.running)}}, tasks={TAG: tasks}, cost=spent
+        )
         self.write("cost", spent=spent, per_hour=euros(3.6))
 
     def tell(self) -> None:
@@ -217,11 +223,15 @@ class SimulatedRun:
             remedy="pass n_jobs=1, or write  policies.fork: deny",
         )  # fmt: skip
         text = f"{worker} uses 84 % of its memory"
-        alert = {"alert": "WorkerMemory", "severity": "warning", "state": "firing", "text": text}
+        alert: dict[str, Any] = {"alert": "WorkerMemory", "severity": "warning", "state": "firing", "text": text}
         alert |= {"labels": {"worker": worker}, "remedy": "give the component more memory, or fewer slots"}
         self.write("alert", **alert)
         self.alerts = [{**alert, "since": self.now}]
-        stack = {"pid": 4711, "thread": "MainThread", "frames": ["acquire (threading.py:327)", "fork (popen_fork.py:66)"]}
+        stack = {
+            "pid": 4711,
+            "thread": "MainThread",
+            "frames": ["acquire (threading.py:327)", "fork (popen_fork.py:66)"],
+        }
         incident = IncidentFolder(self.folder.path).open(
             Incident(
                 kind="stuck", run=run, attempt=1, worker=worker, tag=TAG, host="node-1", started=self.now - 302,
@@ -236,12 +246,18 @@ class SimulatedRun:
         )  # fmt: skip
         self.tell()
 
-    def close(self, status: str = "ok") -> None:
-        if self.folder.live_file.exists():
-            self.folder.live_file.unlink()
-            complete = not self.waiting and not self.running
-            self.write("sweep-ended", sweep=self.sweep, status="complete" if complete else "incomplete", reason="")
-            self.write("ended", status=status, reason="")
+    def finish(self) -> None:
+        """The session ends."""
+        self.folder.live_file.unlink()
+        complete = not self.waiting and not self.running
+        self.write("sweep-ended", sweep=self.sweep, status="complete" if complete else "incomplete", reason="")
+        self.write("ended", status="ok", reason="")
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.journal.close()
 
 

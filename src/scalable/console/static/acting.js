@@ -20,10 +20,10 @@ export class Acting {
 
   pause() {
     const fields = [
-      choice("now", "", "Finish what is running, start nothing new", true),
-      choice("now", "yes", "Stop what is running now; it starts again after resuming", false),
+      choice("now", "", "Let what is running end", true),
+      choice("now", "yes", "Stop what is running now, and let the workers go; it is run again later", false),
     ];
-    this.confirm({ title: "Pause this run?", text: "Workers stay until they are idle for long.", fields, ok: "Pause" }, () => ({
+    this.confirm({ title: "Pause this run?", text: "Nothing new starts until it is resumed.", fields, ok: "Pause" }, () => ({
       action: "pause",
       now: this.value("now") === "yes",
     }));

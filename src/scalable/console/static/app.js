@@ -142,13 +142,15 @@ const seen = new IntersectionObserver(
   (entries) => {
     for (const entry of entries) {
       const panel = PANELS.find((one) => one.node === entry.target);
-      panel.seen = entry.isIntersecting || panel.node.hidden;
+      panel.seen = entry.isIntersecting;
       if (panel.seen && panel.changed) changed("");
     }
   },
   { rootMargin: "200px" },
 );
-for (const panel of PANELS) seen.observe(panel.node);
+// What matters most is small and always drawn: a screen reader reads it wherever the page is scrolled to.
+const ALWAYS = new Set(["panel-figures", "panel-attention", "panel-sweeps"]);
+for (const panel of PANELS) if (!ALWAYS.has(panel.node.id)) seen.observe(panel.node);
 for (const part of [grid, results, workers]) {
   const own = { "panel-grid": grid, "panel-results": results, "panel-workers": workers };
   const panel = PANELS.find((one) => own[one.node.id] === part);

@@ -3,6 +3,7 @@
 import { byId, each, make, set, svg, write } from "./dom.js";
 import { bytes, count, figure, length, money, share } from "./words.js";
 
+const TICKS = { Planned: "plan", Budget: "limit" }; // on the bar
 const amount = (value) => (value ? Number(value.amount) : null);
 
 export function cost(state) {
@@ -24,13 +25,13 @@ export function cost(state) {
     ["Left of budget", told.budget_left ? money(told.budget_left) : ""],
     ["Not attributed", told.unattributed ? money(told.unattributed) : ""],
   ].filter(([, text]) => text);
-  each(parts.facts, rows, ([name]) => name, ([name]) => make("div", {}, make("dt", {}, name), make("dd")), (node, [, text]) => write(node.lastChild, text));
+  each(parts.facts, rows, ([name]) => name, ([name]) => make("div", {}, make("dt", { "data-tick": TICKS[name] }, name), make("dd")), (node, [, text]) => write(node.lastChild, text));
   spark(parts.spark, state.series);
 }
 
 function build(root) {
   const parts = {
-    spent: make("p", { class: "large number" }),
+    spent: make("p", { class: "amount number" }),
     rate: make("p", { class: "note number" }),
     fill: make("span", { class: "fill" }),
     plan: make("span", { class: "tick", title: "planned" }),

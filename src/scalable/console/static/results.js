@@ -33,11 +33,19 @@ export class Results {
     const sweep = sweeps.find((one) => one.name === this.choice.value);
     if (!sweep) {
       write(byId("results-note"), "Results of a sweep appear here.");
-      return byId("results").replaceChildren();
+      return this.clear();
     }
     this.refresh(sweep);
     if (this.found && this.found !== this.drawn) this.draw(sweep);
-    else if (!this.found) write(byId("results-note"), "Looking at what is there …");
+    else if (!this.found) {
+      write(byId("results-note"), "Looking at what is there …");
+      this.clear();
+    }
+  }
+
+  clear() {
+    byId("results").replaceChildren();
+    byId("results").hidden = true;
   }
 
   /** Asked again when rows came, but not more often than is of use. */
@@ -74,8 +82,9 @@ export class Results {
     const table = byId("results");
     if (found.error || !found.variants?.length) {
       write(byId("results-note"), found.error || "No variant can be judged yet.");
-      return table.replaceChildren();
+      return this.clear();
     }
+    table.hidden = false;
     const part = found.complete ? "complete" : `preliminary: ${count(found.finished)} of ${count(found.expected)} rows`;
     write(byId("results-note"), `${part}; differences are to the baseline ${found.baseline ?? ""}, with 95 % intervals`);
     const scales = scaled(found.variants);

@@ -60,7 +60,8 @@ export class Workers {
       run: make("span", { class: "run" }),
       step: make("span", { class: "note" }),
       fill: make("span", { class: "fill" }),
-      used: make("span"),
+      used: make("span", { class: "wide-only" }),
+      part: make("span"),
       cpu: cells[4],
       idle: cells[5],
       rate: cells[6],
@@ -68,7 +69,7 @@ export class Workers {
     cells[0].append(open, parts.tag, parts.now);
     cells[1].append(parts.state);
     cells[2].append(parts.run, parts.step);
-    cells[3].append(parts.used, make("span", { class: "gauge", "aria-hidden": "true" }, parts.fill));
+    cells[3].append(parts.used, parts.part, make("span", { class: "gauge", "aria-hidden": "true" }, parts.fill));
     const row = make("tr", {}, cells);
     row.parts = parts;
     return row;
@@ -114,7 +115,8 @@ function update(parts, one) {
   write(parts.run, one.runs?.length ? one.runs[0].run : text);
   write(parts.step, one.runs?.length ? [step(one.runs[0]), one.runs.length > 1 ? `and ${one.runs.length - 1} more` : ""].filter(Boolean).join(", ") : "");
   write(parts.now, text);
-  write(parts.used, limits(one));
+  write(parts.used, one.memory_limit && typeof one.memory === "number" ? `${bytes(one.memory)} of ${bytes(one.memory_limit)}, ` : "");
+  write(parts.part, one.memory_limit && typeof one.memory === "number" ? share(one.memory / one.memory_limit) : bytes(one.memory));
   const part = one.memory_limit ? (one.memory ?? 0) / one.memory_limit : 0;
   parts.fill.style.width = `${Math.min(100, part * 100)}%`;
   set(parts.fill, "data-tone", part > 1 ? "bad" : part > FULL ? "warn" : "");

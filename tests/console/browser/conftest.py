@@ -1,0 +1,77 @@
+"""A real Chromium for the tests of the page: one browser, a tab for each test; what a page complains of fails it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from scalable.console.guard import Guard
+from tests.console.browser.serving import PATIENCE_S, served
+from tests.console.browser.simulated import SimulatedRun
+from tests.tools.errors import ToolMissingError
+from tests.tools.system import BROWSER_PROGRAMS, require, search_path
+
+# Without a sandbox, which root and containers may not have; shared memory in files, for small /dev/shm.
+FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+
+expect.set_options(timeout=PATIENCE_S * 1000)
+
+
+# Of a package and not of the session: while it is open, no other test of this worker can run an event loop.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    try:
+        require(BROWSER_PROGRAMS)
+    except ToolMissingError as error:
+        pytest.skip(str(error))
+    with sync_playwright() as playwright:
+        program = shutil.which("chromium", path=search_path())
+        found = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    found = browser.new_context(viewport={"width": 1440, "height": 1000}, reduced_motion="reduce")
+    found.set_default_timeout(PATIENCE_S * 1000)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A tab; errors of its scripts and everything its policy forbade fail the test."""
+    found, complaints = context.new_page(), watched(context)
+    yield found
+    assert complaints == []
+
+
+def watched(context: BrowserContext) -> list[str]:
+    """What a page complains of: errors it did not catch, what is written to its console, what its policy forbids."""
+    complaints: list[str] = []
+    context.on("weberror", lambda error: complaints.append(f"error: {error.error}"))
+    context.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+    return complaints
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def console(runs: Path) -> Iterator[Guard]:
+    with served(runs) as guard:
+        yield guard
+
+
+@pytest.fixture
+def run(runs: Path) -> Iterator[SimulatedRun]:
+    """A small run, under way."""
+    with SimulatedRun(runs) as found:
+        yield found
