@@ -29,12 +29,16 @@ def test_prometheus_and_alertmanager_take_the_files_and_the_rules_pass_their_tes
 def test_every_rule_is_tested_before_its_time_after_it_and_when_it_is_over(rule: Any) -> None:
     watching = Watching(Path("runs"), Path("watch"), [rule])
     tests = yaml.safe_load(rendered(watching).files["rules/scalable_test.yml"])["tests"]
-    for test in tests:
-        looks = {float(look["eval_time"].rstrip("s")): bool(look["exp_alerts"]) for look in test["alert_rule_test"]}
-        first = min(at for at, fires in looks.items() if fires)
-        assert looks[first - 15] is False, "silent until the last sample before its time is over"
-        assert looks[max(looks)] is False, "over in the end"
-        assert not rule.for_s or first - rule.for_s - 15 in looks, "silent before the figure crosses its threshold"
+    looks = [
+        {float(look["eval_time"].rstrip("s")): bool(look["exp_alerts"]) for look in test["alert_rule_test"]}
+        for test in tests
+    ]
+    assert (rule.and_ is not None) == any(not any(look.values()) for look in looks), "one condition is not enough"
+    for look in (look for look in looks if any(look.values())):
+        first = min(at for at, fires in look.items() if fires)
+        assert look[first - 15] is False, "silent until the last sample before its time is over"
+        assert look[max(look)] is False, "over in the end"
+        assert not rule.for_s or first - rule.for_s - 15 in look, "silent before the figure crosses its threshold"
 
 
 @pytest.mark.parametrize("change", ["for_s", "threshold"])

@@ -47,6 +47,8 @@ def tests_of(rule: Rule) -> Iterator[Object]:
     yield course(rule, born=False)
     if rule.when.increase_s is not None:
         yield course(rule, born=True)
+    if rule.and_ is not None:
+        yield spared(rule, rule.and_)
 
 
 def course(rule: Rule, *, born: bool) -> Object:
@@ -73,6 +75,21 @@ def course(rule: Rule, *, born: bool) -> Object:
             }
             for at, fired in looks
         ],
+    }
+
+
+def spared(rule: Rule, other: Condition) -> Object:
+    """Of two conditions only the first holds: nothing is told, however long that lasts."""
+    length = int((QUIET_S + rule.for_s) / STEP_S)
+    values = {rule.when.metric: bad(rule.when), other.metric: good(other)}
+    return {
+        "name": f"{rule.name}, only the first condition",
+        "interval": f"{STEP_S}s",
+        "input_series": [
+            {"series": series(name, rule.when.metric), "values": f"{value:g}x{length}"}
+            for name, value in values.items()
+        ],
+        "alert_rule_test": [{"eval_time": f"{length * STEP_S}s", "alertname": rule.name, "exp_alerts": []}],
     }
 
 
