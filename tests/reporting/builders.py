@@ -94,7 +94,7 @@ def troubled_run(base: Path) -> RunFolder:
     node = {"machine": "n1", "pool": "compute", "price": "3600", "since": START, "until": START + 95, "tail_s": 0}
     folder = a_run(
         base,
-        record("tariff", 0, basis="nodes as observed", currency="EUR", budget={"amount": 500, "currency": "EUR"}),
+        record("tariff", 0, basis="nodes as observed", currency="EUR", budget={"amount": 200, "currency": "EUR"}),
         a_plan(
             workers_by_tag={"demeter": 2}, resources_by_tag={"demeter": {"memory": "8GiB"}}, wall_s=60,
             tasks={"demeter": 2}, peaks={"demeter": "4GiB"}, cost={"amount": 60, "currency": "EUR"}, node_hours=0.02,

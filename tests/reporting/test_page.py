@@ -43,7 +43,7 @@ def test_the_bill_stands_beside_plan_and_budget(tmp_path: Path) -> None:
     found = Read(made(troubled_run(tmp_path)))
     told = found.said("Cost")
     assert "EUR 95.00" in told, "95 s of a node that costs 1 EUR a second"
-    assert "planned EUR 60.00" in told and "budget EUR 500.00" in told
+    assert "planned EUR 60.00" in told and "budget EUR 200.00" in told
     assert re.search(r"charged to no row EUR \d+", told)
     assert "cost EUR 60.00 EUR 95.00 × 1.58" in found.said("Plan against actual")
 

@@ -43,7 +43,7 @@ def test_rows_that_do_not_count_leave_no_verdict(tmp_path: Path) -> None:
     folder = sweep_run(tmp_path)
     drop_all(tmp_path)
     found = Read(made(folder))
-    assert "no row has finished" in found.said("Summary")
+    assert "No row has finished" in found.said("Summary")
     assert "Verdict" not in found.titles and "Heat map" not in found.titles
 
 
@@ -63,7 +63,7 @@ def test_a_store_that_is_not_there_is_told_of_and_not_made(tmp_path: Path) -> No
     store = tmp_path / ".scalable/results.db"
     store.unlink()
     found = Read(made(folder))
-    assert f"the results cannot be read: the store {store} is not there" in found.said("Summary")
+    assert f"The results cannot be read: the store {store} is not there" in found.said("Summary")
     assert "Timeline" in found.titles and "Provenance" in found.titles
     assert not store.exists()
 
@@ -73,16 +73,16 @@ def test_a_store_that_cannot_be_read_is_told_of(tmp_path: Path) -> None:
     for part in (tmp_path / ".scalable").glob("results.db*"):
         part.unlink()
     (tmp_path / ".scalable/results.db").write_bytes(b"no database" * 100)
-    assert "the results cannot be read: store" in Read(made(folder)).said("Summary")
+    assert "The results cannot be read: store" in Read(made(folder)).said("Summary")
 
 
 def test_a_manifest_that_is_gone_or_broken_is_told_of(tmp_path: Path) -> None:
     folder = sweep_run(tmp_path)
     manifest = tmp_path / "scalable.yaml"
     manifest.write_text("version: [", encoding="utf-8")
-    assert "the results cannot be read" in Read(made(folder)).said("Summary")
+    assert "The results cannot be read" in Read(made(folder)).said("Summary")
     manifest.unlink()
-    assert f"the results cannot be read: cannot read {manifest}" in Read(made(folder)).said("Summary")
+    assert f"The results cannot be read: cannot read {manifest}" in Read(made(folder)).said("Summary")
 
 
 def test_code_that_cannot_be_imported_is_told_of(tmp_path: Path) -> None:

@@ -12,70 +12,58 @@ from scalable.reporting.material import Material
 from scalable.reporting.run_charts import bill_bar
 from scalable.reporting.words import BESIDE, UNKNOWN, fine, hours, paid
 
+COLOURS = {"tail": "muted", "unused": "c8", "without_rows": "c7"}
+"""Of what is charged to no row."""
+FAR = 5.0  # times the bill; a budget beyond that would make the picture one of the budget
+
 
 def cost(found: Material) -> Markup | None:
-    bill, both = found.report["cost"], found.report["plan_vs_actual"]
+    bill = found.report["cost"]
     if not bill or "pools" not in bill:
         return paragraph(f"Spent: {paid(bill)}.") if bill else None
-    currency, rows, beside = bill["currency"], bill["rows"], bill["unattributed"]
-    parts: list[Child] = []
-    if currency:
-        planned = both["cost"]["planned"] if both else None
-        marks = [(f"planned {paid(planned)}", planned["amount"])] if planned and planned["currency"] == currency else []
-        if found.budget and found.budget["currency"] == currency:
-            marks.append((f"budget {paid(found.budget)}", found.budget["amount"]))
-        working = rows["amount"] - rows["idle"] - rows["lost"]
-        kinds = [
-            ("rows", working, "c1"),
-            ("machines that waited between rows", rows["idle"], "c6"),
-            ("in vain", rows["lost"], "bad"),
+    currency, dearest = bill["currency"], bill["rows"]["dearest"]
+    parts: list[Child] = [picture(bill, found, currency), facts(bill_facts(bill, found, currency))] if currency else []
+    parts.append(pools(bill))
+    if currency and dearest:
+        lines = [
+            (one["run"], one["sweep"], one["rows"], fine(one["per_row"], currency), fine(one["lost"], currency))
+            for one in dearest
         ]
-        kinds += [(words, beside[name], "muted") for name, words in BESIDE.items()]
-        shown = [(f"{name} {fine(amount, currency)}", amount, kind) for name, amount, kind in kinds if amount > 0]
-        if shown:
-            parts.append(
-                figure(
-                    bill_bar(shown, marks),
-                    f"The bill: {fine(bill['amount'], currency)}.",
-                    legend([(name, kind) for name, _, kind in shown]),
-                )
-            )
-        parts.append(facts(bill_facts(bill, found, currency)))
-    by_node = bill["basis"] != "workers"
+        columns = ("work", "sweep", ">rows", ">a row", ">in vain")
+        parts.append(more("The dearest rows", table("The dearest rows", columns, lines)))
+    parts += [paragraph(words, class_="quiet") for words in bill["assumed"]]
+    return join(parts)
+
+
+def picture(bill: Mapping[str, Any], found: Material, currency: str) -> Markup | None:
+    rows, beside, both = bill["rows"], bill["unattributed"], found.report["plan_vs_actual"]
+    parts = [
+        ("rows", rows["amount"] - rows["idle"] - rows["lost"], "c1"),
+        ("machines that waited between rows", rows["idle"], "c6"),
+        ("in vain", rows["lost"], "bad"),
+        *((words, beside[name], COLOURS[name]) for name, words in BESIDE.items()),
+    ]
+    shown = [(f"{name} {fine(amount, currency)}", amount, kind) for name, amount, kind in parts if amount > 0]
+    if not shown:
+        return None
+    marks = []
+    for word, amount in (("planned", both["cost"]["planned"] if both else None), ("budget", found.budget)):
+        if amount and amount["currency"] == currency and amount["amount"] <= FAR * bill["amount"]:
+            marks.append((f"{word} {paid(amount)}", amount["amount"]))
+    caption = f"The bill: {fine(bill['amount'], currency)}."
+    return figure(bill_bar(shown, marks), caption, legend([(name, kind) for name, _, kind in shown]))
+
+
+def pools(bill: Mapping[str, Any]) -> Markup:
+    by_node, currency = bill["basis"] != "workers", bill["currency"]
     lines = []
     for name, pool in bill["pools"].items():
         used = percent(pool["busy_share"]) if pool["busy_share"] is not None else UNKNOWN
         amount = fine(pool["amount"], currency) if currency else UNKNOWN
-        lines.append(
-            (
-                name,
-                f"{pool['machines']:,}",
-                hours(pool["hours"]),
-                hours(pool["standing_hours"]) if by_node else UNKNOWN,
-                used,
-                amount,
-            )
-        )
+        standing = hours(pool["standing_hours"]) if by_node else UNKNOWN
+        lines.append((name, f"{pool['machines']:,}", hours(pool["hours"]), standing, used, amount))
     columns = ("pool", ">nodes" if by_node else ">workers", ">hours", ">always there", ">busy", ">cost")
-    parts.append(table("The bill by pool", columns, lines))
-    if currency and rows["dearest"]:
-        dearest = [
-            (
-                each["run"],
-                each["sweep"],
-                f"{each['rows']:,}",
-                fine(each["per_row"], currency),
-                fine(each["lost"], currency),
-            )
-            for each in rows["dearest"]
-        ]
-        parts.append(
-            more(
-                "The dearest rows", table("The dearest rows", ("work", "sweep", ">rows", ">a row", ">in vain"), dearest)
-            )
-        )
-    parts += [paragraph(words, class_="quiet") for words in bill["assumed"]]
-    return join(parts)
+    return table("The bill by pool", columns, lines)
 
 
 def bill_facts(bill: Mapping[str, Any], found: Material, currency: str) -> list[tuple[str, Child]]:

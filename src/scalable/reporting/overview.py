@@ -9,6 +9,7 @@ from scalable.quantities import percent
 from scalable.reporting.elements import Child, Markup, chip, facts, paragraph, tag
 from scalable.reporting.material import Material
 from scalable.reporting.results import SweepResults
+from scalable.reporting.sections import sentence
 from scalable.reporting.words import fine, length, moment, named, paid, plain
 from scalable.sweeps.decisions import Decision, Verdict
 
@@ -66,7 +67,7 @@ def verdict_card(each: SweepResults) -> Markup:
     """A sweep's verdict in a sentence, then each variant's."""
     if each.decision is None:
         why = each.problems[0] if each.problems else "no row has finished, so there is nothing to compare"
-        return tag("div", tag("h3", each.sweep), paragraph(why), class_="card")
+        return tag("div", tag("h3", each.sweep), paragraph(sentence(why)), class_="card")
     decision = each.decision
     lines = [
         tag(
@@ -133,14 +134,14 @@ def tiles(found: Material) -> Iterator[tuple[str, str, str, str]]:
     beside = ", ".join(filter(None, (so_far, f"planned {planned}" if planned else "")))
     yield "time", length(report["run"]["duration_s"]), beside, ""
     if (cost := report["cost"]) and cost.get("currency"):
-        budget = f"of {paid(found.budget)} that may be spent" if found.budget else ""
+        budget = f"budget {paid(found.budget)}" if found.budget else ""
         yield "cost", fine(cost["amount"], cost["currency"]), budget, ""
     if workers := report["workers"]:
         started = sum(one["started"] for one in workers.values())
         most = sum(one["most"] for one in workers.values())
-        yield "workers", f"{most:,}", f"at most; {started:,} started", ""
+        yield "workers", f"{most:,}", f"{started:,} started", ""
     if shares := [one["share"] for one in report["peaks"].values() if one["share"] is not None]:
-        yield "memory", percent(max(shares)), "of its limit at most", "warn" if max(shares) > 0.8 else ""
+        yield "memory", percent(max(shares)), "of its limit", "warn" if max(shares) > 0.8 else ""
     count = report["retries"]["count"]
     yield "retries", f"{count:,}", "", "warn" if count else ""
     troubles = len(report["incidents"])

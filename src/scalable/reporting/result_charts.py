@@ -42,7 +42,7 @@ def effects(metric: Metric, found: Sequence[tuple[Variant, Finding]]) -> Markup:
     better = right if metric.better is Better.HIGHER else left
     drawn: list[Child] = [
         tag("rect", x=min(x(0), better), y=4, width=abs(better - x(0)), height=bottom - 4, class_="better"),
-        bottom_axis(x, bottom, [(tick, f"{tick:+g}" if tick else "0") for tick in ticks(-reach, reach, 4)], 4.0),
+        bottom_axis(x, bottom, [(tick, f"{tick:+g}" if tick else "0") for tick in ticks(-reach, reach, 5)], 4.0),
         rule(x(0), 4, x(0), bottom, "zero"),
     ]
     for at, (variant, each) in enumerate(found):

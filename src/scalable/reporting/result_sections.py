@@ -124,7 +124,7 @@ def main_metric(outcome: Outcome) -> Metric:
 def metrics_of(each: SweepResults) -> Markup | None:
     outcome = each.outcome
     if outcome is None:
-        return join(paragraph(problem, class_="note warn") for problem in each.problems)
+        return None
     summary = outcome.summary()
     names = sorted(outcome.metric_names, key=lambda name: list(KNOWN).index(name) if name in KNOWN else len(KNOWN))
     is_base = [same(one["variant"]) == same(outcome.baseline) for one in summary]

@@ -139,8 +139,9 @@ def bill_bar(parts: Sequence[tuple[str, float, str]], marks: Sequence[tuple[str,
             )
         )
         reached += amount
-    for name, amount in marks:
+    for row, (name, amount) in enumerate(marks):
         at = x(amount)
         anchor = "end" if at > WIDTH * 0.6 else "start"
-        drawn += [rule(at, 22, at, 74, "plan"), label(at, 16, name, anchor=anchor)]
-    return drawing(WIDTH, 82, "What the bill is made of", "; ".join(name for name, _, _ in parts), drawn)
+        drawn += [rule(at, 22, at, 74, "plan"), label(at, 88 if row else 16, name, anchor=anchor)]
+    height = 94 if len(marks) > 1 else 76
+    return drawing(WIDTH, height, "What the bill is made of", "; ".join(name for name, _, _ in parts), drawn)

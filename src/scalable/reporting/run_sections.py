@@ -64,44 +64,30 @@ def memory_used(found: Material) -> Markup | None:
     limits = {kind: memory(mapping(each).get("memory")) for kind, each in found.resources.items()}
     workers = [(name, one.bytes, limits.get(one.tag), None) for name, one in found.course.peaks.items() if one.bytes]
     workers.sort(key=lambda each: (-(each[1] / each[2] if each[2] else 0), -each[1], each[0]))
-    rows = [
-        (
-            kind,
-            size(one["bytes"]),
-            size(one["limit"]) or UNKNOWN,
-            percent(one["share"]) if one["share"] is not None else UNKNOWN,
-            size(planned.get(kind)) or UNKNOWN,
-            one["task"],
-        )
-        for kind, one in peaks.items()
+    rows = []
+    for kind, one in peaks.items():
+        limit, expected = size(one["limit"]) or UNKNOWN, size(planned.get(kind)) or UNKNOWN
+        used = percent(one["share"]) if one["share"] is not None else UNKNOWN
+        rows.append((kind, size(one["bytes"]), limit, used, expected, one["task"]))
+    said = "By component: the highest peak, the limit behind it, and as a line what was expected."
+    parts = [
+        figure(memory_bars(kinds), said),
+        table("Memory peaks beside limits", ("kind", ">peak", ">limit", ">used", ">expected", "in"), rows),
     ]
-    fullest = f"the fullest {MOST_BARS} of {len(workers)} workers" if len(workers) > MOST_BARS else "each worker"
-    by_worker = figure(memory_bars(workers[:MOST_BARS]), f"The most {fullest} used.") if len(workers) > 1 else None
-    columns = (">peak", ">limit", ">used", ">expected", "in")
-    return join(
-        [
-            figure(
-                memory_bars(kinds),
-                "By component: the highest peak, the limit behind it, and as a line what was expected.",
-            ),
-            table("Memory peaks beside limits", ("kind", *columns), rows),
-            by_worker,
-        ]
-    )
+    if len(workers) > 1:
+        those = f"the fullest {MOST_BARS} of {len(workers)} workers" if len(workers) > MOST_BARS else "each worker"
+        parts.append(figure(memory_bars(workers[:MOST_BARS]), f"The most {those} used."))
+    return join(parts)
 
 
 def scaling(found: Material) -> Markup | None:
-    decisions = found.report["scaling"]["decisions"]
-    if not decisions:
-        return None
-    ups, downs = found.report["scaling"]["up"], found.report["scaling"]["down"]
-    said = f"{ups} up, {downs} down"
+    ups, downs, decisions = (found.report["scaling"][name] for name in ("up", "down", "decisions"))
 
     def row(each: Mapping[str, Any]) -> Sequence[Child]:
         up = each["direction"] == "up"
         return clock(each["t"]), f"{'+' if up else '−'}{each['count']} {each['tag']}", plain(each)
 
-    return listed(decisions, row, ("at", "what", "why"), f"Scaling decisions: {said}")
+    return listed(decisions, row, ("at", "what", "why"), f"Scaling decisions: {ups} up, {downs} down")
 
 
 def tasks(found: Material) -> Markup | None:
@@ -112,31 +98,16 @@ def tasks(found: Material) -> Markup | None:
     for kind, each in worked.items():
         seconds = each["seconds"]
         times = [length(seconds[name]) if seconds["mean"] is not None else UNKNOWN for name in ("p50", "p95", "total")]
-        rows.append(
-            (
-                kind,
-                f"{each['count']:,}",
-                counted(each["failed"], "bad"),
-                counted(each["retries"], "warn"),
-                *times,
-                busy(found, kind),
-            )
-        )
+        trouble = (counted(each["failed"], "bad"), counted(each["retries"], "warn"))
+        rows.append((kind, f"{each['count']:,}", *trouble, *times, busy(found, kind)))
     columns = ("kind", ">ended", ">failed", ">retries", ">median", ">95 % within", ">together", ">busy")
     failed = found.report["failures"]
-    return join(
-        [
-            table("Pieces of work by kind", columns, rows),
-            listed(
-                failed,
-                lambda each: (clock(each["t"]), plain(each["task"]), plain(each["error"])),
-                ("at", "task", "error"),
-                f"{plural(len(failed), 'failure')}",
-            )
-            if failed
-            else None,
-        ]
-    )
+
+    def failure(each: Mapping[str, Any]) -> Sequence[Child]:
+        return clock(each["t"]), plain(each["task"]), plain(each["error"])
+
+    failures = listed(failed, failure, ("at", "task", "error"), plural(len(failed), "failure"))
+    return join([table("Pieces of work by kind", columns, rows), failures])
 
 
 def counted(count: int, kind: str) -> Child:

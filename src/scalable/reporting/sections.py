@@ -17,8 +17,10 @@ def listed(
     row: Callable[[Mapping[str, Any]], Sequence[Child]],
     columns: Sequence[str],
     caption: str,
-) -> Markup:
+) -> Markup | None:
     """The latest on the page, earlier ones folded, and how many are left out if there are very many."""
+    if not found:
+        return None
     latest, earlier = found[-LISTED:], found[:-LISTED]
     kept = earlier[-MOST_LISTED:]
     title = f"{caption}; the latest {LISTED}" if earlier else caption

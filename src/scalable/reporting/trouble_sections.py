@@ -11,7 +11,6 @@ from scalable.reporting.sections import MOST_LISTED, listed
 from scalable.reporting.words import clock, plain
 from scalable.telemetry.evidence import evidence_lines
 from scalable.telemetry.incidents import Incident
-from scalable.wording import plural
 
 MOST_INCIDENTS = 20  # told with their evidence
 EXCERPT = 30  # lines of evidence
@@ -30,52 +29,28 @@ def retries(found: Material) -> Markup | None:
         rows += [("worker never joined", kind, f"{each['requested']:,}")] if each["requested"] else []
         rows += [("worker refused", kind, f"{each['refused']:,}")] if each["refused"] else []
     latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.course.retries]
-    return join(
-        [
-            table("What was lost or run again", ("what", "cause", ">times"), rows),
-            more(
-                f"The latest {plural(len(latest), 'retry')}".replace("retrys", "retries"),
-                table("Retries", ("at", "work", "kind", "after"), latest),
-            )
-            if latest
-            else None,
-        ]
-    )
+    parts = [table("What was lost or run again", ("what", "cause", ">times"), rows)]
+    if latest:
+        parts.append(more("The latest retries", table("Retries", ("at", "work", "kind", "after"), latest)))
+    return join(parts)
 
 
 def incidents(found: Material) -> Markup | None:
-    written = {each.id for each in found.incidents}
-    others = [each for each in found.report["incidents"] if each["id"] not in written]
+    told = {(each.kind, each.run or each.worker) for each in found.incidents}
+    others = [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
     if not found.incidents and not others:
         return None
-    cards = [incident(each) for each in found.incidents[-MOST_INCIDENTS:]]
-    left_out = len(found.incidents) - len(cards)
+    latest = found.incidents[-MOST_INCIDENTS:]
+    earlier = len(found.incidents) - len(latest)
 
     def row(each: Mapping[str, Any]) -> Sequence[Child]:
-        return (
-            clock(each["started"]),
-            each["kind"],
-            plain(each["run"] or ""),
-            each["worker"] or "",
-            plain(each["evidence"]),
-        )
+        where = (plain(each["run"] or ""), each["worker"] or "")
+        return clock(each["started"]), each["kind"], *where, plain(each["evidence"])
 
-    return join(
-        [
-            paragraph(f"The latest {len(cards)} are told; {left_out} earlier ones are in the run's folder.")
-            if left_out
-            else None,
-            cards,
-            listed(
-                others,
-                row,
-                ("at", "kind", "work", "worker", "detail"),
-                f"{plural(len(others), 'loss')} without a record of their own",
-            )
-            if others
-            else None,
-        ]
-    )
+    note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
+    columns = ("at", "kind", "work", "worker", "detail")
+    rest = listed(others, row, columns, "Losses that have no record of their own")
+    return join([paragraph(note) if note else None, map(incident, latest), rest])
 
 
 def incident(each: Incident) -> Markup:
@@ -132,11 +107,5 @@ def alerts(found: Material) -> Markup | None:
             plain(each.get("text") or ""),
         )
 
-    return join(
-        [
-            tag("ul", told, class_="findings") if told else None,
-            listed(rung, row, ("at", "alert", "state", "severity", "what"), plural(len(rung), "alert"))
-            if rung
-            else None,
-        ]
-    )
+    columns = ("at", "alert", "state", "severity", "what")
+    return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, "Alerts")])
