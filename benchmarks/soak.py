@@ -261,7 +261,8 @@ HEADER = f"{COLUMNS[0]:>7} {COLUMNS[1]:<10}" + "".join(f" {name:>8}" for name in
 def line(number: int, seen: Seen) -> str:
     cells = [
         f"{seen.seconds:.1f}", f"{seen.done}/{seen.expected}", seen.wrong, sum(seen.faults.values()), seen.retries,
-        seen.stuck, seen.peak >> 20, seen.out_of_memory, seen.failed, len(seen.left), seen.memory >> 20, seen.files, seen.threads,
+        seen.stuck, seen.peak >> 20, seen.out_of_memory, seen.failed, len(seen.left), seen.memory >> 20, seen.files,
+        seen.threads,
     ]  # fmt: skip
     return f"{number or 'calm':>7} {seen.kind:<10}" + "".join(f" {cell:>8}" for cell in cells)
 
