@@ -6,15 +6,10 @@ workers, and workers need seconds.
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import urllib.request
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +23,7 @@ from scalable.telemetry import Summary, read, state_of
 from scalable.telemetry.alerts import RULES, Watch, scaled
 from scalable.telemetry.current import current
 from tests.session.builders import Project
+from tests.session.desk import SECRET, desk
 from tests.waiting import until
 
 FASTER = 1 / 200  # stuck after 1.5 s, a long run takes 3 s, an alert is over after 0.3 s
@@ -94,28 +90,6 @@ class Seen:
         return found
 
 
-@contextmanager
-def desk(status: int = 200) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A server that takes messages: its secret address, and what came."""
-    came: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            came.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/services/T0/hidden-{os.getpid()}", came
-        finally:
-            server.shutdown()
-
-
 def test_every_trouble_is_told_everywhere_while_it_lasts_and_is_over_in_the_end(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,7 +97,7 @@ def test_every_trouble_is_told_everywhere_while_it_lasts_and_is_over_in_the_end(
     with desk() as (url, messages):
         monkeypatch.setenv("SLACK_WEBHOOK", url)
         seen = troubled(project, monkeypatch)
-        seen.messages = [one["text"] for one in messages]
+        seen.messages = messages
     for name in PROVOKED:
         fired_with_text_and_remedy_and_was_over(seen, name)
     said_whom_it_is_about(seen)
@@ -131,7 +105,7 @@ def test_every_trouble_is_told_everywhere_while_it_lasts_and_is_over_in_the_end(
     assert {one["alert"] for one in seen.status["alerts"]} >= LASTING, "scalable status does not show it"
     prometheus_would_have_seen_the_same(seen)
     the_webhook_got_a_message_for_each_that_says_what_to_do_and_which_run(seen)
-    the_address_of_the_webhook_is_nowhere(seen, url)
+    the_address_of_the_webhook_is_nowhere(seen)
     assert seen.files
     assert not [path for path in seen.files if path.exists()], "they outlive the session"
 
@@ -249,13 +223,12 @@ def the_webhook_got_a_message_for_each_that_says_what_to_do_and_which_run(seen: 
     assert any(text.startswith("*DependencyDown* is over") for text in seen.messages)
 
 
-def the_address_of_the_webhook_is_nowhere(seen: Seen, url: str) -> None:
+def the_address_of_the_webhook_is_nowhere(seen: Seen) -> None:
     folder = seen.files[0].parent
-    secret = url.rpartition("/")[2].encode()
     written = [path for path in folder.rglob("*") if path.is_file()]
     assert len(written) > 3
-    assert not [path for path in written if secret in path.read_bytes()]
-    assert not [text for text in seen.messages if secret.decode() in text]
+    assert not [path for path in written if SECRET.encode() in path.read_bytes()]
+    assert not [text for text in seen.messages if SECRET in text]
 
 
 def test_every_rule_that_is_not_provoked_here_needs_a_cluster_money_or_much_cpu() -> None:
