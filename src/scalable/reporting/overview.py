@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from scalable.quantities import percent
@@ -48,7 +49,7 @@ def summary(found: Material) -> Markup:
     pairs: list[tuple[str, Child]] = [
         ("started", moment(run["started"])),
         ("where", f"{place}{provider}" if place else ""),
-        ("command", tag("code", plain(named(run.get("command")))) if run.get("command") else ""),
+        ("command", tag("code", command) if (command := short_command(run.get("command"))) else ""),
     ]
     return tag(
         "div",
@@ -57,6 +58,12 @@ def summary(found: Material) -> Markup:
         tag("ul", (tile(*each) for each in tiles(found)), class_="tiles"),
         facts(pairs),
     )
+
+
+def short_command(command: object) -> str:
+    """As a person would type it; where the program lies is told under provenance."""
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    return plain(" ".join([Path(words[0]).name, *words[1:]])) if words else ""
 
 
 def reason(run: dict[str, Any]) -> Markup:
