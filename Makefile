@@ -9,7 +9,7 @@ PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
 SWEEP := examples/calibration
 
-.PHONY: run test test-all system check bench docs format clean
+.PHONY: run test test-all soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
 	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration
@@ -24,6 +24,9 @@ test: $(DEV) system  ## everything a change must pass
 
 test-all: $(DEV) system  ## and the long tiers: 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
 	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n 2 -q
+
+soak: $(DEV)  ## ten sessions in a row, a heavy one among them, with faults: nothing lost, nothing leaked; minutes
+	@$(BIN)/python -m benchmarks.soak
 
 system: $(DEV)  ## system packages some tests need; installed if this is root, else named
 	@$(BIN)/python -m tests.tools.system
