@@ -59,12 +59,13 @@ def render(
     overlay: str | None = None,
     helm: bool = False,
     api_server: str | None = None,
+    prometheus: str | None = None,
     folder: Path = Path("deploy"),
     project: Path = Path(),
 ) -> Rendered:
     source = Source.of(text, "scalable.yaml", target, overlay, env)
     loaded = load_text(text, "scalable.yaml", env=source.environment, target=source.target, overlay=overlay)
-    return rendered(deployment(source, loaded, sweep, api_server), folder, project, helm=helm)
+    return rendered(deployment(source, loaded, sweep, api_server, prometheus), folder, project, helm=helm)
 
 
 def objects(found: Rendered) -> list[dict[str, Any]]:
@@ -134,12 +135,12 @@ class Network:
             for rule in rules
         )
 
-    def lets_in(self, labels: Mapping[str, str], port: int, *, pod: Mapping[str, str]) -> bool:
+    def lets_in(self, labels: Mapping[str, str], port: int, *, pod: Mapping[str, str], namespace: str = "lab") -> bool:
         mine = [one for one in self.policies if selects(one["podSelector"], labels) and "Ingress" in one["policyTypes"]]
         rules = [rule for one in mine for rule in one.get("ingress", [])]
         return not mine or any(
             any(through(one, port) for one in rule["ports"])
-            and any(leads(peer, None, "lab", pod) for peer in rule["from"])
+            and any(leads(peer, None, namespace, pod) for peer in rule["from"])
             for rule in rules
         )
 

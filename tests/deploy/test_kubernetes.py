@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
+import urllib.error
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from scalable.manifest.findings import ManifestError
 from scalable.manifest.targets import KubernetesTarget
 from scalable.providers.base import DeploymentSpec
 from scalable.providers.kubernetes.cluster import KubernetesCluster
+from scalable.providers.kubernetes.here import metrics_port
 from tests.deploy.rendering import (
     DRIVER,
     MANIFEST,
@@ -31,6 +35,7 @@ from tests.deploy.rendering import (
     only,
     render,
 )
+from tests.tools.slurm.daemons import free_ports
 
 WITHIN_S = 30.0  # a driver that does not answer for so long hangs
 ALERT, ALERT_BYTES = b"\x15\x03", 7  # TLS's own "this is no TLS"
@@ -285,6 +290,43 @@ def test_the_driver_speaks_only_to_those_with_certificates_of_its_run(monkeypatc
         with socket.create_connection((host, int(port)), WITHIN_S) as plain:
             plain.sendall(b"x" * 64)
             assert not hears(plain)
+
+
+def test_figures_are_shown_on_the_port_that_was_asked_for_and_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalable.providers.kubernetes.cluster.inside", lambda target: True)
+    monkeypatch.setenv("POD_IP", "127.0.0.1")
+    monkeypatch.setenv("SCALABLE_METRICS_PORT", str(free_ports(1)))
+    manifest = load_text(MANIFEST, env={"SCALABLE_STORE_URL": URL}).manifest
+    with KubernetesCluster(DeploymentSpec.from_manifest(manifest, target_name="cluster")) as cluster:
+        server = cluster.scheduler.http_server
+        assert (server.port, server.address) == (int(os.environ["SCALABLE_METRICS_PORT"]), "0.0.0.0")
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/health", timeout=WITHIN_S) as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/info/main/workers.html", timeout=WITHIN_S)
+        refused.value.close()
+
+
+def test_a_port_for_figures_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALABLE_METRICS_PORT", "80")
+    with pytest.raises(UsageError, match=r"SCALABLE_METRICS_PORT is '80'; write a port from 1024"):
+        metrics_port()
+
+
+def test_a_prometheus_that_is_named_and_nobody_else_may_ask_the_driver_for_its_figures() -> None:
+    found = render(prometheus="monitoring")
+    port = driver(found)["containers"][0]["ports"][0]["containerPort"]
+    assert {"name": "SCALABLE_METRICS_PORT", "value": str(port)} in driver(found)["containers"][0]["env"]
+    noted = only(found, "Job")["spec"]["template"]["metadata"]["annotations"]
+    assert (noted["prometheus.io/scrape"], noted["prometheus.io/port"]) == ("true", str(port))
+    network = Network.of(found)
+    assert network.lets_in(DRIVER, port, pod={"app": "prometheus"}, namespace="monitoring")
+    assert not network.lets_in(DRIVER, 8786, pod={"app": "prometheus"}, namespace="monitoring")
+    assert not network.lets_in(WORKER, port, pod={"app": "prometheus"}, namespace="monitoring")
+    assert not network.lets_in(DRIVER, port, pod={"app": "prometheus"}, namespace="other")
+    plain = render()
+    assert "ports" not in driver(plain)["containers"][0] and "SCALABLE_METRICS_PORT" not in str(plain.files)
+    assert not Network.of(plain).lets_in(DRIVER, port, pod={"app": "prometheus"}, namespace="monitoring")
 
 
 def hears(connection: socket.socket) -> bytes:

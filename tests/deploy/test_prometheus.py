@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 from scalable.cli.main import main
 from scalable.deploy.prometheus import Watching, rendered
 from scalable.telemetry.alerts import RULES, scaled
+from tests.deploy.rendering import only, render
 from tests.tools.errors import ToolError, ToolMissingError
 from tests.tools.prometheus import checked
 
@@ -88,6 +90,44 @@ def test_sessions_are_found_where_they_say_where_they_are(tmp_path: Path) -> Non
     assert settings["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] == ["127.0.0.1:9093"]
 
 
+def test_drivers_that_are_pods_are_found_by_their_labels_if_their_namespace_is_named(tmp_path: Path) -> None:
+    folder = deployed(tmp_path, "--namespace", "lab")
+    _, job = yaml.safe_load((folder / "prometheus.yml").read_text())["scrape_configs"]
+    (found,) = job["kubernetes_sd_configs"]
+    assert found["namespaces"] == {"names": ["lab"]}
+    pod = only(render(prometheus="monitoring"), "Job")["spec"]["template"]
+    for wanted in found["selectors"][0]["label"].split(","):
+        name, _, value = wanted.partition("=")
+        assert pod["metadata"]["labels"][name] == value
+    (port,) = pod["spec"]["containers"][0]["ports"]
+    described = {
+        "name": "lab-calibration-x7k2p",
+        "phase": "Running",
+        "container_port_name": port["name"],
+        "label_app_kubernetes_io_part_of": pod["metadata"]["labels"]["app.kubernetes.io/part-of"],
+    }
+    others = [{**described, "phase": "Succeeded"}, {**described, "container_port_name": "other"}]
+    (kept,) = relabelled(folder, job["relabel_configs"], [described, *others])
+    found = {name: kept[name] for name in ("run", "project", "role")}
+    assert found == {"run": "lab-calibration-x7k2p", "project": "lab", "role": "driver"}
+
+
+def relabelled(folder: Path, rules: list[Any], pods: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The labels of those that Prometheus keeps; told of by a file, since Debian's knows no Kubernetes."""
+    described = [
+        {
+            "targets": [f"10.0.0.{at}:9790"],
+            "labels": {f"__meta_kubernetes_pod_{name}": text for name, text in pod.items()},
+        }
+        for at, pod in enumerate(pods)
+    ]
+    (folder / "pods.json").write_text(json.dumps(described), encoding="utf-8")
+    job = {"job_name": "pods", "file_sd_configs": [{"files": ["pods.json"]}], "relabel_configs": rules}
+    (folder / "pods.yml").write_text(yaml.safe_dump({"scrape_configs": [job]}), encoding="utf-8")
+    told = json.loads(tool(folder, "promtool", "check", "service-discovery", "--timeout=2s", "pods.yml", "pods"))
+    return [one["labels"] for one in told if one.get("labels")]
+
+
 def test_the_secret_address_is_named_by_its_file_only(tmp_path: Path) -> None:
     folder = deployed(tmp_path)
     (receiver,) = yaml.safe_load((folder / "alertmanager.yml").read_text())["receivers"]
@@ -114,6 +154,8 @@ def test_files_that_are_there_are_replaced_only_when_told_to(
         (["--sweep", "s"], "--sweep is about Kubernetes and Airflow"),
         (["--alertmanager", "http://alerts:9093"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
         (["--alertmanager", "alerts"], "write HOST:PORT, e.g. 127.0.0.1:9093"),
+        (["--namespace", "Lab_1"], "--namespace Lab_1 is no namespace; write its name, e.g. --namespace monitoring"),
+        (["--prometheus", "lab"], "--prometheus is about Kubernetes"),
         (["--runs", __file__], "is a file; name the folder in which runs are recorded"),
         (["nowhere.yaml"], "nowhere.yaml"),
     ],

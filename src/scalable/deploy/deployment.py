@@ -71,6 +71,8 @@ class Deployment:
     site: Site
     destinations: tuple[Destination, ...]
     api_server: Destination | None
+    prometheus: str | None
+    """The namespace whose pods may ask the driver for its figures."""
 
     @property
     def settings(self) -> KubernetesTarget:
@@ -100,7 +102,9 @@ class Deployment:
         return found
 
 
-def deployment(source: Source, loaded: Loaded, sweep: str | None, api_server: str | None = None) -> Deployment:
+def deployment(
+    source: Source, loaded: Loaded, sweep: str | None, api_server: str | None = None, prometheus: str | None = None
+) -> Deployment:
     """Raises a ``ManifestError`` with all that keeps the manifest from being run in a cluster, each at its place."""
     manifest, name = loaded.manifest, source.target
     target = manifest.targets[name]
@@ -131,6 +135,7 @@ def deployment(source: Source, loaded: Loaded, sweep: str | None, api_server: st
         site=site,
         destinations=tuple(destinations),
         api_server=egress.named_destination(api_server, "--api-server") if api_server else None,
+        prometheus=namespace_name(prometheus, "--prometheus") if prometheus else None,
     )
 
 
@@ -219,6 +224,12 @@ def lost(url: str, target: KubernetesTarget) -> str:
     file = url.partition("://")[2]
     inside = file.startswith((f"/{STATE.rpartition('/')[2]}/", f"/{STATE}/"))
     return "" if inside and ".." not in file else f"the claim {target.claim} is mounted at .scalable; this lies outside"
+
+
+def namespace_name(name: str, place: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        raise UsageError(f"{place} {name} is no namespace; write its name, e.g. {place} monitoring")
+    return name
 
 
 def dns_label(name: str) -> str:

@@ -13,6 +13,7 @@ from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document
 from scalable.manifest.targets import SecretKey
+from scalable.providers.kubernetes.here import METRICS_PORT
 from scalable.providers.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
 from scalable.providers.kubernetes.site import seconds
 
@@ -20,6 +21,7 @@ FILE = "scalable.yaml"
 RESTARTS = 1  # of a lost driver
 KEPT_S = 86_400  # a day to look at its logs
 CLOSING_S = 60  # for the driver to send workers away and write down how it ended
+METRICS = 9790  # a port above those that Prometheus' own programs take
 WRONG_USE = 2  # the exit status of a command that cannot work however often it is called
 MYSELF = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
 """What a driver must know of its own pod: who owns what it makes, and where workers reach it."""
@@ -55,7 +57,9 @@ def job(deployment: Deployment) -> Document:
     }
     if deployment.settings.walltime:
         spec["activeDeadlineSeconds"] = ceil(seconds(deployment.settings.walltime))
-    inside = {"labels": about["labels"], "annotations": dict(STAYS)}
+    scraped = {"scrape": "true", "port": str(METRICS), "path": "/metrics"} if deployment.prometheus else {}
+    noted = {**STAYS, **{f"prometheus.io/{name}": value for name, value in scraped.items()}}
+    inside = {"labels": about["labels"], "annotations": noted}
     spec["template"] = {"metadata": inside, "spec": driver_spec(deployment)}
     what = {"apiVersion": "batch/v1", "kind": "Job", "metadata": about}
     comment = "A lost driver is started once more and goes on from the store; an evicted one each time."
@@ -92,6 +96,9 @@ def driver_spec(deployment: Deployment) -> Object:
     }
     myself = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in MYSELF.items()]
     spec["containers"][0]["env"] += myself
+    if deployment.prometheus:
+        spec["containers"][0]["env"].append({"name": METRICS_PORT, "value": str(METRICS)})
+        spec["containers"][0]["ports"] = [{"name": "metrics", "containerPort": METRICS}]
     spec |= beside_work(site)  # nodes that go when there is no work must not wait for the driver
     return spec
 

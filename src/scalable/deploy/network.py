@@ -13,6 +13,7 @@ from scalable.deploy.access import metadata
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
 from scalable.deploy.egress import Destination, anywhere
+from scalable.deploy.job import METRICS
 from scalable.providers.kubernetes.site import MANAGED
 
 OURS = {"matchLabels": MANAGED}
@@ -32,7 +33,7 @@ def policies(deployment: Deployment) -> list[Document]:
     shared = [one for one in deployment.destinations if one.workers]
     api = deployment.api_server
     api_rule = reach(api) if api else allow(anywhere(), *API_PORTS)
-    return [
+    found = [
         Document(
             policy(deployment, "default-deny", {}, ingress=[], egress=[]),
             ("What no other policy allows is refused, for every pod of the namespace.",),
@@ -54,6 +55,12 @@ def policies(deployment: Deployment) -> list[Document]:
             tuple(told(shared)) or ("Workers connect to nothing outside of their run.",),
         ),
     ]
+    if deployment.prometheus:
+        who = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": deployment.prometheus}}}
+        ask = {"from": [who], "ports": [{"protocol": "TCP", "port": METRICS}]}
+        comment = "Prometheus asks the driver for its figures; nothing else is shown on that port."
+        found.append(Document(policy(deployment, "metrics", DRIVERS, ingress=[ask]), (comment,)))
+    return found
 
 
 def told(destinations: Iterable[Destination], more: Iterable[str] = ()) -> Iterable[str]:

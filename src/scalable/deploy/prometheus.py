@@ -14,6 +14,7 @@ from typing import Any
 from scalable.deploy import alert_rules, grafana
 from scalable.deploy.document import Document, written
 from scalable.deploy.kubernetes import Rendered
+from scalable.deploy.network import DRIVERS
 from scalable.telemetry.alerts import RULES, Rule, duration
 from scalable.telemetry.folders import targets_dir
 
@@ -40,6 +41,8 @@ class Watching:
     """Where the files go."""
     rules: Sequence[Rule] = RULES
     alertmanager: str = ALERTMANAGER_HERE
+    namespace: str | None = None
+    """Of a cluster, in which drivers run as pods."""
     every_s: float = 5  # the figures are as old at most; a worker's memory can grow by gigabytes in a minute
     gather_s: float = 10  # how long the first message waits for others of its kind
 
@@ -64,10 +67,30 @@ def prometheus_file(watching: Watching) -> str:
         "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
         "rule_files": [alert_rules.FILE],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [watching.alertmanager]}]}]},
-        "scrape_configs": [{"job_name": "scalable", "file_sd_configs": [sessions]}],
+        "scrape_configs": [
+            {"job_name": "scalable", "file_sd_configs": [sessions]},
+            *([drivers_in(watching.namespace)] if watching.namespace else []),
+        ],
     }
     comment = "Sessions say themselves where their figures are, each in a file that is there while it lives."
     return written([Document(settings, (comment,))])
+
+
+def drivers_in(namespace: str) -> Object:
+    """Drivers that are pods: found by their labels, and named by their pods, since no file of theirs is seen."""
+    pods = {"role": "pod", "label": ",".join(f"{name}={value}" for name, value in DRIVERS["matchLabels"].items())}
+    meta = "__meta_kubernetes_pod"
+    return {
+        "job_name": "scalable-kubernetes",
+        "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [namespace]}, "selectors": [pods]}],
+        "relabel_configs": [
+            {"source_labels": [f"{meta}_container_port_name"], "regex": "metrics", "action": "keep"},
+            {"source_labels": [f"{meta}_phase"], "regex": "Running", "action": "keep"},
+            {"source_labels": [f"{meta}_name"], "target_label": "run"},
+            {"source_labels": [f"{meta}_label_app_kubernetes_io_part_of"], "target_label": "project"},
+            {"target_label": "role", "replacement": "driver"},
+        ],
+    }
 
 
 def alertmanager_file(watching: Watching) -> str:

@@ -41,7 +41,11 @@ def deploy_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")
     where = "kubernetes: ADDRESS:PORT of the API server, so that the driver may connect to nothing else there"
     command.add_argument("--api-server", metavar="A", help=where)
+    scraped = "kubernetes: the namespace of your Prometheus, which may then ask the driver for its figures"
+    command.add_argument("--prometheus", metavar="NS", help=scraped)
     runs = "prometheus: the folder of the runs to watch (default: SCALABLE_RUNS_DIR, then .scalable/runs)"
     command.add_argument("--runs", metavar="R", help=runs)
     told = "prometheus: HOST:PORT of the Alertmanager that is told (default: 127.0.0.1:9093)"
     command.add_argument("--alertmanager", metavar="A", help=told)
+    pods = "prometheus: also watch drivers that are pods of this namespace"
+    command.add_argument("--namespace", metavar="NS", help=pods)

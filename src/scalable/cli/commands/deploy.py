@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scalable.cli import context
 from scalable.cli.output import console, note, print_json
-from scalable.deploy.deployment import chosen, deployment
+from scalable.deploy.deployment import chosen, deployment, namespace_name
 from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
@@ -21,9 +21,11 @@ from scalable.telemetry.folders import runs_dir
 ONLY_FOR = {
     "helm": ("kubernetes",),
     "api_server": ("kubernetes",),
+    "prometheus": ("kubernetes",),
     "sweep": ("kubernetes", "airflow"),
     "runs": ("prometheus",),
     "alertmanager": ("prometheus",),
+    "namespace": ("prometheus",),
 }
 """Options that say nothing to other systems."""
 
@@ -51,7 +53,7 @@ def on_kubernetes(options: argparse.Namespace, folder: Path) -> Rendered:
     path = context.manifest_path(options.manifest)
     source = Source.of(read(path), str(path), asked(options), options.overlay, os.environ)
     loaded = context.load_whole(source.text, source.file, source.target, options.overlay, source.environment)
-    described = deployment(source, loaded, options.sweep, options.api_server)
+    described = deployment(source, loaded, options.sweep, options.api_server, options.prometheus)
     return rendered(described, folder, path.parent, helm=options.helm)
 
 
@@ -84,7 +86,8 @@ def with_prometheus(options: argparse.Namespace, folder: Path) -> Rendered:
     if runs.exists() and not runs.is_dir():
         raise UsageError(f"--runs {runs} is a file; name the folder in which runs are recorded, e.g. .scalable/runs")
     alertmanager = address(options.alertmanager or prometheus.ALERTMANAGER_HERE)
-    return prometheus.rendered(prometheus.Watching(runs, folder, own_rules(options), alertmanager))
+    namespace = namespace_name(options.namespace, "--namespace") if options.namespace else None
+    return prometheus.rendered(prometheus.Watching(runs, folder, own_rules(options), alertmanager, namespace))
 
 
 def own_rules(options: argparse.Namespace) -> tuple[Rule, ...]:

@@ -17,7 +17,7 @@ from scalable.providers.base import DeploymentSpec, WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.kubernetes import objects
 from scalable.providers.kubernetes.api import Cluster
-from scalable.providers.kubernetes.here import inside, own_address, own_pod
+from scalable.providers.kubernetes.here import inside, metrics_port, own_address, own_pod
 from scalable.providers.kubernetes.launcher import KubernetesLauncher
 from scalable.providers.kubernetes.reach import Directly, Reach, ThroughRelay
 from scalable.providers.network import contact
@@ -99,8 +99,9 @@ def file(written: str | None) -> str | None:
 def listening(target: KubernetesTarget, *, within: bool) -> dict[str, Any]:
     """Where the scheduler listens: for other pods, for those who know the contact address, or for the relay alone."""
     if within:
-        host = own_address()
-        return {"host": f"[{host}]" if ":" in host else host}
+        host, shown_on = own_address(), metrics_port()
+        shown = {"dashboard_address": f":{shown_on}"} if shown_on is not None else {}
+        return {"host": f"[{host}]" if ":" in host else host, **shown}
     if target.contact_address:
         port = target.contact_address.rpartition(":")[2]
         return {"port": int(port)} if port.isdecimal() else {}

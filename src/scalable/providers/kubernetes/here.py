@@ -6,10 +6,12 @@ import os
 import socket
 from pathlib import Path
 
+from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")  # where every pod has it that may use the API
 DEFAULT_CONFIG = "~/.kube/config"
+METRICS_PORT = "SCALABLE_METRICS_PORT"
 
 
 def inside(target: KubernetesTarget) -> bool:
@@ -31,6 +33,16 @@ def own_address() -> str:
     with socket.socket(socket.AF_INET6 if ":" in server[0] else socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(server)
         return str(probe.getsockname()[0])
+
+
+def metrics_port() -> int | None:
+    """On which a driver in the cluster shows its figures to other pods; on none unless it is told to."""
+    text = os.environ.get(METRICS_PORT, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and 1024 <= int(text) <= 65535):
+        raise UsageError(f"{METRICS_PORT} is {text!r}; write a port from 1024 to 65535, e.g. {METRICS_PORT}=9790")
+    return int(text)
 
 
 def own_pod() -> str:
