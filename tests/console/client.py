@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple
@@ -37,34 +37,37 @@ class Client:
         self.host = f"127.0.0.1:{guard.port}"
         self.cookie = f"{guard.cookie}={guard.token}" if cookie is None else cookie
 
-    def get(self, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
-        with self.asked(path, method, body, **headers) as (_, answer):
-            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+    def get(
+        self, path: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", body: bytes = b""
+    ) -> Answer:
+        with self.asked(path, headers or {}, method, body) as answer:
+            given = dict(answer.getheaders())
+            endless = given.get("Content-Type", "").startswith("text/event-stream")
+            return Answer(answer.status, given, b"" if endless else answer.read())
 
-    def post(self, told: Any, **headers: str) -> Answer:
+    def post(self, told: Any, headers: Mapping[str, str] | None = None) -> Answer:
         """An action as the page sends it."""
         usual = {"Content-Type": "application/json", ACTING_HEADER: self.guard.acting, "Origin": f"http://{self.host}"}
-        return self.get("/api/action", "POST", json.dumps(told).encode(), **{**usual, **headers})
+        body = json.dumps(told).encode()
+        return self.get("/api/action", {**usual, **(headers or {})}, method="POST", body=body)
 
     @contextmanager
-    def asked(
-        self, path: str, method: str = "GET", body: bytes | None = None, **headers: str
-    ) -> Iterator[tuple[HTTPConnection, HTTPResponse]]:
+    def asked(self, path: str, headers: Mapping[str, str], method: str, body: bytes) -> Iterator[HTTPResponse]:
         connection = HTTPConnection("127.0.0.1", self.guard.port, timeout=PATIENCE_S)
         connection.putrequest(method, path, skip_host=True)
-        given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body or b""))}
+        given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body))}
         for name, value in {**given, **headers}.items():
             if value:
                 connection.putheader(name, value)
         connection.endheaders(body)
         try:
-            yield connection, connection.getresponse()
+            yield connection.getresponse()
         finally:
             connection.close()
 
     @contextmanager
     def stream(self, run: str = "") -> Iterator[Stream]:
-        with self.asked(f"/api/stream?run={run}") as (_, answer):
+        with self.asked(f"/api/stream?run={run}", {}, "GET", b"") as answer:
             assert answer.status == 200, answer.read()
             yield Stream(answer)
 
@@ -74,9 +77,11 @@ class Stream:
         self.answer = answer
 
     def events(self) -> Iterator[Event]:
-        """Until the server ends it."""
+        """Until the server ends it, or nothing is worth waiting for any more."""
         name = ""
+        deadline = time.monotonic() + PATIENCE_S
         while line := self.answer.readline().decode():
+            assert time.monotonic() < deadline, "what is waited for does not come"
             if line.startswith("event: "):
                 name = line[7:].strip()
             elif line.startswith("data: "):
@@ -94,10 +99,3 @@ class Stream:
             if found.keys() >= set(names):
                 return found
         raise AssertionError(f"the stream ended with {set(found)}")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

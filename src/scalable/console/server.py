@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.console.board import Board
-from scalable.console.guard import Guard, is_loopback
+from scalable.console.guard import Guard
 from scalable.console.judging import Judging
 from scalable.console.watching import Watching
 from scalable.errors import ScalableError, UsageError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tornado.httpserver import HTTPServer
 
 MOST_ASKING = 8  # actions that wait for their sessions' answers at once
+BACKLOG = 128  # connections that wait to be taken
 LARGEST_BODY = 1 << 16  # bytes of an action
 
 
@@ -62,11 +63,10 @@ class Console:
             from scalable.console.handlers import application
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the console needs {error.name}; pip install 'scalable[console]'") from None
-        sockets = bound(self.options.host, self.options.port)
-        port = sockets[0].getsockname()[1]
-        self.guard = Guard(self.options.host, port, self.options.read_only)
+        listening = bound(self.options.host, self.options.port)
+        self.guard = Guard(self.options.host, listening.getsockname()[1], self.options.read_only)
         self.server = HTTPServer(application(self), max_body_size=LARGEST_BODY, max_header_size=LARGEST_BODY)
-        self.server.add_sockets(sockets)
+        self.server.add_socket(listening)
         return self.guard
 
     async def close(self) -> None:
@@ -76,13 +76,12 @@ class Console:
         self.askers.shutdown(wait=False, cancel_futures=True)
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
-    from tornado.netutil import bind_sockets
-
+def bound(host: str, port: int) -> socket.socket:
     try:
-        return bind_sockets(port, host, reuse_port=False)
-    except socket.gaierror:
-        raise UsageError(f"--host {host} is no address of this machine; write e.g. --host 127.0.0.1") from None
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening.setblocking(False)
+        return listening
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise UsageError(
@@ -92,7 +91,7 @@ def bound(host: str, port: int) -> list[socket.socket]:
             raise UsageError(
                 f"port {port} is not for everybody's use; write one above 1023, e.g. --port 8788"
             ) from None
-        if error.errno == errno.EADDRNOTAVAIL:
+        if error.errno == errno.EADDRNOTAVAIL or (error.errno or 0) < 0:  # names that cannot be found have such numbers
             raise UsageError(f"--host {host} is no address of this machine; write e.g. --host 127.0.0.1") from None
         raise
 
@@ -105,6 +104,3 @@ async def serve(options: Options, opened: asyncio.Future[Guard], over: asyncio.E
         await over.wait()
     finally:
         await console.close()
-
-
-__all__ = ["Console", "MissingExtraError", "Options", "is_loopback", "serve"]

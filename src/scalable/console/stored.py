@@ -13,7 +13,6 @@ from pathlib import Path
 from scalable.errors import ScalableError
 from scalable.store import Store, open_store
 from scalable.store.marking import mark
-from scalable.sweeps.loading import store_url
 from scalable.telemetry import RunFolder
 from scalable.telemetry.fields import text
 from scalable.wording import plural
@@ -22,6 +21,7 @@ from scalable.wording import plural
 @contextmanager
 def store_of(run: RunFolder) -> Iterator[Store]:
     from scalable.reporting.results import existing, manifest_of  # takes a second, which no page shall wait for
+    from scalable.sweeps.loading import store_url
 
     facts = run.facts()
     manifest, _ = manifest_of(facts)

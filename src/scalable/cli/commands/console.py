@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
 import sys
 import webbrowser
@@ -29,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
         runs=chosen.path.parent if chosen else runs_dir().absolute(),
         run_id=chosen.run_id if chosen else "",
     )
+    logging.getLogger("tornado").setLevel(logging.ERROR)  # what a stranger sends is no news
     asyncio.run(until_stopped(asked, opens=options.open))
     return 0
 

@@ -23,14 +23,19 @@ export class Acting {
       choice("now", "", "Let what is running end", true),
       choice("now", "yes", "Stop what is running now, and let the workers go; it is run again later", false),
     ];
-    this.confirm({ title: "Pause this run?", text: "Nothing new starts until it is resumed.", fields, ok: "Pause" }, () => ({
-      action: "pause",
-      now: this.value("now") === "yes",
-    }));
+    this.confirm(
+      { title: "Pause this run?", text: "Nothing new starts until it is resumed.", fields, ok: "Pause" },
+      () => ({
+        action: "pause",
+        now: this.value("now") === "yes",
+      }),
+    );
   }
 
   resume() {
-    this.confirm({ title: "Resume this run?", text: "What waits is started again.", ok: "Resume" }, () => ({ action: "resume" }));
+    this.confirm({ title: "Resume this run?", text: "What waits is started again.", ok: "Resume" }, () => ({
+      action: "resume",
+    }));
   }
 
   kill(target, noun, text) {
@@ -47,7 +52,11 @@ export class Acting {
   }
 
   killSweep(sweep) {
-    this.kill(sweep, `sweep ${sweep}`, "All its runs are stopped. Rows that are stored stay; the next start computes the rest.");
+    this.kill(
+      sweep,
+      `sweep ${sweep}`,
+      "All its runs are stopped. Rows that are stored stay; the next start computes the rest.",
+    );
   }
 
   killAll() {
@@ -60,7 +69,8 @@ export class Acting {
   }
 
   markFailed(sweep) {
-    const text = "Results that are marked count no longer, and the next run computes them again. Name a sweep, a run or a key.";
+    const text =
+      "Results that are marked count no longer, and the next run computes them again. Name a sweep, a run or a key.";
     const fields = [input("target", "What", sweep), input("reason", "Why", "")];
     this.confirm({ title: "Mark results failed?", text, fields, ok: "Mark failed", danger: true }, () => ({
       action: "mark-failed",
@@ -110,7 +120,11 @@ export class Acting {
     }
     if (turn !== this.turn) return; // the dialog is about something else by now
     this.busy(false);
-    const result = make("p", { class: "result", "data-tone": said.ok ? "good" : "bad" }, said.ok ? said.text || "Done." : said.error);
+    const result = make(
+      "p",
+      { class: "result", "data-tone": said.ok ? "good" : "bad" },
+      said.ok ? said.text || "Done." : said.error,
+    );
     byId("ask-result").replaceChildren(result, ...evidence(said));
     if (said.ok) {
       byId("ask-fields").replaceChildren();
@@ -132,7 +146,8 @@ export class Acting {
   }
 
   value(name) {
-    const chosen = this.dialog.querySelector(`[name="${name}"]:checked`) ?? this.dialog.querySelector(`[name="${name}"]`);
+    const chosen =
+      this.dialog.querySelector(`[name="${name}"]:checked`) ?? this.dialog.querySelector(`[name="${name}"]`);
     return chosen.value;
   }
 
@@ -147,7 +162,10 @@ export class Acting {
       .map((name) => fact(name, String(told[name])));
     for (const [name, lines] of Object.entries(lists)) if (lines?.length) rows.push(fact(name, lines.join("\n")));
     const text = [found.text, found.dump, found.lines?.join?.("\n")].find((one) => typeof one === "string" && one);
-    body.replaceChildren(make("dl", { class: "facts" }, rows), block("Evidence", text ?? JSON.stringify(told.evidence ?? {}, null, 2)));
+    body.replaceChildren(
+      make("dl", { class: "facts" }, rows),
+      block("Evidence", text ?? JSON.stringify(told.evidence ?? {}, null, 2)),
+    );
   }
 
   /** The end of a worker's log, put where it is asked for. */
@@ -155,7 +173,12 @@ export class Acting {
     const found = await this.get("/api/log", { worker }, body);
     if (!found) return;
     const lines = found.lines ?? found.text ?? "";
-    body.replaceChildren(block(`Last lines of the log of ${worker}`, (Array.isArray(lines) ? lines.join("\n") : lines) || "It has said nothing."));
+    body.replaceChildren(
+      block(
+        `Last lines of the log of ${worker}`,
+        (Array.isArray(lines) ? lines.join("\n") : lines) || "It has said nothing.",
+      ),
+    );
   }
 
   async get(address, query, body) {

@@ -89,7 +89,7 @@ export class Cells {
   }
 }
 
-/** Where cells stand: variants downwards with their costs, assets with their folds across, in as many bands as needed. */
+/** Where cells stand: variants and costs downwards, assets and folds across, in as many bands as it takes. */
 export class Layout {
   constructor(cells, width, label) {
     const [variants, assets, folds, costs] = cells.axes.map((axis) => axis.length);

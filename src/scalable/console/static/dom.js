@@ -21,6 +21,12 @@ function fill(node, attributes, children) {
   return node;
 }
 
+/** An entry of a list of what happened: what, when, and more about it. */
+export function entry(what, when, more) {
+  const head = [make("strong", { class: "number" }, what), make("time", { class: "number" }, when)];
+  return make("li", {}, make("p", { class: "log-head" }, head), make("p", { class: "note" }, more));
+}
+
 export const byId = (id) => document.getElementById(id);
 
 /** Text is set only when it differs, so that nothing is laid out anew for nothing. */

@@ -52,7 +52,10 @@ export class Grid {
   }
 
   render() {
-    choices(this.choice, [...this.sweeps.keys()].map((name) => [name, name]));
+    choices(
+      this.choice,
+      [...this.sweeps.keys()].map((name) => [name, name]),
+    );
     this.choice.parentElement.hidden = this.sweeps.size < 2;
     const cells = this.cells;
     const drawn = Boolean(cells?.known);
@@ -84,7 +87,10 @@ export class Grid {
     context.setTransform(dense, 0, 0, dense, 0, 0);
     for (let at = 0; at < cells.size; at += 1) this.cell(at);
     this.names(layout);
-    this.keys.setAttribute("aria-label", `Grid of ${cells.sweep}, ${count(cells.size)} cells; arrow keys move over them`);
+    this.keys.setAttribute(
+      "aria-label",
+      `Grid of ${cells.sweep}, ${count(cells.size)} cells; arrow keys move over them`,
+    );
     this.focused = Math.min(this.focused, cells.size - 1);
     this.ring.hidden = true;
   }
@@ -182,7 +188,12 @@ export class Grid {
     const tally = cells.tally();
     const heads = ["", ...cells.axes[1]].map((name, at) => (at ? make("th", { scope: "col" }, name) : make("td")));
     const rows = cells.axes[0].map((variant, v) =>
-      make("tr", {}, make("th", { scope: "row" }, variant), tally[v].map((found) => make("td", {}, summary(found)))),
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, variant),
+        tally[v].map((found) => make("td", {}, summary(found))),
+      ),
     );
     byId("grid-table").replaceChildren(
       make("caption", {}, "Cells with a result, of all that belong to it"),
@@ -235,7 +246,9 @@ function summary(found) {
 
 function shape(cells) {
   const nouns = ["variant", "asset", "fold", "cost"];
-  const parts = cells.axes.map((axis, at) => axis.length > 1 || axis[0] ? `${axis.length} ${nouns[at]}${axis.length === 1 ? "" : "s"}` : "");
+  const parts = cells.axes.map((axis, at) =>
+    axis.length > 1 || axis[0] ? `${axis.length} ${nouns[at]}${axis.length === 1 ? "" : "s"}` : "",
+  );
   return `${cells.factor || cells.sweep}: ${parts.filter(Boolean).join(" × ")}`;
 }
 

@@ -18,14 +18,29 @@ export function cost(state) {
   place(parts.fill, "width", spent, whole);
   place(parts.plan, "left", planned, whole);
   place(parts.limit, "left", budget, whole);
-  set(parts.fill, "data-tone", budget !== null && spent > budget ? "bad" : planned !== null && spent > planned ? "warn" : "");
+  set(
+    parts.fill,
+    "data-tone",
+    budget !== null && spent > budget ? "bad" : planned !== null && spent > planned ? "warn" : "",
+  );
   const rows = [
-    ["Planned", planned === null ? "" : `${money(told.planned)}${spent !== null && planned > 0 ? ` (${share(spent / planned)} of it spent)` : ""}`],
+    [
+      "Planned",
+      planned === null
+        ? ""
+        : `${money(told.planned)}${spent !== null && planned > 0 ? ` (${share(spent / planned)} of it spent)` : ""}`,
+    ],
     ["Budget", budget === null ? "" : `${money(told.budget)} a month`],
     ["Left of budget", told.budget_left ? money(told.budget_left) : ""],
     ["Not attributed", told.unattributed ? money(told.unattributed) : ""],
   ].filter(([, text]) => text);
-  each(parts.facts, rows, ([name]) => name, ([name]) => make("div", {}, make("dt", { "data-tick": TICKS[name] }, name), make("dd")), (node, [, text]) => write(node.lastChild, text));
+  each(
+    parts.facts,
+    rows,
+    ([name]) => name,
+    ([name]) => make("div", {}, make("dt", { "data-tick": TICKS[name] }, name), make("dd")),
+    (node, [, text]) => write(node.lastChild, text),
+  );
   spark(parts.spark, state.series);
 }
 
@@ -39,7 +54,13 @@ function build(root) {
     facts: make("dl", { class: "facts" }),
   };
   parts.gauge = make("div", { class: "gauge", "aria-hidden": "true" }, parts.fill, parts.plan, parts.limit);
-  const box = { class: "spark", viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img", "aria-label": "Money spent over time" };
+  const box = {
+    class: "spark",
+    viewBox: "0 0 100 30",
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": "Money spent over time",
+  };
   parts.spark = svg("svg", box, svg("path", { class: "area" }), svg("path", { class: "line" }));
   root.replaceChildren(parts.spent, parts.rate, parts.gauge, parts.spark, parts.facts);
   return parts;
@@ -56,7 +77,12 @@ function spark(node, series) {
   if (points.length < 2) return;
   const [first, last] = [points[0][0], points.at(-1)[0]];
   const most = Math.max(...points.map(([, value]) => value)) || 1;
-  const line = points.map(([t, value]) => `${(((t - first) / (last - first || 1)) * 100).toFixed(2)} ${(29 - (value / most) * 28).toFixed(2)}`).join("L");
+  const line = points
+    .map(
+      ([t, value]) =>
+        `${(((t - first) / (last - first || 1)) * 100).toFixed(2)} ${(29 - (value / most) * 28).toFixed(2)}`,
+    )
+    .join("L");
   set(node.firstChild, "d", `M0 30L${line}L100 30Z`);
   set(node.lastChild, "d", `M${line}`);
 }
@@ -71,23 +97,41 @@ export function plan(state) {
   }
   if (!root.parts) {
     root.parts = { body: make("tbody") };
-    const heads = ["", "Planned", "Actual"].map((name) => (name ? make("th", { scope: "col", class: "number" }, name) : make("td")));
+    const heads = ["", "Planned", "Actual"].map((name) =>
+      name ? make("th", { scope: "col", class: "number" }, name) : make("td"),
+    );
     root.replaceChildren(make("table", { class: "plain" }, make("thead", {}, make("tr", {}, heads)), root.parts.body));
   }
-  each(root.parts.body, rows, ([name]) => name, ([name]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "number" }), make("td", { class: "number" })), (row, [, planned, actual, over]) => {
-    write(row.children[1], planned);
-    write(row.children[2], actual);
-    set(row.children[2], "data-tone", over ? "warn" : null);
-  });
+  each(
+    root.parts.body,
+    rows,
+    ([name]) => name,
+    ([name]) =>
+      make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, name),
+        make("td", { class: "number" }),
+        make("td", { class: "number" }),
+      ),
+    (row, [, planned, actual, over]) => {
+      write(row.children[1], planned);
+      write(row.children[2], actual);
+      set(row.children[2], "data-tone", over ? "warn" : null);
+    },
+  );
 }
 
 function compared(told) {
   const row = (name, pair, word, value = (one) => one) => {
     const [planned, actual] = [value(pair?.planned), value(pair?.actual)];
     const over = typeof planned === "number" && typeof actual === "number" && actual > planned * 1.1;
-    return pair && (pair.planned ?? pair.actual ?? null) !== null ? [name, word(pair.planned), word(pair.actual), over] : null;
+    return pair && (pair.planned ?? pair.actual ?? null) !== null
+      ? [name, word(pair.planned), word(pair.actual), over]
+      : null;
   };
-  const tagged = (noun, pairs, word) => Object.entries(pairs ?? {}).map(([tag, pair]) => row(`${noun} ${tag}`, pair, word));
+  const tagged = (noun, pairs, word) =>
+    Object.entries(pairs ?? {}).map(([tag, pair]) => row(`${noun} ${tag}`, pair, word));
   return [
     row("Duration", told.wall_s, length),
     row("Until ready", told.startup_s, length),

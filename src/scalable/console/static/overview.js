@@ -9,7 +9,9 @@ export const isRunning = (state) => Boolean(state.run) && state.run.state === "r
 
 export function header(state) {
   const run = state.run;
-  const locked = state.session.read_only ? "Read-only: this console was started with --read-only, so it cannot act." : "";
+  const locked = state.session.read_only
+    ? "Read-only: this console was started with --read-only, so it cannot act."
+    : "";
   const running = isRunning(state);
   write(byId("state"), run ? run.state : "no run");
   set(byId("state"), "data-tone", run?.run_id ? (TONES[run.state] ?? "warn") : "");
@@ -17,7 +19,11 @@ export function header(state) {
   write(byId("paused"), run?.paused ? `paused: ${run.paused}` : "");
   write(byId("locked"), locked);
   byId("locked").hidden = !locked;
-  for (const [id, there] of [["pause", !run?.paused], ["resume", Boolean(run?.paused)], ["kill-all", true]]) {
+  for (const [id, there] of [
+    ["pause", !run?.paused],
+    ["resume", Boolean(run?.paused)],
+    ["kill-all", true],
+  ]) {
     const button = byId(id);
     button.hidden = !there || !running;
     able(button, locked);
@@ -38,12 +44,30 @@ export function able(button, reason) {
 }
 
 const FIGURES = ["rows", "elapsed", "left", "workers", "waiting", "spent", "trouble"];
-const NAMES = { rows: "Rows", elapsed: "Elapsed", left: "Time left", workers: "Workers", waiting: "Waiting", spent: "Spent", trouble: "Trouble" };
+const NAMES = {
+  rows: "Rows",
+  elapsed: "Elapsed",
+  left: "Time left",
+  workers: "Workers",
+  waiting: "Waiting",
+  spent: "Spent",
+  trouble: "Trouble",
+};
 
 export function figures(state) {
   const list = byId("figures");
-  each(list, FIGURES, (key) => key, (key) =>
-    make("div", { class: "figure" }, make("dt", {}, NAMES[key]), make("dd", { id: `figure-${key}` }), make("dd", { id: `more-${key}`, class: "more" })),
+  each(
+    list,
+    FIGURES,
+    (key) => key,
+    (key) =>
+      make(
+        "div",
+        { class: "figure" },
+        make("dt", {}, NAMES[key]),
+        make("dd", { id: `figure-${key}` }),
+        make("dd", { id: `more-${key}`, class: "more" }),
+      ),
   );
   const all = state.sweeps ?? [];
   const sum = (name) => all.reduce((total, one) => total + (one[name] || 0), 0);
@@ -54,11 +78,19 @@ export function figures(state) {
   const series = state.series ?? {};
   const trouble = state.trouble ?? {};
   const alerts = trouble.alerts?.length ?? 0;
-  put("rows", all.length ? count(done) : UNKNOWN, all.length ? `of ${count(sum("expected"))}${sum("failed") ? `, ${count(sum("failed"))} failed` : ""}` : "no sweep");
+  put(
+    "rows",
+    all.length ? count(done) : UNKNOWN,
+    all.length ? `of ${count(sum("expected"))}${sum("failed") ? `, ${count(sum("failed"))} failed` : ""}` : "no sweep",
+  );
   put("workers", count(here), `${count(busy)} busy`);
   put("waiting", count(last(series.waiting) ?? 0), `${count(last(series.running) ?? 0)} running`);
   put("spent", money(state.cost?.spent), state.cost?.budget ? `of ${money(state.cost.budget)}` : "no budget set");
-  put("trouble", alerts ? plural(alerts, "alert") : "none", `${plural(trouble.incidents?.length ?? 0, "incident")}, ${trouble.retries?.count === 1 ? "1 retry" : `${count(trouble.retries?.count ?? 0)} retries`}`);
+  put(
+    "trouble",
+    alerts ? plural(alerts, "alert") : "none",
+    `${plural(trouble.incidents?.length ?? 0, "incident")}, ${plural(trouble.retries?.count ?? 0, "retry", "retries")}`,
+  );
   set(byId("figure-trouble"), "data-tone", alerts ? "bad" : "");
   clockFigures(state);
 }
@@ -69,9 +101,17 @@ function clockFigures(state) {
   if (!byId("figure-elapsed")) return;
   const since = isRunning(state) ? (performance.now() - state.at) / 1000 : 0;
   const known = typeof run?.elapsed_s === "number";
-  put("elapsed", known ? length(Math.round(run.elapsed_s + since)) : UNKNOWN, run?.target ? `${run.target}${run.provider && run.provider !== run.target ? `, ${run.provider}` : ""}` : "");
+  put(
+    "elapsed",
+    known ? length(Math.round(run.elapsed_s + since)) : UNKNOWN,
+    run?.target ? `${run.target}${run.provider && run.provider !== run.target ? `, ${run.provider}` : ""}` : "",
+  );
   const left = typeof run?.left_s === "number" ? Math.max(0, Math.round(run.left_s - since)) : null;
-  put("left", left === null ? UNKNOWN : length(left), typeof run?.rate_per_min === "number" ? `${run.rate_per_min.toFixed(run.rate_per_min < 10 ? 1 : 0)} tasks/min` : "");
+  put(
+    "left",
+    left === null ? UNKNOWN : length(left),
+    typeof run?.rate_per_min === "number" ? `${run.rate_per_min.toFixed(run.rate_per_min < 10 ? 1 : 0)} tasks/min` : "",
+  );
 }
 
 function put(key, text, more) {
@@ -82,65 +122,131 @@ function put(key, text, more) {
 export function attention(state, acting) {
   const trouble = state.trouble ?? {};
   const found = [
-    ...(trouble.alerts ?? []).map((one) => ({ ...one, code: one.alert, tone: one.severity === "page" ? "bad" : "warn", word: one.severity ?? "alert" })),
+    ...(trouble.alerts ?? []).map((one) => ({
+      ...one,
+      code: one.alert,
+      tone: one.severity === "page" ? "bad" : "warn",
+      word: one.severity ?? "alert",
+    })),
     ...(trouble.findings ?? []).filter((one) => !one.over).map((one) => ({ ...one, tone: "info", word: "finding" })),
   ];
   if (trouble.dead_letters) {
-    const text = `${plural(trouble.dead_letters, "row")} could not be stored: the database refused ${trouble.dead_letters === 1 ? "it" : "them"}.`;
-    found.push({ code: "dead letters", text, remedy: "Once the cause is gone, replay stores them.", tone: "warn", word: "store", action: "replay" });
+    const text = `The database refused ${plural(trouble.dead_letters, "dead letter")}: what is in them is not stored.`;
+    found.push({
+      code: "dead letters",
+      text,
+      remedy: "Once the cause is gone, replay stores them.",
+      tone: "warn",
+      word: "store",
+      action: "replay",
+    });
   }
   byId("panel-attention").hidden = !found.length;
-  each(byId("attention"), found, (one) => `${one.word} ${one.code} ${JSON.stringify(one.labels ?? {})} ${one.about ?? one.t ?? one.since ?? ""}`, (one) => {
-    const head = make("p", { class: "card-head" }, make("span", { class: "badge", "data-tone": one.tone }, one.word), make("strong", {}, one.code ?? ""));
-    const button = one.action ? make("button", { type: "button", onclick: () => acting.replay() }, "Replay …") : null;
-    const parts = { text: make("p"), remedy: make("p", { class: "remedy" }), button };
-    const node = make("li", { class: "card", "data-tone": one.tone }, head, parts.text, parts.remedy, button);
-    node.parts = parts;
-    return node;
-  }, ({ parts: { text, remedy, button } }, one) => {
-    write(text, one.text);
-    write(remedy, one.remedy);
-    if (button) able(button, acting.locked());
-  });
+  each(
+    byId("attention"),
+    found,
+    (one) => `${one.word} ${one.code} ${JSON.stringify(one.labels ?? {})} ${one.about ?? one.t ?? one.since ?? ""}`,
+    (one) => {
+      const head = make(
+        "p",
+        { class: "card-head" },
+        make("span", { class: "badge", "data-tone": one.tone }, one.word),
+        make("strong", {}, one.code ?? ""),
+      );
+      const replay = () => acting.replay();
+      const button = one.action ? make("button", { type: "button", onclick: replay }, "Replay …") : null;
+      const parts = { text: make("p"), remedy: make("p", { class: "remedy" }), button };
+      const node = make("li", { class: "card", "data-tone": one.tone }, head, parts.text, parts.remedy, button);
+      node.parts = parts;
+      return node;
+    },
+    ({ parts: { text, remedy, button } }, one) => {
+      write(text, one.text);
+      write(remedy, one.remedy);
+      if (button) able(button, acting.locked());
+    },
+  );
 }
 
 export function sweeps(state, acting) {
   const all = state.sweeps ?? [];
   const list = byId("sweeps");
   set(list, "data-empty", all.length ? null : "no sweep in this run");
-  each(list, all, (one) => one.name, (one) => sweep(one, acting), ({ parts }, one) => {
-    const done = (one.there || 0) + (one.rows || 0);
-    const rest = Math.max(0, (one.expected || 0) - done - (one.failed || 0));
-    const shares = [["there", one.there], ["done", one.rows], ["failed", one.failed], ["rest", rest]];
-    for (const [name, value] of shares) parts.bars[name].style.flexGrow = String(value || 0);
-    set(parts.bar, "aria-valuemax", one.expected || 1);
-    set(parts.bar, "aria-valuenow", done);
-    set(parts.bar, "aria-valuetext", `${done} of ${one.expected} rows, ${one.failed || 0} failed`);
-    write(parts.percent, one.expected ? share(Math.floor((done / one.expected) * 100) / 100) : UNKNOWN);
-    write(parts.status, one.status);
-    set(parts.status, "data-tone", TONES[one.status] ?? "warn");
-    write(parts.facts, facts(one));
-    write(parts.reason, one.reason);
-    const running = isRunning(state) && one.status === "running";
-    parts.kill.hidden = !running;
-    able(parts.kill, acting.locked());
-    able(parts.mark, acting.locked());
-  });
+  each(
+    list,
+    all,
+    (one) => one.name,
+    (one) => sweep(one, acting),
+    ({ parts }, one) => {
+      const done = (one.there || 0) + (one.rows || 0);
+      const rest = Math.max(0, (one.expected || 0) - done - (one.failed || 0));
+      const shares = [
+        ["there", one.there],
+        ["done", one.rows],
+        ["failed", one.failed],
+        ["rest", rest],
+      ];
+      for (const [name, value] of shares) parts.bars[name].style.flexGrow = String(value || 0);
+      set(parts.bar, "aria-valuemax", one.expected || 1);
+      set(parts.bar, "aria-valuenow", done);
+      set(parts.bar, "aria-valuetext", `${done} of ${one.expected} rows, ${one.failed || 0} failed`);
+      write(parts.percent, one.expected ? share(Math.floor((done / one.expected) * 100) / 100) : UNKNOWN);
+      write(parts.status, one.status);
+      set(parts.status, "data-tone", TONES[one.status] ?? "warn");
+      write(parts.facts, facts(one));
+      write(parts.reason, one.reason);
+      const running = isRunning(state) && one.status === "running";
+      parts.kill.hidden = !running;
+      able(parts.kill, acting.locked());
+      able(parts.mark, acting.locked());
+    },
+  );
 }
 
 function sweep(one, acting) {
-  const bars = Object.fromEntries(["there", "done", "failed", "rest"].map((name) => [name, make("span", { class: `part ${name}` })]));
+  const bars = Object.fromEntries(
+    ["there", "done", "failed", "rest"].map((name) => [name, make("span", { class: `part ${name}` })]),
+  );
   const parts = {
     bars,
-    bar: make("div", { class: "progress", role: "progressbar", "aria-label": `Progress of ${one.name}`, "aria-valuemin": "0" }, Object.values(bars)),
+    bar: make(
+      "div",
+      { class: "progress", role: "progressbar", "aria-label": `Progress of ${one.name}`, "aria-valuemin": "0" },
+      Object.values(bars),
+    ),
     percent: make("span", { class: "percent number" }),
     status: make("span", { class: "badge" }),
     facts: make("p", { class: "note number" }),
     reason: make("p", { class: "reason" }),
-    kill: make("button", { type: "button", class: "small danger", "aria-label": `Kill sweep ${one.name}`, onclick: () => acting.killSweep(one.name) }, "Kill …"),
-    mark: make("button", { type: "button", class: "small", "aria-label": `Mark results of ${one.name} failed`, onclick: () => acting.markFailed(one.name) }, "Mark failed …"),
+    kill: make(
+      "button",
+      {
+        type: "button",
+        class: "small danger",
+        "aria-label": `Kill sweep ${one.name}`,
+        onclick: () => acting.killSweep(one.name),
+      },
+      "Kill …",
+    ),
+    mark: make(
+      "button",
+      {
+        type: "button",
+        class: "small",
+        "aria-label": `Mark results of ${one.name} failed`,
+        onclick: () => acting.markFailed(one.name),
+      },
+      "Mark failed …",
+    ),
   };
-  const head = make("div", { class: "sweep-head" }, make("h3", {}, one.name), parts.status, parts.percent, make("div", { class: "buttons" }, parts.mark, parts.kill));
+  const head = make(
+    "div",
+    { class: "sweep-head" },
+    make("h3", {}, one.name),
+    parts.status,
+    parts.percent,
+    make("div", { class: "buttons" }, parts.mark, parts.kill),
+  );
   const node = make("li", { class: "sweep" }, head, parts.bar, parts.facts, parts.reason);
   node.parts = parts;
   return node;
@@ -154,7 +260,9 @@ function facts(one) {
     one.units ? `${count(one.units_done)} of ${plural(one.units, "unit")}` : "",
     typeof one.left_s === "number" && one.status === "running" ? `${length(one.left_s)} left` : "",
     one.tag ? `on ${one.tag}` : "",
-  ].filter(Boolean).join("  ·  ");
+  ]
+    .filter(Boolean)
+    .join("  ·  ");
 }
 
 const last = (list) => (list?.length ? list[list.length - 1] : null);

@@ -1,6 +1,6 @@
 // Workers by tag, work that runs and waits, and the fullest worker, on one time axis with the scaling decisions.
 
-import { byId, each, make, set, svg, write } from "./dom.js";
+import { byId, each, entry, make, set, svg, write } from "./dom.js";
 import { tip } from "./tip.js";
 import { clock, count, length, share } from "./words.js";
 
@@ -25,7 +25,8 @@ export class Pool {
     this.summary = make("p", { class: "note number" });
     this.root.append(this.key, this.picture, this.summary);
     this.layers = {};
-    for (const name of ["axes", "areas", "lines", "markers", "cross"]) this.picture.append((this.layers[name] = svg("g")));
+    for (const name of ["axes", "areas", "lines", "markers", "cross"])
+      this.picture.append((this.layers[name] = svg("g")));
     this.wide = 0;
     new ResizeObserver(([entry]) => {
       if (Math.abs(entry.contentRect.width - this.wide) > 1 && this.state) this.render(this.state);
@@ -45,16 +46,35 @@ export class Pool {
     set(this.picture, "viewBox", `0 0 ${this.wide} ${HEIGHT}`);
     set(this.picture, "height", HEIGHT);
     const tags = Object.keys(series.live ?? {});
-    const stacked = stack(tags.map((tag) => series.live[tag]), t.length);
+    const stacked = stack(
+      tags.map((tag) => series.live[tag]),
+      t.length,
+    );
     const most = [Math.max(1, ...(stacked.at(-1) ?? [])), Math.max(1, ...series.waiting, ...series.running), 1];
     this.axes(most, t);
-    each(this.layers.areas, tags.map((tag, at) => [tag, at]), ([tag]) => tag, ([, at]) => svg("path", { class: `area tag-${Math.min(at, TAGS - 1)}` }), (node, [, at]) => {
-      set(node, "d", this.area(stacked[at], stacked[at - 1], most[0]));
-    });
-    const lines = [["waiting", series.waiting, 1, true], ["running", series.running, 1, true], ["memory", series.memory_share ?? [], 2, false]];
-    each(this.layers.lines, lines, ([name]) => name, ([name]) => svg("path", { class: `line ${name}` }), (node, [, values, plot, steps]) => {
-      set(node, "d", this.line(values, plot, most[plot], steps));
-    });
+    each(
+      this.layers.areas,
+      tags.map((tag, at) => [tag, at]),
+      ([tag]) => tag,
+      ([, at]) => svg("path", { class: `area tag-${Math.min(at, TAGS - 1)}` }),
+      (node, [, at]) => {
+        set(node, "d", this.area(stacked[at], stacked[at - 1], most[0]));
+      },
+    );
+    const lines = [
+      ["waiting", series.waiting, 1, true],
+      ["running", series.running, 1, true],
+      ["memory", series.memory_share ?? [], 2, false],
+    ];
+    each(
+      this.layers.lines,
+      lines,
+      ([name]) => name,
+      ([name]) => svg("path", { class: `line ${name}` }),
+      (node, [, values, plot, steps]) => {
+        set(node, "d", this.line(values, plot, most[plot], steps));
+      },
+    );
     this.markers(state.decisions ?? []);
     this.legend(tags);
     this.tell(tags, series);
@@ -96,8 +116,17 @@ export class Pool {
   axes(most, t) {
     const marks = [];
     PLOTS.forEach(({ name, top, height }, plot) => {
-      marks.push({ key: `title-${name}`, text: { workers: "Workers", work: "Work", memory: "Fullest worker's memory" }[name], x: LEFT, y: top - 8, kind: "title" });
-      const steps = plot === 2 ? [0, FULL, 1] : [0, most[plot] / 2, most[plot]].filter((value, at) => at !== 1 || Number.isInteger(value));
+      marks.push({
+        key: `title-${name}`,
+        text: { workers: "Workers", work: "Work", memory: "Fullest worker's memory" }[name],
+        x: LEFT,
+        y: top - 8,
+        kind: "title",
+      });
+      const steps =
+        plot === 2
+          ? [0, FULL, 1]
+          : [0, most[plot] / 2, most[plot]].filter((value, at) => at !== 1 || Number.isInteger(value));
       for (const [at, value] of steps.entries()) {
         const y = top + height - (value / most[plot]) * height;
         const text = plot < 2 ? count(value) : value === FULL || value === 0 ? share(value) : "";
@@ -109,27 +138,51 @@ export class Pool {
     for (let at = 0; at < ticks; at += 1) {
       const moment = t[0] + (this.span * at) / (ticks - 1);
       const kind = at === 0 ? "time first" : at === ticks - 1 ? "time last" : "time";
-      marks.push({ key: `time-${at}`, text: clock(moment).slice(0, this.span > 600 ? 5 : 8), x: this.x(moment), y: HEIGHT - 4, kind });
+      marks.push({
+        key: `time-${at}`,
+        text: clock(moment).slice(0, this.span > 600 ? 5 : 8),
+        x: this.x(moment),
+        y: HEIGHT - 4,
+        kind,
+      });
     }
-    each(this.layers.axes, marks, (one) => `${one.key} ${one.kind}`, (one) => (one.line ? svg("line", { class: one.kind }) : svg("text", { class: one.kind })), (node, one) => {
-      if (one.line) {
-        for (const [name, value] of [["x1", LEFT], ["x2", this.wide - RIGHT], ["y1", one.y], ["y2", one.y]]) set(node, name, value);
-      } else {
-        set(node, "x", one.x);
-        set(node, "y", one.y);
-        write(node, one.text);
-      }
-    });
+    each(
+      this.layers.axes,
+      marks,
+      (one) => `${one.key} ${one.kind}`,
+      (one) => (one.line ? svg("line", { class: one.kind }) : svg("text", { class: one.kind })),
+      (node, one) => {
+        if (one.line) {
+          for (const [name, value] of [
+            ["x1", LEFT],
+            ["x2", this.wide - RIGHT],
+            ["y1", one.y],
+            ["y2", one.y],
+          ])
+            set(node, name, value);
+        } else {
+          set(node, "x", one.x);
+          set(node, "y", one.y);
+          write(node, one.text);
+        }
+      },
+    );
   }
 
   markers(decisions) {
     const shown = decisions.filter((one) => one.t >= this.first - 5);
     const { top, height } = PLOTS[0];
-    each(this.layers.markers, shown, (one) => `${one.t} ${one.tag} ${one.direction}`, (one) => svg("path", { class: `marker ${one.direction}` }, svg("title", {}, told(one))), (node, one) => {
-      const x = Math.max(LEFT, Math.min(this.wide - RIGHT, this.x(one.t)));
-      const y = top + height + 4;
-      set(node, "d", one.direction === "up" ? `M${x - 4} ${y + 7}h8l-4 -7z` : `M${x - 4} ${y}h8l-4 7z`);
-    });
+    each(
+      this.layers.markers,
+      shown,
+      (one) => `${one.t} ${one.tag} ${one.direction}`,
+      (one) => svg("path", { class: `marker ${one.direction}` }, svg("title", {}, told(one))),
+      (node, one) => {
+        const x = Math.max(LEFT, Math.min(this.wide - RIGHT, this.x(one.t)));
+        const y = top + height + 4;
+        set(node, "d", one.direction === "up" ? `M${x - 4} ${y + 7}h8l-4 -7z` : `M${x - 4} ${y}h8l-4 7z`);
+      },
+    );
   }
 
   legend(tags) {
@@ -139,13 +192,21 @@ export class Pool {
       ["waiting", "waiting"],
       ["▲ ▼ scaling decision", ""],
     ];
-    each(this.key, items, ([name]) => name, ([name, kind]) => make("li", {}, kind ? make("span", { class: `sample ${kind}`, "aria-hidden": "true" }) : "", name));
+    each(
+      this.key,
+      items,
+      ([name]) => name,
+      ([name, kind]) =>
+        make("li", {}, kind ? make("span", { class: `sample ${kind}`, "aria-hidden": "true" }) : "", name),
+    );
   }
 
   tell(tags, series) {
     const live = tags.map((tag) => `${count(series.live[tag].at(-1))} ${tag}`).join(", ");
     const most = tags.map((tag) => `${count(Math.max(...series.live[tag]))} ${tag}`).join(", ");
-    write(this.summary, `Now ${live || "no"} workers, ${count(series.running.at(-1))} running, ${count(series.waiting.at(-1))} waiting. Most at a time: ${most || "none"}. Shown: ${length(this.span)}.`);
+    const work = `${count(series.running.at(-1))} running, ${count(series.waiting.at(-1))} waiting`;
+    const text = `Now ${live || "no"} workers, ${work}. Most at a time: ${most || "none"}. Shown: ${length(this.span)}.`;
+    write(this.summary, text);
   }
 
   pointed(event) {
@@ -155,14 +216,24 @@ export class Pool {
     let at = series.t.findIndex((t) => t > moment) - 1;
     if (at < 0) at = moment < this.first ? 0 : series.t.length - 1;
     const x = this.x(series.t[at]);
-    each(this.layers.cross, [0], String, () => svg("line", { class: "cross", y1: 0, y2: HEIGHT - 20 }), (node) => {
-      set(node, "x1", x);
-      set(node, "x2", x);
-    });
+    each(
+      this.layers.cross,
+      [0],
+      String,
+      () => svg("line", { class: "cross", y1: 0, y2: HEIGHT - 20 }),
+      (node) => {
+        set(node, "x1", x);
+        set(node, "x2", x);
+      },
+    );
     const live = Object.entries(series.live).map(([tag, values]) => `${tag} ${count(values[at])}`);
     const near = (this.state.decisions ?? []).filter((one) => Math.abs(this.x(one.t) - event.offsetX) < 5).slice(0, 3);
     const memory = series.memory_share?.[at];
-    const lines = [clock(series.t[at]), `workers ${live.join(", ") || 0}`, `running ${count(series.running[at])}, waiting ${count(series.waiting[at])}`];
+    const lines = [
+      clock(series.t[at]),
+      `workers ${live.join(", ") || 0}`,
+      `running ${count(series.running[at])}, waiting ${count(series.waiting[at])}`,
+    ];
     if (typeof memory === "number") lines.push(`fullest worker ${share(memory)}`);
     tip.show([...lines, ...near.map(told)].join("\n"), event.clientX, event.clientY);
   }
@@ -177,14 +248,22 @@ export function decisions(state) {
   const list = byId("decisions");
   const all = [...(state.decisions ?? [])].reverse();
   set(list, "data-empty", all.length ? null : "none yet");
-  each(list, all, (one) => `${one.t} ${one.tag} ${one.direction} ${one.to}`, (one) => {
-    const change = `${one.direction === "up" ? "▲" : "▼"} ${one.tag ?? ""} ${count(one.from)} → ${count(one.to)}`;
-    return make("li", {}, make("p", { class: "log-head" }, make("strong", { class: "number" }, change), make("time", { class: "number" }, clock(one.t))), make("p", { class: "note" }, one.reason ?? ""));
-  });
+  each(
+    list,
+    all,
+    (one) => `${one.t} ${one.tag} ${one.direction} ${one.to}`,
+    (one) => {
+      return entry(`${one.direction === "up" ? "▲" : "▼"} ${change(one)}`, clock(one.t), one.reason ?? "");
+    },
+  );
 }
 
 function told(one) {
-  return `${clock(one.t)} ${one.direction === "up" ? "up" : "down"}: ${one.tag ?? ""} ${count(one.from)} → ${count(one.to)}. ${one.reason ?? ""}`;
+  return `${clock(one.t)} ${one.direction}: ${change(one)}. ${one.reason ?? ""}`;
+}
+
+function change(one) {
+  return `${one.tag ?? ""} ${count(one.from)} → ${count(one.to)}`;
 }
 
 /** Running sums, the first tag at the bottom. */

@@ -28,7 +28,10 @@ export class Results {
 
   render() {
     const sweeps = this.state.sweeps ?? [];
-    choices(this.choice, sweeps.map((one) => [one.name, one.name]));
+    choices(
+      this.choice,
+      sweeps.map((one) => [one.name, one.name]),
+    );
     this.choice.parentElement.hidden = sweeps.length < 2;
     const sweep = sweeps.find((one) => one.name === this.choice.value);
     if (!sweep) {
@@ -86,11 +89,29 @@ export class Results {
     }
     table.hidden = false;
     const part = found.complete ? "complete" : `preliminary: ${count(found.finished)} of ${count(found.expected)} rows`;
-    write(byId("results-note"), `${part}; differences are to the baseline ${found.baseline ?? ""}, with 95 % intervals`);
+    write(
+      byId("results-note"),
+      `${part}; differences are to the baseline ${found.baseline ?? ""}, with 95 % intervals`,
+    );
     const scales = scaled(found.variants);
-    const heads = [["Variant"], ["Metric"], ["Difference", "number"], ["Interval"], ["p, corrected", "number"], ["Effect size d", "number wide-only"]];
+    const heads = [
+      ["Variant"],
+      ["Metric"],
+      ["Difference", "number"],
+      ["Interval"],
+      ["p, corrected", "number"],
+      ["Effect size d", "number wide-only"],
+    ];
     table.replaceChildren(
-      make("thead", {}, make("tr", {}, heads.map(([name, kind]) => make("th", { scope: "col", class: kind }, name)))),
+      make(
+        "thead",
+        {},
+        make(
+          "tr",
+          {},
+          heads.map(([name, kind]) => make("th", { scope: "col", class: kind }, name)),
+        ),
+      ),
       ...found.variants.map((variant) => group(variant, scales)),
     );
   }
@@ -110,9 +131,26 @@ function scaled(variants) {
 
 function group(variant, scales) {
   const metrics = variant.metrics?.length ? variant.metrics : [null];
-  const badge = variant.verdict ? make("span", { class: "badge", "data-tone": TONES[variant.verdict] ?? "info" }, variant.verdict.replace("_", " ")) : "";
-  const head = make("th", { scope: "rowgroup", rowspan: metrics.length }, make("span", { class: "variant" }, variant.variant), badge, make("span", { class: "note" }, variant.reason ?? ""));
-  const rows = metrics.map((metric, at) => make("tr", {}, at ? null : head, metric ? effect(metric, scales[metric.name]) : make("td", { colspan: 5, class: "note" }, variant.verdict ? "nothing to compare yet" : "baseline")));
+  const badge = variant.verdict
+    ? make("span", { class: "badge", "data-tone": TONES[variant.verdict] ?? "info" }, variant.verdict.replace("_", " "))
+    : "";
+  const head = make(
+    "th",
+    { scope: "rowgroup", rowspan: metrics.length },
+    make("span", { class: "variant" }, variant.variant),
+    badge,
+    make("span", { class: "note" }, variant.reason ?? ""),
+  );
+  const rows = metrics.map((metric, at) =>
+    make(
+      "tr",
+      {},
+      at ? null : head,
+      metric
+        ? effect(metric, scales[metric.name])
+        : make("td", { colspan: 5, class: "note" }, variant.verdict ? "nothing to compare yet" : "baseline"),
+    ),
+  );
   return make("tbody", {}, rows);
 }
 
@@ -133,13 +171,23 @@ function plot(delta, [low, high], most, clear) {
   const x = (value) => PLOT.wide / 2 + (value / (most || 1)) * (PLOT.wide / 2 - 6);
   const middle = PLOT.high / 2;
   const line = (x1, x2, y1, y2, kind) => svg("line", { x1, x2, y1, y2, class: kind });
-  return svg("svg", { class: `interval${clear ? " clear" : ""}`, width: PLOT.wide, height: PLOT.high, viewBox: `0 0 ${PLOT.wide} ${PLOT.high}`, role: "img", "aria-label": `from ${signed(low)} to ${signed(high)}` },
+  return svg(
+    "svg",
+    {
+      class: `interval${clear ? " clear" : ""}`,
+      width: PLOT.wide,
+      height: PLOT.high,
+      viewBox: `0 0 ${PLOT.wide} ${PLOT.high}`,
+      role: "img",
+      "aria-label": `from ${signed(low)} to ${signed(high)}`,
+    },
     line(PLOT.wide / 2, PLOT.wide / 2, 0, PLOT.high, "zero"),
     line(x(low), x(high), middle, middle, "range"),
     line(x(low), x(low), middle - 4, middle + 4, "range"),
     line(x(high), x(high), middle - 4, middle + 4, "range"),
     svg("circle", { cx: x(delta ?? 0), cy: middle, r: 3.5 }),
-    svg("title", {}, `${signed(low)} … ${signed(high)}`));
+    svg("title", {}, `${signed(low)} … ${signed(high)}`),
+  );
 }
 
 function signed(value) {

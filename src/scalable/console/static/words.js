@@ -2,10 +2,11 @@
 
 export const UNKNOWN = "–";
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+const WHOLE = new Intl.NumberFormat("en"); // made once, for it is costly
 const known = (value) => typeof value === "number" && Number.isFinite(value);
 
 export function count(value) {
-  return known(value) ? Math.round(value).toLocaleString("en").replaceAll(",", "\u202f") : UNKNOWN;
+  return known(value) ? WHOLE.format(Math.round(value)).replaceAll(",", "\u202f") : UNKNOWN;
 }
 
 export function figure(value, digits = 3) {
@@ -50,11 +51,11 @@ export function clock(moment) {
 export function day(moment) {
   if (!known(moment)) return UNKNOWN;
   const when = new Date(moment * 1000);
-  return `${when.toLocaleDateString("en-CA")} ${when.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+  return `${when.toLocaleDateString("en-CA")} ${when.toLocaleTimeString("en-GB").slice(0, 5)}`;
 }
 
-export function plural(number, noun) {
-  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+export function plural(number, noun, several = `${noun}s`) {
+  return `${count(number)} ${number === 1 ? noun : several}`;
 }
 
 const pad = (number) => String(number).padStart(2, "0");

@@ -1,0 +1,161 @@
+"""Pages that stay open: they hear what happens in a run, of a run that begins, and do not hold up each other."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scalable.console import feed as feeds
+from scalable.console import watching
+from scalable.console.board import Board
+from scalable.telemetry import RunFolder
+from tests.console.browser.serving import served
+from tests.console.client import Client, Event
+from tests.console.test_view import a_sweep, rows
+from tests.telemetry.builders import START, a_live_run, a_run, attempt, ended, record, sweep_started, write
+from tests.waiting import until
+
+SECTIONS = ("run", "sweeps", "grid", "workers", "series", "decisions", "cost", "trouble", "plan")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look more often than a person could follow."""
+    monkeypatch.setattr(feeds, "EVERY_S", 0.05)
+    monkeypatch.setattr(feeds, "OVER_EVERY_S", 0.05)
+    monkeypatch.setattr(watching, "LATEST_EVERY_S", 0.05)
+
+
+def test_a_page_gets_everything_at_first_and_then_what_changes(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path, *a_sweep()[1:])
+    with served(tmp_path) as guard, Client(guard).stream() as stream:
+        first = stream.sections(*SECTIONS)
+        assert first["run"]["run_id"] == run.run_id and first["run"]["state"] == "running"
+        assert first["grid"][0]["cells"] == "........" and first["grid"][0]["axes"]["asset"] == ["A", "B"]
+        write(run, [attempt("A fold 0")])
+        assert stream.until("cells") == {"sweep": "trial", "changed": [[n, "r"] for n in (0, 1, 4, 5)]}
+        write(run, [rows("A fold 0", "0-1,4-5", failed="5"), ended(time.time() - START)])
+        told = list(up_to_the_end(stream.events()))
+        cells = {n: letter for event in told if event.name == "cells" for n, letter in event.data["changed"]}
+        assert cells == {0: "d", 1: "d", 2: "m", 3: "m", 4: "d", 5: "f", 6: "m", 7: "m"}
+        assert not [event for event in told if event.name == "grid"], "a grid whose shape is the same is told once"
+
+
+def up_to_the_end(events: Iterator[Event]) -> Iterator[Event]:
+    """Up to the event that says that the run is over, and the cells that are told with it."""
+    over = False
+    for event in events:
+        yield event
+        over = over or (event.name == "run" and event.data["state"] == "ok")
+        if over and event.name == "cells":
+            return
+
+
+def test_what_the_session_says_this_moment_is_shown(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path)
+    worker = {"worker": "w1", "tag": "demeter", "state": "busy", "rows_per_min": 3.5, "memory": 7, "runs": []}
+    run.live_file.write_text(json.dumps({"t": time.time(), "paused": "over budget", "workers": [worker]}))
+    with served(tmp_path) as guard, Client(guard).stream(run.run_id) as stream:
+        found = stream.sections("run", "workers")
+        assert found["run"]["paused"] == "over budget"
+        assert found["workers"][0]["worker"] == "w1" and found["workers"][0]["rows_per_min"] == 3.5
+        run.live_file.write_text("{")
+        assert stream.until("workers") == []
+
+
+def test_before_anything_ran_the_page_says_so_and_then_shows_the_first_run(tmp_path: Path) -> None:
+    runs = tmp_path / "not there yet"
+    with served(runs) as guard, Client(guard).stream() as stream:
+        client = Client(guard)
+        assert client.get("/").status == 200 and client.get("/api/runs").json == []
+        assert stream.until("run")["state"] == "nothing has run yet"
+        run = a_live_run(runs)
+        events = stream.events()
+        assert next(events).name == "reset"
+        assert next(event.data["run_id"] for event in events if event.name == "run") == run.run_id
+        assert [one["run_id"] for one in client.get("/api/runs").json] == [run.run_id]
+
+
+def test_who_asked_for_the_latest_run_is_moved_to_one_that_begins_and_others_stay(tmp_path: Path) -> None:
+    old = a_live_run(tmp_path)
+    with served(tmp_path) as guard, Client(guard).stream() as latest, Client(guard).stream(old.run_id) as named:
+        assert latest.until("run")["run_id"] == old.run_id == named.until("run")["run_id"]
+        new = a_live_run(tmp_path, sweep_started())
+        latest.until("reset")
+        assert latest.until("run")["run_id"] == new.run_id
+        write(new, [ended(time.time() - START)])
+        while (told := latest.until("run"))["state"] == "running":
+            assert told["run_id"] == new.run_id
+        assert (told["run_id"], told["state"]) == (new.run_id, "ok"), "its end is seen although the old one still runs"
+        write(old, [record("operator", ask="pause", by="me", target="", runs=[])])
+        while not (told := named.until("run"))["paused"]:
+            assert told["run_id"] == old.run_id
+
+
+def test_a_reader_that_takes_nothing_holds_up_nobody(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path, *a_sweep()[1:])
+    with served(tmp_path) as guard, Client(guard).stream(), Client(guard).stream() as quick:
+        quick.sections(*SECTIONS)
+        for number in range(300):
+            text = f"{number} {'x' * 3000}"
+            write(run, [record("alert", alert="large", text=text)])
+            if number % 50 == 49:
+                while quick.until("trouble")["alerts_past"][-1]["text"] != text:
+                    pass
+        assert Client(guard).get("/api/runs").status == 200
+
+
+def test_a_run_is_followed_once_however_many_watch_and_not_when_nobody_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds, "LINGERS_S", 0.0)
+    made: list[feeds.Feed] = []
+    gone: list[feeds.Feed] = []
+    start, forget = feeds.Feed.__post_init__, watching.Watching.forget
+
+    def counted(self: feeds.Feed) -> None:
+        made.append(self)
+        start(self)
+
+    def forgotten(self: watching.Watching, feed: feeds.Feed) -> None:
+        forget(self, feed)
+        gone.append(feed)
+
+    monkeypatch.setattr(feeds.Feed, "__post_init__", counted)
+    monkeypatch.setattr(watching.Watching, "forget", forgotten)
+    run = a_live_run(tmp_path)
+    with served(tmp_path) as guard:
+        client = Client(guard)
+        with client.stream() as one, client.stream(run.run_id) as two, client.stream(run.run_id) as three:
+            for each in (one, two, three):
+                each.until("run")
+            assert len(made) == 1 and not gone
+        assert until(lambda: gone) == made
+        with client.stream() as again:
+            assert again.until("run")["run_id"] == run.run_id
+        assert len(made) == 2
+
+
+def test_runs_are_listed_the_latest_first_with_how_they_ended(tmp_path: Path) -> None:
+    done = a_run(tmp_path, sweep_started("calibration"))
+    killed = a_run(tmp_path, pid=2**22, end=False)
+    reported = a_run(tmp_path)
+    told = {"project": "other", "target": "aws", "state": "failed", "started": 5.0}
+    reported.write_report({"run": told, "sweeps": {"depth": {}}})
+    empty = RunFolder.create("lab", tmp_path)
+    live = a_live_run(tmp_path)
+    board = Board(tmp_path)
+    found = board.runs()
+    assert [one["run_id"] for one in found] == [each.run_id for each in (live, empty, reported, killed, done)]
+    assert [one["state"] for one in found] == [
+        "running", "nothing was recorded", "failed", "interrupted (the process is gone)", "ok",
+    ]  # fmt: skip
+    assert found[2] == {"run_id": reported.run_id, **told, "sweeps": ["depth"]}
+    assert found[4]["sweeps"] == ["calibration"] and found[4]["started"] == START
+    assert board.latest() == live.run_id
+    write(live, [ended(time.time() - START)])
+    assert board.runs()[0]["state"] == "ok" and board.latest() == live.run_id
