@@ -181,7 +181,15 @@ KINDS: Mapping[str, Kind] = {
             "run": "function or workload, empty for the shipped one",
             "settings": "of the sweep",
             "trials": "of a search",
+            "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to be drawn",
+            "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
+            "cells_there": "positions of rows that are finished already",
+            "failed_cells": "positions of rows that failed before and are not tried again",
         },
+    ),
+    "sweep-units": Kind(
+        "which rows the units of a sweep have; several records if they are many",
+        {"sweep": "its name", "unit_cells": "positions in the grid by name of the unit"},
     ),
     "rows": Kind(
         "rows of a unit are safe in the store",
@@ -191,6 +199,9 @@ KINDS: Mapping[str, Kind] = {
             "count": "how many rows",
             "failed": "how many of them failed",
             "fresh": "whether the stage its rows share was computed for them, not found",
+            "aside": "whether the store refused them for good, so that they are dead letters",
+            "cells": "their positions in the grid",
+            "failed_cells": "positions of those that failed",
         },
     ),
     "sweep-ended": Kind(
