@@ -1,6 +1,6 @@
 """Reads the snippets of the documentation and plays them as a reader would: files are saved, commands run, one by one.
 
-A block ``on=slurm`` or ``on=kubernetes`` needs a cluster and is played by the tests of that folder. A line ``…`` at the
+A block ``on=slurm`` needs what not every machine has and is played by the tests of that folder. A line ``…`` at the
 end of what a command prints stands for whatever follows, within a line for whatever differs.
 """
 
@@ -19,9 +19,9 @@ from scalable.telemetry.reading import read
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CLUSTERS = ("slurm", "kubernetes", "prometheus")
+ELSEWHERE = ("slurm", "kubernetes", "prometheus")  # tests of these names play what needs them
 ANYTHING = "…"
-SETUP_COMMANDS = re.compile(r"make (run|test|test-all|check|bench|docs|soak)\b")
+OF_OTHER_TESTS = re.compile(r"make (run|test|test-all|check|bench|docs|soak)\b|scalable console\b")
 WITHIN_S = 60.0  # no command of a page takes that long; one that hangs must end
 
 
@@ -30,7 +30,7 @@ class Block(NamedTuple):
     title: str
     """The file it is saved as, if it is one."""
     on: str
-    """The cluster it needs, if it needs one."""
+    """What it needs, if not every machine has that."""
     text: str
     line: int
 
@@ -46,21 +46,21 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def needing(cluster: str) -> list[Path]:
-    return [page for page in PAGES if any(block.on == cluster for block in blocks(page))]
+def needing(on: str) -> list[Path]:
+    return [page for page in PAGES if any(block.on == on for block in blocks(page))]
 
 
-def play(page: Path, folder: Path, cluster: str = "", here: Mapping[str, str] | None = None) -> None:
-    """Save its files, and run what needs this cluster, or none. ``here`` renames words of the page."""
+def play(page: Path, folder: Path, on: str = "", here: Mapping[str, str] | None = None) -> None:
+    """Save its files, and run what needs this, or nothing. ``here`` renames words of the page."""
     names: dict[str, object] = {"EXAMPLE": str(ROOT / "examples/ftf/scalable.yaml"), "__name__": "__main__"}
     for block in blocks(page):
         where, text = f"{name_of(page)}:{block.line}", block.text
         for word, ours in (here or {}).items():
             text = text.replace(word, ours)
-        assert not block.on or block.on in CLUSTERS, f"{where}: nobody runs blocks on {block.on}"
+        assert not block.on or block.on in ELSEWHERE, f"{where}: nobody runs blocks on {block.on}"
         if block.title:
             (folder / block.title).write_text(text, encoding="utf-8")
-        elif block.on != cluster:
+        elif block.on != on:
             continue
         elif block.language == "console":
             for command, expected in sessions(text):
@@ -69,7 +69,7 @@ def play(page: Path, folder: Path, cluster: str = "", here: Mapping[str, str] | 
             exec(compile(text, where, "exec"), names)
         elif block.language == "sh":
             for command in text.splitlines():
-                assert SETUP_COMMANDS.match(command), f"{where}: {command!r} is in no test; use a console block"
+                assert OF_OTHER_TESTS.match(command), f"{where}: {command!r} is in no test; use a console block"
         else:
             assert block.language == "text", f"{where}: a {block.language} block is in no test"
     assert strangers(folder) == {}, f"{name_of(page)}: journals hold what telemetry/kinds.py does not know"
