@@ -150,6 +150,7 @@ def kind(annotation: Any) -> str:
     arguments = [a for a in getattr(annotation, "__args__", ()) if a is not type(None)]
     origin = getattr(annotation, "__origin__", None)
     words = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "Any": "anything"}
+    words["SecretStr"] = words["str"]
     if origin is dict:
         return f"name: {kind(arguments[1])}"
     if origin in (list, tuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalable.session.webhook import Webhook
-from scalable.telemetry.alerts import Change, Rule, Watch
+from scalable.telemetry.alerts import TOLD_OTHERWISE, Change, Rule, Watch
 from scalable.wording import plural
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scalable")
 
-TOLD_OTHERWISE = frozenset({"PendingWork", "ScaleUpSlow", "RetriesUsed", "Stuck"})
-"""The terminal has findings, retries and incidents of these, with what they are about."""
+SAY_AFTER_S = 5.0  # what passes sooner is in the journal, and not worth a line in the terminal
+Key = tuple[str, tuple[tuple[str, str], ...]]
 MOST_LISTED = 5  # alerts of one rule that are told one by one in a line or message
 
 
@@ -31,6 +31,7 @@ class Alerting:
         self.watch = Watch(rules)
         self.journal = journal
         self.webhook = webhook
+        self.said: set[Key] = set()
 
     def look(self, samples: Iterable[Sample], now: float) -> None:
         changes = self.watch.evaluate(samples, now)
@@ -42,17 +43,27 @@ class Alerting:
                 remedy=change.remedy, labels=dict(change.labels),
             )  # fmt: skip
             groups.setdefault((rule.name, change.state), []).append(change)
-        for those in groups.values():
-            self.say(those)
-            if self.webhook is not None:
+        if self.webhook is not None:
+            for those in groups.values():
                 self.webhook.send(those, now)
+        self.say(self.watch.firing, now)
 
-    def say(self, those: list[Change]) -> None:
-        rule = those[0].rule
-        if rule.name not in TOLD_OTHERWISE:
-            over = "" if those[0].state == "firing" else "over: "
-            remedy = "" if over else f"; {those[0].remedy}"
-            logger.warning("%s%s%s", over, listed([one.text for one in those]), remedy)
+    def say(self, firing: Iterable[Change], now: float) -> None:
+        """In the terminal, what lasts; and that it is over."""
+        lasting = {
+            (one.rule.name, tuple(one.labels.items())): one
+            for one in firing
+            if one.rule.name not in TOLD_OTHERWISE and now - one.since >= SAY_AFTER_S
+        }
+        groups: dict[str, list[Change]] = {}
+        for key, one in lasting.items():
+            if key not in self.said:
+                groups.setdefault(one.rule.name, []).append(one)
+        for those in groups.values():
+            logger.warning("%s; %s", listed([one.text for one in those]), those[0].remedy)
+        for name, labels in sorted(self.said - lasting.keys()):
+            logger.warning("over: %s", ", ".join([name, *(value for _, value in labels)]))
+        self.said = set(lasting)
 
     def firing(self) -> list[dict[str, Any]]:
         return [one.to_dict() for one in self.watch.firing]

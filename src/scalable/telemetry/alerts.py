@@ -159,6 +159,8 @@ RULES: tuple[Rule, ...] = (
         "nothing more is started; raise budget.monthly or wait for the next month", "share",
     ),
 )  # fmt: skip
+TOLD_OTHERWISE = frozenset({"PendingWork", "ScaleUpSlow", "RetriesUsed"})
+"""People who look at a run read of these anyway, as findings and retries, with what they are about."""
 
 
 def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:

@@ -20,6 +20,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.quantities import percent
 from scalable.reporting.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
+from scalable.telemetry.alerts import TOLD_OTHERWISE
 from scalable.telemetry.files import write_beside
 from scalable.telemetry.redact import redact
 from scalable.wording import plural
@@ -245,6 +246,7 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     """Findings with what to do about them, then alerts, then what is missing in the journal itself."""
     failed = {f"{one['task']}: {one['error']}" for one in found["failures"]}  # told above
     alerts = [one for one in found["alerts"] if one.get("text") not in failed]
+    alerts = [one for one in alerts if one.get("alert") not in TOLD_OTHERWISE]
     if found["findings"] or alerts:
         section(screen, "Findings")
     for each in found["findings"]:

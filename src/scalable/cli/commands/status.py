@@ -19,6 +19,7 @@ from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.quantities import Memory
 from scalable.reporting.words import length, named, plain
 from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
+from scalable.telemetry.alerts import TOLD_OTHERWISE
 from scalable.telemetry.current import current
 from scalable.telemetry.fields import money
 from scalable.telemetry.liveness import State, running
@@ -143,9 +144,10 @@ def shown(status: Mapping[str, Any]) -> RenderableType:
         remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
         parts.append(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
     for each in status["alerts"]:
-        style = "bold red" if each["severity"] == "page" else "bold yellow"
-        told = f"{each['alert']}: {plain(each['text'])}; {plain(each['remedy'])}"
-        parts.append(note("!", told, style))
+        if each["alert"] not in TOLD_OTHERWISE:
+            style = "bold red" if each.get("severity") == "page" else "bold yellow"
+            remedy = f"; {plain(each['remedy'])}" if each.get("remedy") else ""
+            parts.append(note("!", f"{each['alert']}: {plain(each.get('text') or '')}{remedy}", style))
     return Group(*parts)
 
 
