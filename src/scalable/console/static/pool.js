@@ -27,15 +27,16 @@ export class Pool {
     this.layers = {};
     for (const name of ["axes", "areas", "lines", "markers", "cross"])
       this.picture.append((this.layers[name] = svg("g")));
-    this.wide = 0;
+    this.wide = this.root.clientWidth; // asking again in every frame would have the page laid out once more
     new ResizeObserver(([entry]) => {
-      if (Math.abs(entry.contentRect.width - this.wide) > 1 && this.state) this.render(this.state);
+      if (Math.abs(entry.contentRect.width - this.wide) <= 1) return;
+      this.wide = entry.contentRect.width;
+      if (this.state) this.render(this.state);
     }).observe(this.root);
   }
 
   render(state) {
     this.state = state;
-    this.wide = this.root.clientWidth;
     const series = (this.series = state.series?.t?.length ? state.series : null);
     set(this.picture, "hidden", !series);
     this.key.hidden = !series;
