@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -91,13 +91,11 @@ def messages(slack: Server) -> list[str]:
 @contextmanager
 def watched(folder: Path, runs: Path, slack: Server) -> Iterator[PrivatePrometheus]:
     """Servers with the files that the command writes, in less time."""
-    rules = scaled(FASTER)
-    about = deployed.Watching(runs, folder, rules, every_s=SCRAPED_S, gather_s=SCRAPED_S)
+    about = deployed.Watching(runs, folder, scaled(FASTER), every_s=SCRAPED_S, gather_s=SCRAPED_S)
     (folder / deployed.SECRET).write_text(f"http://{slack.address}/", encoding="utf-8")
 
     def files(alertmanager: str) -> Mapping[str, str]:
-        found = deployed.Watching(runs, folder, rules, alertmanager, every_s=SCRAPED_S, gather_s=SCRAPED_S)
-        return deployed.rendered(found).files
+        return deployed.rendered(replace(about, alertmanager=alertmanager)).files
 
     with PrivatePrometheus(folder, deployed.alertmanager_file(about), files) as servers:
         yield servers

@@ -75,17 +75,10 @@ class PrivatePrometheus:
         answer: list[dict[str, Any]] = self._asked(self.prometheus, f"/api/v1/query?{asked}")["data"]["result"]
         return answer
 
-    def targets(self) -> list[dict[str, Any]]:
-        answer: list[dict[str, Any]] = self._asked(self.prometheus, "/api/v1/targets")["data"]["activeTargets"]
-        return answer
-
     def alerts(self) -> list[dict[str, Any]]:
         """What Alertmanager holds as firing; each with ``labels`` and ``annotations``."""
         answer: list[dict[str, Any]] = self._asked(self.alertmanager, "/api/v2/alerts?active=true")
         return answer
-
-    def firing(self) -> set[str]:
-        return {alert["labels"]["alertname"] for alert in self.alerts()}
 
     def log(self, program: str) -> str:
         return (self.folder / f"{program}.log").read_text(encoding="utf-8", errors="replace")
