@@ -24,8 +24,10 @@ def test_an_asset_alone_is_complete_with_its_rows_and_all_assets_are_the_sweep(s
     alone = sweeps.session().run_sweep("trial", asset="BB")
     assert alone.complete and alone.expected == alone.computed == 8
     assert {row.asset for row in sweeps.rows()} == {"BB"}
+    assert sweeps.grid() == 2 * "----dddd----"
     whole = sweeps.run()
     assert whole.complete and whole.expected == 24 and whole.computed == 16
+    assert sweeps.grid() == 2 * "ddddttttdddd"
 
 
 def test_an_asset_that_the_sweep_lacks_is_refused_with_those_it_has(sweeps: Sweeps) -> None:

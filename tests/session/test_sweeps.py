@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scalable.console.grids import Grids
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
@@ -79,6 +80,13 @@ class Sweeps:
         with open_store("sqlite:///.scalable/results.db") as store:
             return list(store.rows(Filter(sweep="trial")))
 
+    def grid(self) -> str:
+        """What the latest run's journal tells of the grid, a letter for each row."""
+        grids = Grids()
+        for record in self.project.journal():
+            grids.add(record)
+        return str(grids.to_list()[0]["cells"])
+
 
 AT_ONCE = {"retry": {"delay": "0s"}}
 
@@ -125,6 +133,7 @@ def test_only_rows_that_are_missing_are_computed(sweeps: Sweeps) -> None:
     assert len(sweeps.rows()) == 12
     outcome = sweeps.run()
     assert outcome.complete and outcome.computed == 12 and outcome.expected == 24
+    assert sweeps.grid() == 12 * "t" + 12 * "d"
     assert sum(line.startswith("table") for line in sweeps.executed()) == 3
 
 
@@ -137,11 +146,13 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     failed = [row for row in sweeps.rows() if row.run_status is RowStatus.FAILED]
     assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
     assert sweeps.project.ended()[0] == "failed"
+    assert sweeps.grid() == 12 * "d" + 3 * "ddff"
     with open_store("sqlite:///.scalable/results.db") as store:
         assert [run.status for run in store.runs("trial")] == [SweepStatus.FAILED]
     blocker.unlink()
     mended = sweeps.run()
     assert mended.complete and mended.computed == 6
+    assert sweeps.grid() == 12 * "t" + 3 * "ttdd"
     assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.fold == 1} == {2}
 
 

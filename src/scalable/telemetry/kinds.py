@@ -181,7 +181,7 @@ KINDS: Mapping[str, Kind] = {
             "run": "function or workload, empty for the shipped one",
             "settings": "of the sweep",
             "trials": "of a search",
-            "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to be drawn",
+            "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",
             "failed_cells": "positions of rows that failed before and are not tried again",
