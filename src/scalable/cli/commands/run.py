@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         loaded = on_this_machine(loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
-        errors().print(f"workers as planned for {session.pin.run}: {session.pin.told}", soft_wrap=True)
+        errors().print(f"workers are {session.pin.told}", soft_wrap=True)
     try:
         with orderly_end():
             if sweep is not None:
