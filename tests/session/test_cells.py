@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from scalable.manifest import load_text
 from scalable.session.cells import Cells
-from scalable.sweeps.compiling import Compiled, compiled
+from scalable.sweeps.compiling import Compiled, Place, compiled
 from scalable.sweeps.loading import importable
 from scalable.telemetry.cells import positions, spans
 from scalable.telemetry.encoding import LONGEST_LINE, line_of
@@ -28,12 +29,22 @@ def a_sweep(folder: Path, assets: int, folds: int, **more: Any) -> Compiled:
         return compiled(manifest, "s", {})
 
 
+def enlarged(small: Compiled, assets: int, folds: int) -> Compiled:
+    """The same sweep with more rows, whose stages nobody asks for."""
+    grid = replace(small.grid, assets=tuple(f"ASSET{n}" for n in range(assets)), folds=folds)
+    work = small.cells[0][0]
+    return replace(
+        small, grid=grid, cells=tuple((replace(work, run_key=f"{at}"), cell) for at, cell in enumerate(grid))
+    )
+
+
 def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(tmp_path: Path) -> None:
-    made = a_sweep(tmp_path, assets=125, folds=20)
+    made = enlarged(a_sweep(tmp_path, assets=1, folds=1), assets=125, folds=20)
     cells = Cells(made)
     there = [key for key, at in cells.at.items() if at % 2]  # the worst case: no two are beside each other
     started = line_of({"t": 0, "kind": "sweep-started", **cells.start(there, [])})
-    portions = list(cells.units({place.name: place for place in made.units}))
+    units = {f"{cell.asset} {cell}": Place("", "", (work,)) for work, cell in made.cells}
+    portions = list(cells.units(units))
     lines = [line_of({"t": 0, "kind": "sweep-units", "sweep": "s", "unit_cells": one}) for one in portions]
     assert all(len(line) < LONGEST_LINE for line in (started, *lines))
     told = json.loads(started)
