@@ -18,9 +18,9 @@ STATES = {"ok": "good", "failed": "bad", "running": "live"}
 VERDICTS = {Verdict.LOCK: "good", Verdict.KEEP_AVAILABLE: "warn", Verdict.ABANDON: "bad"}
 WORDS = {
     Verdict.LOCK: "proven better; may become part of the base",
-    Verdict.KEEP_AVAILABLE: "neither gain nor harm is proven",
-    Verdict.ABANDON: "proven harmful, or proven to make no difference",
+    Verdict.KEEP_AVAILABLE: "stays available; the rule decides neither way",
 }
+"""What a verdict means; one that gives a variant up has its reason instead."""
 
 
 def header(found: Material) -> Markup:
@@ -81,7 +81,7 @@ def verdict_card(each: SweepResults) -> Markup:
             "li",
             chip(one.verdict.value, VERDICTS[one.verdict]),
             tag("strong", str(one.variant)),
-            tag("span", WORDS[one.verdict]),
+            tag("span", WORDS.get(one.verdict, one.reason)),
         )
         for one in decision.variants
     ]

@@ -29,6 +29,9 @@ from scalable.sweeps.results import Pair, Same, same
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: "muted"}
 SHADES = 0.92  # the strongest colour of a cell; figures on it are still read
 ROOM_FOR_FIGURES = 34.0  # units of width; narrower cells have their figure in the table only
+SEEN = 12.0  # the narrowest cell
+MOST_ACROSS = 5  # blocks
+MOST_TALL = 20  # assets; more have lower cells, without figures
 WIDTH = 960.0
 
 
@@ -101,14 +104,14 @@ class Heat:
         return self.values.get(same(variant), {}).get((asset, fold))
 
 
-def heat_map(heat: Heat, across: int = 3) -> Markup:
+def heat_map(heat: Heat) -> Markup:
     """A block per variant, assets down and folds across; the same colour is the same value in all of them."""
     numbers = [each for values in heat.values.values() for each in values.values()]
     low, high = min(numbers), max(numbers)
-    across = min(across, len(heat.variants))
     names, gap = 92.0, 22.0
-    block = (WIDTH - names - gap * (across - 1)) / across
-    cell, row = block / heat.folds, 26.0 if len(heat.assets) <= 20 else 14.0
+    across = blocks_across(heat, WIDTH - names + gap, gap)
+    block = (WIDTH - names + gap) / across - gap
+    cell, row = block / heat.folds, 26.0 if len(heat.assets) <= MOST_TALL else 14.0
     tall = 44 + row * len(heat.assets)
     drawn: list[Child] = []
     for at, variant in enumerate(heat.variants):
@@ -129,6 +132,15 @@ def heat_map(heat: Heat, across: int = 3) -> Markup:
     said = f"{heat.metric} from {measured(low)} to {measured(high)} over {len(numbers)} of all asset and fold pairs"
     height = ceil(len(heat.variants) / across) * (tall + 14)
     return drawing(WIDTH, height, f"{heat.metric} by variant, asset and fold", f"{said}.", drawn)
+
+
+def blocks_across(heat: Heat, width: float, gap: float) -> int:
+    """As many blocks side by side as leave room for figures in the cells; if none does, for cells that can be seen."""
+    for least in (ROOM_FOR_FIGURES, SEEN) if len(heat.assets) <= MOST_TALL else (SEEN,):
+        fitting = [count for count in range(1, MOST_ACROSS + 1) if (width / count - gap) / heat.folds >= least]
+        if fitting:
+            return min(fitting[-1], len(heat.variants))
+    return 1
 
 
 def heat_cell(

@@ -53,7 +53,8 @@ def results_of(run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResu
     folder = Path(text(run.get("cwd")) or ".")
     try:
         manifest, beside = manifest_of(run)
-        with open_store(existing(store_url(manifest), folder)) as store:
+        beginning = Path() if os.environ.get("SCALABLE_STORE_URL") else folder  # what is set now is meant from here
+        with open_store(existing(store_url(manifest), beginning)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
