@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from scalable import AdaptiveScaler
 from scalable.cli.main import main
 from scalable.errors import PlanningError
 from scalable.quantities import Memory
 from scalable.session.session import ScalableSession
+from scalable.telemetry.mailbox import WrongQuestionError, ask
 from tests.session.builders import Project
-from tests.waiting import until
+from tests.waiting import LONG_S, until
 
 WAIT = """
 import time
@@ -168,3 +170,34 @@ SCORE = """
 def score(asset, variant, fold, seed):
     return {"score": 1.0}
 """
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"), [({"nobody": 1}, "kind of workers 'nobody' is not defined"), ({"demeter": -1}, "-1 workers")]
+)
+def test_a_session_refuses_numbers_that_make_no_sense(project: Project, workers: dict[str, int], words: str) -> None:
+    session = project.session()
+    with session as client:
+        with pytest.raises(WrongQuestionError, match=words):
+            ask(session.folder, "rollback", workers=workers, to="run-x")
+        assert client.worker_count() == 1
+
+
+def test_a_session_with_a_scaler_of_its_own_is_not_interfered_with(project: Project) -> None:
+    session = project.session()
+    session.start(adaptive=AdaptiveScaler(min_workers={"demeter": 1}))
+    try:
+        with pytest.raises(WrongQuestionError, match="a scaler of the script's own decides"):
+            ask(session.folder, "rollback", workers={"demeter": 2}, to="run-x")
+    finally:
+        session.close()
+
+
+def test_a_session_that_scales_with_its_work_goes_on_to_up_to_the_number_rolled_back_to(project: Project) -> None:
+    session = project.session(target={"adaptive": {"minimum": 0, "maximum": 3}})
+    with session as client:
+        ask(session.folder, "rollback", workers={"demeter": 1}, to="run-x")
+        tags = session.live().engine.state.tags["demeter"]
+        assert (tags.minimum, tags.maximum) == (0, 1)
+        assert client.submit(abs, -1, tag="demeter").result(LONG_S) == 1
+        assert client.worker_count() == 1
