@@ -109,21 +109,17 @@ def named(place: Place, run_id: str, base: Path | str | None = None) -> Pin:
     return Pin.from_plan(run.run_id, plan)
 
 
-def hold(place: Place, pin: Pin | None, base: Path | str | None = None) -> bool:
-    """Pin a plan, or with none let planning go on by itself; whether that changed anything."""
+def hold(place: Place, pin: Pin | None, base: Path | str | None = None) -> None:
+    """Pin a plan, or with none let planning go on by itself."""
     folder = runs_dir(base)
     path = folder / FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / LOCK, WAIT_S):
-            known = pins(base)
-            kept = [one for one in known if where(one) != place]
+            kept = [one for one in pins(base) if where(one) != place]
             if pin is not None:
                 kept.append({"manifest": str(place.manifest), "target": place.target, "run": pin.run, **pin.to_dict()})
-            if kept == known:
-                return False
             write_beside(path, json.dumps(kept, indent=1) + "\n")
-            return True
     except OSError as error:
         raise PlanningError(f"{path} cannot be written: {error.strerror}; nothing is rolled back") from None
 
