@@ -270,7 +270,7 @@ class Summary:
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
         name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
-        told = {each: record.get(each) for each in ALERT if each in record}
+        told = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
         about = f"{name} {sorted(mapping(record.get('labels')).items())}"
         if state == "resolved":
             self.firing.pop(about, None)
