@@ -116,7 +116,7 @@ def profile(memory: str, *, alone: bool = False) -> dict[str, Any]:
     return {"request": size, "limit": size, "alone": alone}
 
 
-SMALL = {"profiles": {"standard": profile("1GiB"), "heavy": profile("2GiB", alone=True)}}
+SMALL = {"profiles": {"standard": profile("512MiB"), "heavy": profile("768MiB", alone=True)}}
 KINDS = {
     kind.name: kind
     for kind in (
@@ -124,8 +124,9 @@ KINDS = {
         Kind("own", 24, {**own("score"), **SMALL}, "own"),
         Kind("hoard", 12, {**own("hoard", folds=2, profile="heavy"),
              "profiles": {"heavy": profile("768MiB", alone=True)}}, "own"),
-        Kind("normal", 24, {**shipped("calibration"), **SMALL}, "factor", faults=8, storm_s=12.0),
-        Kind("heavy", 32, {**shipped("n_features"), **SMALL}, "factor", faults=12, storm_s=60.0),
+        Kind("normal", 24, {**shipped("calibration"), **SMALL}, "factor", storm_s=4.0),
+        Kind("heavy", 54, {**shipped("cusum_training_mode", assets=["AAVEUSDC", "UNIUSDC", "LDOUSDC"], folds=3,
+             trials=10, settings={"years": 3}), **SMALL}, "factor", faults=30, storm_s=60.0),
     )
 }  # fmt: skip
 LONG = ("tasks", "own", "normal", "heavy", "hoard", "tasks", "normal", "own", "hoard", "normal")
