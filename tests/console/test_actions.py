@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from scalable.console import feed
 from scalable.manifest.load import load_file
 from scalable.store import Filter, Row, open_store
 from scalable.sweeps.compiling import compiled
@@ -154,7 +155,10 @@ def test_what_cannot_be_done_is_told_with_a_remedy(tmp_path: Path) -> None:
             assert answer.status == status and answer.json["ok"] is False and words in answer.json["error"], asked
 
 
-def test_a_live_session_is_looked_into_paused_and_its_run_killed(project: Path) -> None:
+def test_a_live_session_is_looked_into_paused_and_its_run_killed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "EVERY_S", 0.05)
     process = subprocess.Popen([sys.executable, "-m", "scalable", "run"], cwd=project, stderr=subprocess.DEVNULL)
     runs = project / ".scalable/runs"
     try:

@@ -154,6 +154,13 @@ def test_workers_are_those_of_the_session_itself_else_those_of_the_journal() -> 
     assert told["worker"] == "w9" and told["runs"] == [] and "secret" not in told
 
 
+def test_the_memory_that_workers_use_now_counts_to_the_next_point_of_the_series() -> None:
+    view = viewed(run_started())
+    shown(view, workers=[{"worker": "w1", "memory": GIB, "memory_limit": 4 * GIB}, {"worker": "w2", "memory": None}])
+    view.add(record("gauge", 20, workers={}, tasks={}))
+    assert shown(view)["series"]["memory_share"] == [0.25]
+
+
 def test_a_pause_is_what_the_session_says_else_what_the_journal_says() -> None:
     paused = record("operator", 20, ask="pause", target="", by="me@here (console)", runs=[])
     view = viewed(run_started(), paused)

@@ -17,7 +17,7 @@ from scalable.console.trouble import Troubles
 from scalable.console.workers import workers
 from scalable.telemetry.bills import Bill
 from scalable.telemetry.current import WINDOW_S, current
-from scalable.telemetry.fields import count, money, tag_of, text
+from scalable.telemetry.fields import count, memory, money, tag_of, text
 from scalable.telemetry.liveness import State
 from scalable.telemetry.report import cost, end_of, plan_vs_actual, rounded, run
 from scalable.telemetry.summary import Summary
@@ -96,6 +96,9 @@ class View:
         summary = self.summary
         if state.over:
             self.grids.end()
+        here = [] if state.over else workers(summary, live)
+        for one in here:
+            self.series.use(memory(one["memory"]), memory(one["memory_limit"]))
         told = current(summary, state, now)
         until = end_of(summary, state, now)
         paused = text(live.get("paused")) if live else self.paused
@@ -104,7 +107,7 @@ class View:
         return {
             "run": {name: facts.get(name) for name in RUN_FIELDS},
             "sweeps": [self.sweep(name, until, over=state.over) for name in summary.sweeps],
-            "workers": [] if state.over else workers(summary, live),
+            "workers": here,
             "series": self.series.to_dict(),
             "decisions": list(self.decisions),
             "cost": self.cost(told),
