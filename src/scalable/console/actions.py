@@ -8,9 +8,10 @@ from typing import Any
 from scalable.console.stored import mark_failed, replay
 from scalable.errors import UsageError
 from scalable.telemetry import RunFolder, redact_text
+from scalable.telemetry.answers import killed, not_paused, paused
 from scalable.telemetry.fields import text
 from scalable.telemetry.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, who
-from scalable.wording import plural, undefined
+from scalable.wording import undefined
 
 
 def act(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,13 +25,7 @@ def act(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
 def pause(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
     now = asked.get("now") is True
     answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), now=now)
-    stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
-    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
-    told += [f"{plural(running, 'run')} may end"] if running else []
-    told += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
-    told += ["workers go"] if now else []
-    if answer["outside"]:
-        told.append(f"{plural(answer['outside'], 'task')} handed to Dask directly cannot be paused and go on")
+    told = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
     return {"text": f"paused{': ' if told else ''}{', '.join(told)}"}
 
 
@@ -43,7 +38,7 @@ def resume(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def kill(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:
     answer = ask(run, "kill", within_s=ACT_WITHIN_S, by=by(), target=target(asked))
-    return {"text": f"killed {answer['killed']}: {answer['follows']}"}
+    return {"text": killed(answer)}
 
 
 def dump(run: RunFolder, asked: Mapping[str, Any]) -> dict[str, Any]:

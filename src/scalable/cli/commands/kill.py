@@ -6,6 +6,7 @@ import argparse
 
 from scalable.cli import operating
 from scalable.cli.output import console, errors, print_json
+from scalable.telemetry.answers import killed
 
 
 def run(options: argparse.Namespace) -> int:
@@ -17,5 +18,5 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json({"run_id": folder.run_id, **{name: answer[name] for name in ("killed", "runs", "follows")}})
     else:
-        console().print(f"killed {answer['killed']}: {answer['follows']}", soft_wrap=True)
+        console().print(killed(answer), soft_wrap=True)
     return 0

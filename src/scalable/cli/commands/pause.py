@@ -6,7 +6,7 @@ import argparse
 
 from scalable.cli import operating
 from scalable.cli.output import console, note, print_json
-from scalable.wording import plural
+from scalable.telemetry.answers import not_paused, paused
 
 
 def run(options: argparse.Namespace) -> int:
@@ -18,16 +18,11 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json({"run_id": folder.run_id, **{name: answer[name] for name in NAMES}})
         return 0
-    stopped, running = len(answer["stopped"]), len(answer["running"])
-    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
-    told += [f"{plural(running, 'run')} may end"] if running else []
-    told += [f"{answer['waiting']} more {'waits' if answer['waiting'] == 1 else 'wait'}"] if answer["waiting"] else []
-    told += ["workers go"] if options.now else []
     screen = console()
+    told = paused(answer, now=options.now)
     rest = f" {', '.join(told)};" if told else ""
     screen.print(f"paused {folder.run_id}:{rest} scalable resume  goes on", soft_wrap=True)
-    if answer["outside"]:
-        text = f"{plural(answer['outside'], 'task')} handed to Dask directly cannot be paused and go on"
+    if text := not_paused(answer):
         screen.print(note("!", text, "bold yellow"))
     return 0
 
