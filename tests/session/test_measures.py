@@ -18,6 +18,7 @@ from scalable.artefacts import open_artefacts
 from scalable.session import live
 from scalable.session.dependencies import Dependencies
 from scalable.session.measures import bounded, of_worker
+from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.metrics import METRICS, OTHERS
 from scalable.tracking import open_tracker
 from tests.session.builders import Project
@@ -47,6 +48,9 @@ def test_a_sweep_is_seen_from_outside_while_it_runs(project: Project, monkeypatc
         components={}, sweeps={"trial": sweep}, budget={"monthly": "100 EUR", "fixed": {"database": "10 EUR"}},
         target={"max_workers": 2, "processes": True, "cpu_price": "0.36 EUR/h"}, store=f"sqlite:///{project.folder}/r.db",
     )  # fmt: skip
+    killed = RunFolder.create("killed")
+    killed.targets_file.parent.mkdir()
+    killed.targets_file.write_text('[{"targets": ["127.0.0.1:1"]}]\n')
     work = threading.Thread(target=session.run_sweep, args=("trial",))
     work.start()
     try:
@@ -92,6 +96,7 @@ def test_a_sweep_is_seen_from_outside_while_it_runs(project: Project, monkeypatc
     assert of_dask
     assert "scalable_" not in of_dask
 
+    assert not killed.targets_file.exists(), "Prometheus goes on asking a session that was killed"
     assert folder.live() == {}
     assert not folder.targets_file.exists()
 

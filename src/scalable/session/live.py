@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.quantities import Money
@@ -24,6 +25,8 @@ from scalable.telemetry.alerts import RULES, adjusted
 from scalable.telemetry.encoding import text_of
 from scalable.telemetry.fields import month
 from scalable.telemetry.files import write_beside
+from scalable.telemetry.folders import RunFolder
+from scalable.telemetry.liveness import is_running
 from scalable.telemetry.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from scalable.planning import History
     from scalable.session.driver import Driver
     from scalable.session.serving import Served
-    from scalable.telemetry.folders import RunFolder
 
 logger = logging.getLogger("scalable")
 
@@ -63,6 +65,13 @@ def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: 
         )
     labels = {"run": folder.run_id, "project": str(facts["project"])}
     return Live(driver, folder, serve(driver, labels), Alerting(adjusted(thresholds), driver.journal, webhook))
+
+
+def forget_killed(targets: Path) -> None:
+    """Sessions that were killed could not take back where their figures were."""
+    for path in targets.glob("*.json"):
+        if not is_running(RunFolder(targets.parent / path.stem)):
+            path.unlink(missing_ok=True)
 
 
 class Live:
@@ -115,8 +124,10 @@ class Live:
                 if self.closed:
                     return
                 if where != self.where:
+                    if not self.where:
+                        self.folder.targets_file.parent.mkdir(exist_ok=True)
+                        forget_killed(self.folder.targets_file.parent)
                     self.where = where
-                    self.folder.targets_file.parent.mkdir(exist_ok=True)
                     write_beside(self.folder.targets_file, f"{where}\n")
                 if text != self.text or now - self.written >= AT_LEAST_EVERY_S:
                     self.text, self.written = text, now
