@@ -15,7 +15,7 @@ from typing import Any
 
 TOPICS = (
     "planning", "execution", "journal", "caching", "store", "runs", "guarding", "operations", "sweeps", "learning",
-    "cleaning", "metrics", "report",
+    "cleaning", "metrics", "report", "console",
 )  # fmt: skip
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks/results"

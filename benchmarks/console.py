@@ -22,7 +22,7 @@ from playwright.sync_api import CDPSession, Page, expect, sync_playwright
 from tests.console.browser.conftest import FLAGS
 from tests.console.browser.serving import served
 from tests.console.browser.simulated import LARGE, SimulatedRun
-from tests.tools.system import search_path
+from tests.tools.system import BROWSER_PROGRAMS, require, search_path
 
 from scalable.console.feed import EVERY_S
 
@@ -56,6 +56,7 @@ EventSource.prototype.addEventListener = function (name, heard) {
 
 
 def measure() -> dict[str, Any]:
+    require(BROWSER_PROGRAMS)
     with (
         tempfile.TemporaryDirectory() as folder,
         SimulatedRun(Path(folder), LARGE, workers=WORKERS, ago=7200.0) as run,

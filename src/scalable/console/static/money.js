@@ -11,8 +11,9 @@ export function cost(state) {
   const told = state.cost ?? {};
   const [spent, planned, budget] = [told.spent, told.planned, told.budget].map(amount);
   const parts = (root.parts ??= build(root));
-  write(parts.spent, money(told.spent));
-  write(parts.rate, told.per_hour ? `${money(told.per_hour)} an hour now` : "");
+  write(parts.spent, told.spent ? money(told.spent) : "");
+  const rate = told.per_hour ? `${money(told.per_hour)} an hour now` : "";
+  write(parts.rate, told.spent ? rate : "Nothing is paid for so far, or no price is known.");
   const whole = Math.max(spent ?? 0, planned ?? 0, budget ?? 0);
   parts.gauge.hidden = !whole;
   place(parts.fill, "width", spent, whole);

@@ -46,7 +46,7 @@ export class Pool {
     this.span = Math.max(1, t.at(-1) - t[0]);
     set(this.picture, "viewBox", `0 0 ${this.wide} ${HEIGHT}`);
     set(this.picture, "height", HEIGHT);
-    const tags = Object.keys(series.live ?? {});
+    const tags = Object.keys(series.live ?? {}).filter((tag) => series.live[tag].some(Boolean));
     const stacked = stack(
       tags.map((tag) => series.live[tag]),
       t.length,
