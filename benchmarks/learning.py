@@ -11,9 +11,12 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from scalable.planning import Choice, History, plan_sweep
+from scalable.session.here import history
 from scalable.session.session import ScalableSession
 from scalable.telemetry import RunFolder, Summary, read
 
@@ -70,5 +73,12 @@ def turn(seed: int) -> dict[str, float]:
     assert summary.work_ended is not None
     worked = summary.work_ended - summary.work_began
     started = summary.startup_s or 0.0
-    again = session.plan_sweep("burn").wall_s + started
+    again = plan_sweep(session.site(), "burn", Choice(), of_the_latest(history())).wall_s + started
     return {"planned s": plan.total_s, "actual s": started + worked, "replayed s": again}
+
+
+def of_the_latest(known: History) -> History:
+    """What the latest sweep alone measured."""
+    return replace(
+        known, units={name: tuple(replace(one, means=()) for one in found) for name, found in known.units.items()}
+    )

@@ -57,7 +57,8 @@ class Site:
 
 
 @pytest.fixture
-def site(project: Project, capsys: pytest.CaptureFixture[str]) -> Site:
+def site(project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("COLUMNS", "300")  # what is said stands in one line
     return Site(project, capsys)
 
 
