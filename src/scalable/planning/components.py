@@ -15,7 +15,8 @@ from scalable.errors import PlanningError
 from scalable.manifest.models import Manifest
 from scalable.planning.front import HEADROOM, OBJECTIVES, POLICIES, check_words
 from scalable.planning.history import History
-from scalable.planning.plan import OOM_RISK, walltime
+from scalable.planning.plan import walltime
+from scalable.planning.remarks import OOM_RISK
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Memory, Price, percent
 from scalable.sizing.prices import Wanted, estimate, hired

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -11,17 +10,16 @@ from scalable.errors import PlanningError, UnknownNameError
 from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
+from scalable.planning.remarks import assumptions, find_warnings
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Memory, Money, percent
+from scalable.quantities import Duration, Memory, Money
 from scalable.simulate.durations import Fixed
 from scalable.simulate.outcome import NodeSpan, Outcome
-from scalable.sizing.placement import Placement, margin
 from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
 UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
-OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,171 +273,3 @@ def startup(site: Site, history: History) -> float | None:
     """What sessions on such a target usually take until the first run starts."""
     known = history.startups.get(site.provider, ())
     return median(known) if known else None
-
-
-def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
-    pool = site.pools[load.pool]
-    node = site.node(load.pool)
-    lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
-    if load.rows_per_unit > 1:
-        lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
-    if known := history.startups.get(site.provider):
-        lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")
-    if node.price:
-        lines.append(f"{pool.node} costs {node.price} (manifest)")
-    if pool.max is not None and site.promises:
-        lines.append(f"a node is there after {pool.provision} and is paid until {pool.idle} after its last worker")
-    if pool.max is not None and pool.least:
-        always = f"{plural(pool.least, 'node')} of {load.pool} always on"
-        lines.append(f"not counted in the cost: {always}, {site.standing(load.pool)} a month")
-    if site.target is not None and site.target.adaptive is not None and site.target.adaptive.minimum:
-        warm = plural(site.target.adaptive.minimum, "worker")
-        lines.append(f"not counted before and after the sweep: {warm} kept warm while a session is open")
-    return lines
-
-
-def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> list[str]:
-    policy = site.manifest.policies.margins
-    node = site.node(load.pool)
-    lines: list[str] = []
-    written = -(-chosen.workers // placement.per_node_written)
-    least = load.profile.min_nodes
-    if least > site.pools[load.pool].most:
-        lines.append(f"{load.profile_name} workers need {least} nodes, the pool {load.pool} has {chosen.nodes}")
-    if written < chosen.nodes and site.promises and site.pools[load.pool].max is not None:
-        burst = load.profile.limit.cpu * chosen.workers
-        fact = (
-            f"by their requests the scheduler would put {plural(chosen.workers, 'worker')} on "
-            f"{plural(written, 'node')} ({burst} CPU of burst on {node.cpu * written})"
-        )
-        if placement.raised:
-            asked = placement.request
-            more = f"{asked.cpu} CPU" if asked.cpu > load.profile.request.cpu else f"{asked.memory}"
-            lines.append(
-                f"{fact}; the generated pods ask for {more} each, so it takes {chosen.nodes} "
-                f"(policies.margins.spread: off  to keep {written})"
-            )
-        else:
-            lines.append(f"{fact}; a spread constraint in the generated pods makes it {chosen.nodes}")
-    if load.expected.warning:
-        lines.append(load.expected.warning)
-    if site.local and load.cpus * chosen.workers > node.cpu:
-        times = load.cpus.millis * chosen.workers / node.cpu.millis
-        share = f"{plural(chosen.workers, 'worker')} of {load.cpus} CPU on {node.cpu}"
-        lines.append(f"{share}: runs take {times:.2g} × as long as with a machine to themselves")
-    elif site.local and load.expected.cores > load.cpus.cores:
-        times = load.expected.cores / load.cpus.cores
-        share = f"a worker has {load.cpus} of the {node.cpu} CPU here"
-        lines.append(f"{share}: runs take {times:.2g} × as long as on {load.expected.cores:g} CPU")
-    elif site.promises and chosen.cpu_margin <= policy.cpu:
-        lines.append(f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}")
-    if chosen.ram_margin <= (policy.ram if site.promises else 0):
-        lines.append(f"RAM margin {percent(chosen.ram_margin)} is not over the guaranteed {policy.ram}")
-    room = (node.allocatable or node).memory.bytes * max(1, chosen.nodes)
-    worst = margin(load.estimate.peak.bytes * chosen.workers, room)
-    if site.promises and worst <= policy.ram < chosen.ram_margin:
-        lines.append(
-            f"at a peak of {load.estimate.peak} per worker the RAM margin is {percent(worst)} of what pods can have, "
-            f"under the guaranteed {policy.ram}"
-        )
-    if load.estimate.peak.bytes > OOM_RISK * load.profile.limit.memory.bytes:
-        lines.append(f"a peak of {load.estimate.peak} is close to the limit of {load.profile.limit.memory}")
-    return lines
-
-
-@dataclass(frozen=True, slots=True)
-class Campaign:
-    """All sweeps of a manifest run one after the other and side by side, as admission allows."""
-
-    plans: tuple[Plan, ...]
-    wall_s: float
-    cost: Money | None
-    nodes_peak: int
-    notes: tuple[str, ...]
-    budget_left: Money | None
-    over_budget: bool
-    pinned: str = ""
-    """The run whose plan this is again after a rollback."""
-
-    @property
-    def scale_plan(self) -> ScalePlan:
-        sizes = {plan.profile: plan.resources for plan in self.plans}
-        return ScalePlan(self.workers_by_tag, sizes, frozenset(plan.profile for plan in self.plans if plan.roomy))
-
-    @property
-    def cost_estimate(self) -> CostEstimate | None:
-        """The sum of the sweeps', as if each had its nodes to itself; ``cost`` is what they cost together."""
-        parts = [part for plan in self.plans if (part := plan.cost_estimate) is not None]
-        if not parts:
-            return None
-        hourly = sum(part.total_hourly for part in parts)
-        lines = tuple(line for part in parts for line in part.line_items)
-        first = parts[0]
-        total = {"total": str(self.cost)}
-        return CostEstimate(first.provider, first.region, first.currency, hourly, hourly * 730, lines, total)
-
-    @property
-    def rows(self) -> int:
-        return sum(plan.rows for plan in self.plans)
-
-    @property
-    def units(self) -> int:
-        return sum(plan.units for plan in self.plans)
-
-    @property
-    def workers_by_tag(self) -> dict[str, int]:
-        return {
-            tag: max(p.workers for p in self.plans if p.profile == tag) for tag in {p.profile: 0 for p in self.plans}
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "units": self.units,
-            "workers_by_tag": self.workers_by_tag,
-            "nodes_peak": self.nodes_peak,
-            "wall_s": round(self.wall_s, 3),
-            "cost": self.cost.to_dict() if self.cost else None,
-            "notes": list(self.notes),
-            "over_budget": self.over_budget,
-            "pinned": self.pinned,
-            "plans": [plan.to_dict() for plan in self.plans],
-        }
-
-
-def plan_all(site: Site, choice: Choice | None = None, history: History | None = None) -> Campaign:
-    """Plan every sweep, then simulate them together under the admission rules."""
-    choice, history = choice or Choice(), history or History()
-    plans = [plan_sweep(site, name, choice, history) for name in site.manifest.sweeps]
-    jobs = [sweep_load(site, plan.sweep, history).job(plan.workers) for plan in plans]
-    stage = site.stage(jobs)
-    outcome = stage.simulate(choice.seed)
-    if outcome.unfinished:
-        raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
-    prices = {pool: price for pool in stage.pools if (price := site.price(pool)) is not None}
-    cost = outcome.cost(prices, site.currency) if prices else None
-    left = budget_left(site, history)
-    return Campaign(
-        plans=tuple(plans),
-        wall_s=outcome.wall_s,
-        cost=cost,
-        nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
-        notes=((site.pin.told,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
-        budget_left=left,
-        over_budget=left is not None and cost is not None and cost > left,
-        pinned=site.pin.run if site.pin is not None else "",
-    )
-
-
-def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[str]:
-    stated = site.manifest.budget.stated if site.manifest.budget else None
-    if stated is None:
-        return []
-    rows = sum(plan.rows for plan in plans)
-    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).unit_s for plan in plans) / 3600
-    notes = []
-    if stated.rows and stated.rows != rows:
-        notes.append(f"stated are {stated.rows:,} rows; the sweeps listed have {rows:,}")
-    if stated.hours and abs(stated.hours - hours) > 0.05 * hours:
-        notes.append(f"stated are {stated.hours:g} h on one worker without sharing; these rows need {hours:.1f} h")
-    return notes

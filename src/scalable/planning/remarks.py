@@ -1,0 +1,85 @@
+"""What a plan says besides its figures: what they rest on, and what its reader should know before paying."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from scalable.planning.front import Point
+from scalable.planning.history import History
+from scalable.planning.loads import SweepLoad
+from scalable.planning.site import Site
+from scalable.quantities import Duration, percent
+from scalable.sizing.placement import Placement, margin
+from scalable.wording import plural
+
+OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
+
+
+def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
+    pool = site.pools[load.pool]
+    node = site.node(load.pool)
+    lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
+    if load.rows_per_unit > 1:
+        lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
+    if known := history.startups.get(site.provider):
+        lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")
+    if node.price:
+        lines.append(f"{pool.node} costs {node.price} (manifest)")
+    if pool.max is not None and site.promises:
+        lines.append(f"a node is there after {pool.provision} and is paid until {pool.idle} after its last worker")
+    if pool.max is not None and pool.least:
+        always = f"{plural(pool.least, 'node')} of {load.pool} always on"
+        lines.append(f"not counted in the cost: {always}, {site.standing(load.pool)} a month")
+    if site.target is not None and site.target.adaptive is not None and site.target.adaptive.minimum:
+        warm = plural(site.target.adaptive.minimum, "worker")
+        lines.append(f"not counted before and after the sweep: {warm} kept warm while a session is open")
+    return lines
+
+
+def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> list[str]:
+    policy = site.manifest.policies.margins
+    node = site.node(load.pool)
+    lines: list[str] = []
+    written = -(-chosen.workers // placement.per_node_written)
+    least = load.profile.min_nodes
+    if least > site.pools[load.pool].most:
+        lines.append(f"{load.profile_name} workers need {least} nodes, the pool {load.pool} has {chosen.nodes}")
+    if written < chosen.nodes and site.promises and site.pools[load.pool].max is not None:
+        burst = load.profile.limit.cpu * chosen.workers
+        fact = (
+            f"by their requests the scheduler would put {plural(chosen.workers, 'worker')} on "
+            f"{plural(written, 'node')} ({burst} CPU of burst on {node.cpu * written})"
+        )
+        if placement.raised:
+            asked = placement.request
+            more = f"{asked.cpu} CPU" if asked.cpu > load.profile.request.cpu else f"{asked.memory}"
+            lines.append(
+                f"{fact}; the generated pods ask for {more} each, so it takes {chosen.nodes} "
+                f"(policies.margins.spread: off  to keep {written})"
+            )
+        else:
+            lines.append(f"{fact}; a spread constraint in the generated pods makes it {chosen.nodes}")
+    if load.expected.warning:
+        lines.append(load.expected.warning)
+    if site.local and load.cpus * chosen.workers > node.cpu:
+        times = load.cpus.millis * chosen.workers / node.cpu.millis
+        share = f"{plural(chosen.workers, 'worker')} of {load.cpus} CPU on {node.cpu}"
+        lines.append(f"{share}: runs take {times:.2g} × as long as with a machine to themselves")
+    elif site.local and load.expected.cores > load.cpus.cores:
+        times = load.expected.cores / load.cpus.cores
+        share = f"a worker has {load.cpus} of the {node.cpu} CPU here"
+        lines.append(f"{share}: runs take {times:.2g} × as long as on {load.expected.cores:g} CPU")
+    elif site.promises and chosen.cpu_margin <= policy.cpu:
+        lines.append(f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}")
+    if chosen.ram_margin <= (policy.ram if site.promises else 0):
+        lines.append(f"RAM margin {percent(chosen.ram_margin)} is not over the guaranteed {policy.ram}")
+    room = (node.allocatable or node).memory.bytes * max(1, chosen.nodes)
+    worst = margin(load.estimate.peak.bytes * chosen.workers, room)
+    if site.promises and worst <= policy.ram < chosen.ram_margin:
+        lines.append(
+            f"at a peak of {load.estimate.peak} per worker the RAM margin is {percent(worst)} of what pods can have, "
+            f"under the guaranteed {policy.ram}"
+        )
+    if load.estimate.peak.bytes > OOM_RISK * load.profile.limit.memory.bytes:
+        lines.append(f"a peak of {load.estimate.peak} is close to the limit of {load.profile.limit.memory}")
+    return lines
