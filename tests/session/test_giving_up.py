@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from scalable import ScalableSession
+from scalable.engine import fleet
+from scalable.providers import cluster
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.client import ScalableClient
 from scalable.providers.cluster import TaggedCluster
@@ -27,6 +29,12 @@ components:
   other: {}
 """
 BROKEN = "raise ImportError('the licence server is gone')\n"
+
+
+@pytest.fixture(autouse=True)
+def hardly_a_pause_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (fleet, cluster):
+        monkeypatch.setattr(module, "START_DELAY_S", 0.05)
 
 
 def test_after_the_workers_cannot_start_any_more_what_waits_fails_with_the_reason(
@@ -76,12 +84,12 @@ def test_a_cluster_without_a_session_gives_tasks_up_too(tmp_path: Path) -> None:
     setup = tmp_path / "setup.py"
     setup.write_text("")
     kind = WorkerTemplate("model", preload_script=str(setup))
-    cluster = TaggedCluster(ProcessLauncher(str(tmp_path)), [kind], scheduler={"host": "127.0.0.1"})
-    with cluster, ScalableClient(cluster) as client:
-        cluster.add_workers(1, "model")
+    own = TaggedCluster(ProcessLauncher(str(tmp_path)), [kind], scheduler={"host": "127.0.0.1"})
+    with own, ScalableClient(own) as client:
+        own.add_workers(1, "model")
         victim = client.submit(os.getpid, tag="model").result(timeout=LONG_S)
         setup.write_text(BROKEN)
         os.kill(victim, signal.SIGKILL)
-        assert until(lambda: not cluster.worker_count("model"))
+        assert until(lambda: not own.worker_count("model"))
         with pytest.raises(NoWorkerError, match="the licence server is gone"):
             client.submit(abs, -1, tag="model").result(timeout=LONG_S)

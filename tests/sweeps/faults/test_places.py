@@ -127,7 +127,7 @@ def test_two_run_a_third_waits_and_a_heavy_one_runs_alone_whoever_came_later(mak
         assert store.leases().list() == []
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"])
 def test_a_third_waits_until_the_place_of_one_that_was_killed_is_free(
     make: Make, tmp_path: Path, request: pytest.FixtureRequest, kind: str
 ) -> None:
