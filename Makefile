@@ -9,7 +9,7 @@ PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
 SWEEP := examples/calibration
 
-.PHONY: run test test-all soak system check bench docs format clean
+.PHONY: run console test test-all soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
 	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration
@@ -17,7 +17,11 @@ run: $(READY)  ## plan the calibration sweep, run it on this machine, show resul
 	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable run --sweep calibration
 	@echo
 	@echo "  this was  scalable plan  and  scalable run --sweep calibration  in $(SWEEP)"
+	@echo "  see it:   make console    the same in the browser, also while it runs"
 	@echo "  more:     $(BIN)/scalable --help"
+
+console: $(READY)  ## the page on which runs of that sweep are seen, live or later
+	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable console
 
 test: $(DEV) system  ## everything a change must pass
 	@$(BIN)/python -m pytest -n 2 -q
