@@ -59,6 +59,13 @@ def watched(context: BrowserContext) -> list[str]:
     return complaints
 
 
+@pytest.fixture(autouse=True)
+def a_quick_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People are told once a second; tests need not wait so long for each thing they look for."""
+    for name in ("feed.EVERY_S", "feed.OVER_EVERY_S", "watching.LATEST_EVERY_S"):
+        monkeypatch.setattr(f"scalable.console.{name}", 0.2)
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"

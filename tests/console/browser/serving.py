@@ -11,7 +11,7 @@ from pathlib import Path
 from scalable.console.guard import Guard
 from scalable.console.server import Options, serve
 
-PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
+PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 
 
 @contextmanager

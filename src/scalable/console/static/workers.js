@@ -207,9 +207,11 @@ function doing(one) {
   return one.why || "";
 }
 
+/** What a run says of itself; a note that says how far it is does not hear it again. */
 function step(run) {
-  const at = run.of ? `${run.step ?? 0}/${run.of}` : (run.step ?? "");
-  return [run.note, at].filter((one) => one !== "" && one !== null && one !== undefined).join(" ");
+  const at = run.of ? `${run.step ?? 0}/${run.of}` : String(run.step ?? "");
+  const note = run.note ?? "";
+  return note.includes(at) ? note : [note, at].filter(Boolean).join(" ");
 }
 
 function limits(one) {
