@@ -7,37 +7,23 @@ caller has the error, until lost work runs again, or until nothing of a killed p
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import signal
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.kubernetes.conftest import POOLS
-from tests.kubernetes.helpers import SMALL, Namespace, Project, eventually, over, without
+from tests.kubernetes.helpers import SMALL, Namespace, Project, over, without
 from tests.kubernetes.programs import Program
 from tests.kubernetes.work import at_work, hoarding, with_hungry_task, with_long_task
 from tests.tools.kube import running
+from tests.waiting import eventually
 
-from scalable.errors import ScalableError
-
-RESULTS = Path(__file__).parent / "results/kubernetes_faults.json"
-WITHIN_S = 120.0
-WIDTHS = (46, 96)
-
-
-class Seen(NamedTuple):
-    """What the user sees, and the seconds until it is over."""
-
-    text: str
-    seconds: float | None
-
+from benchmarks.faulting import WITHIN_S, Seen, provoked, raised, write
 
 Fault = Callable[[Project], Seen]
 
@@ -179,15 +165,6 @@ def refused(project: Project, **target: Any) -> Seen:
         session.close()
 
 
-def raised(action: Callable[[], Any]) -> Seen:
-    began = time.monotonic()
-    try:
-        action()
-    except ScalableError as error:
-        return Seen(f"{type(error).__name__}: {error}", time.monotonic() - began)
-    raise AssertionError("nothing was raised")
-
-
 def pending(project: Project, word: str) -> str:
     """The first reason with a word in it that a worker waited for."""
 
@@ -238,34 +215,21 @@ def ended(project: Project, end: Callable[[Program], None], *, running_only: boo
 
 
 def main() -> None:
-    rows = []
     chosen = {name: fault for name, fault in FAULTS.items() if all(word in name for word in sys.argv[1:])}
-    print(f"{'fault':<{WIDTHS[0]}} {'what the user sees':<{WIDTHS[1]}} seconds")
-    home, own = Path.cwd(), os.environ.get("KUBECONFIG")
+    own = os.environ.get("KUBECONFIG")
     with tempfile.TemporaryDirectory() as top, running(Path(top) / "cluster", POOLS) as cluster:
-        version = cluster.admin.ask("GET", "/version")["gitVersion"]
-        for number, (name, fault) in enumerate(chosen.items()):
-            folder = Path(top) / f"fault-{number}"
-            folder.mkdir()
-            os.chdir(folder)
+
+        def provoke(fault: Fault, folder: Path) -> Seen:
             with Namespace.made(cluster, Path(top)) as kube:
                 os.environ["KUBECONFIG"] = str(kube.kubeconfig)
                 seen = fault(Project(folder, kube))
-            os.chdir(home)
-            text = " ".join(seen.text.replace(kube.name, "lab").split())
-            took = round(seen.seconds, 1) if seen.seconds is not None else None
-            rows.append({"fault": name, "sees": text, "seconds": took})
-            first, *more = textwrap.wrap(text, WIDTHS[1])
-            print(f"{name:<{WIDTHS[0]}} {first:<{WIDTHS[1]}} {took if took is not None else '–':>7}", flush=True)
-            for line in more:
-                print(f"{'':<{WIDTHS[0]}} {line}")
+                return Seen(seen.text.replace(kube.name, "lab"), seen.seconds)
+
+        version = cluster.admin.ask("GET", "/version")["gitVersion"]
+        rows = provoked(chosen, provoke, Path(top))
     os.environ.pop("KUBECONFIG") if own is None else os.environ.update(KUBECONFIG=own)
-    if len(chosen) < len(FAULTS):
-        return
-    facts = {"kubernetes": version, "python": platform.python_version(), "cpus": len(os.sched_getaffinity(0))}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({**facts, "faults": rows}, indent=2) + "\n")
-    print(f"written to {RESULTS.relative_to(Path(__file__).parent.parent)}")
+    if len(chosen) == len(FAULTS):
+        write("kubernetes_faults.json", rows, kubernetes=version)
 
 
 if __name__ == "__main__":

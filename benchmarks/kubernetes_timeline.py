@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.kubernetes.helpers import IMAGE, Namespace, eventually
+from tests.kubernetes.helpers import IMAGE, Namespace
 from tests.kubernetes.timeline import Moment, Timeline
 from tests.tools.kube import Settings, running
+from tests.waiting import eventually
 
 from scalable.session.session import ScalableSession
 

@@ -6,37 +6,23 @@ to its end: until the caller has the error, or until lost work runs again, or un
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import signal
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from tests.slurm.helpers import Made, closed_port, eventually, left_by, made, path_without, silent_port, workers_of
+from tests.slurm.helpers import Made, closed_port, left_by, made, path_without, silent_port, workers_of
 from tests.slurm.programs import Program
 from tests.slurm.work import hoarding, unknown_to_nodes, waiting
 from tests.tools import processes
 from tests.tools.slurm import MemoryRule, PrivateSlurm, Settings, daemons, running, why_no_cgroup
+from tests.waiting import eventually
 
-from scalable.errors import ScalableError
-
-RESULTS = Path(__file__).parent / "results/slurm_faults.json"
-WITHIN_S = 120.0
-WIDTHS = (46, 96)
-
-
-class Seen(NamedTuple):
-    """What the user sees, and the seconds until it is over."""
-
-    text: str
-    seconds: float | None
-
+from benchmarks.faulting import WITHIN_S, Seen, provoked, raised, write
 
 Fault = Callable[[PrivateSlurm, Path], Seen]
 
@@ -234,15 +220,6 @@ FAULTS: dict[str, Fault] = {
 }
 
 
-def raised(action: Callable[[], Any]) -> Seen:
-    began = time.monotonic()
-    try:
-        action()
-    except ScalableError as error:
-        return Seen(f"{type(error).__name__}: {error}", time.monotonic() - began)
-    raise AssertionError("nothing was raised")
-
-
 @contextmanager
 def work_in_progress(folder: Path, **options: Any) -> Iterator[tuple[Made, int]]:
     """A cluster with one worker and a task in it, and the worker's job."""
@@ -289,30 +266,17 @@ def ended(slurm: PrivateSlurm, folder: Path, end: Callable[[Program], None], wor
 
 
 def main() -> None:
-    rows = []
-    print(f"{'fault':<{WIDTHS[0]}} {'what the user sees':<{WIDTHS[1]}} seconds")
-    home = Path.cwd()
     with tempfile.TemporaryDirectory() as top, running(Path(top) / "slurm") as slurm:
         os.environ |= slurm.env
-        version = slurm.run("sbatch", "--version").strip()
-        for number, (name, fault) in enumerate(FAULTS.items()):
-            folder = Path(top) / f"fault-{number}"
-            folder.mkdir()
-            os.chdir(folder)
+
+        def provoke(fault: Fault, folder: Path) -> Seen:
             seen = fault(slurm, folder)
-            os.chdir(home)
             slurm.reset()
-            text = seen.text.replace(str(folder), "…")
-            took = round(seen.seconds, 2) if seen.seconds is not None else None
-            rows.append({"fault": name, "sees": text, "seconds": took})
-            first, *more = textwrap.wrap(text, WIDTHS[1])
-            print(f"{name:<{WIDTHS[0]}} {first:<{WIDTHS[1]}} {took if took is not None else '–':>7}", flush=True)
-            for line in more:
-                print(f"{'':<{WIDTHS[0]}} {line}")
-    facts = {"slurm": version, "python": platform.python_version(), "cpus": len(os.sched_getaffinity(0))}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({**facts, "faults": rows}, indent=2) + "\n")
-    print(f"written to {RESULTS.relative_to(Path(__file__).parent.parent)}")
+            return seen
+
+        version = slurm.run("sbatch", "--version").strip()
+        rows = provoked(FAULTS, provoke, Path(top))
+    write("slurm_faults.json", rows, slurm=version)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from scalable.session.session import ScalableSession
+from scalable.telemetry import RunFolder
 from scalable.telemetry.reading import read
 from tests.tools.kube import KubeClient, PrivateKube
 from tests.tools.kube.client import path_to
@@ -160,8 +160,8 @@ class Project:
         return ScalableSession.from_yaml(self.write(target, **sections), target="there")
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        runs = sorted(path for path in (self.folder / ".scalable/runs").iterdir() if path.is_dir())
-        return [record for run in runs for record in read(run / "journal.jsonl") if record["kind"] == kind]
+        runs = RunFolder.list(self.folder / ".scalable/runs")
+        return [record for run in runs for record in read(run.journal) if record["kind"] == kind]
 
     def running(self) -> list[str]:
         """Pods in which ``long`` has begun."""
@@ -178,13 +178,6 @@ def without(verb: str, resource: str) -> list[dict[str, list[str]]]:
 
 def over(pod: dict[str, Any]) -> bool:
     return pod["status"].get("phase") in ("Succeeded", "Failed")
-
-
-def eventually(ready: Callable[[], object], what: Callable[[], str], within_s: float = WITHIN_S) -> None:
-    until = time.monotonic() + within_s
-    while not ready():
-        assert time.monotonic() < until, f"waited {within_s:g} s in vain for {what()}"
-        time.sleep(0.1)
 
 
 def shown(things: Any) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.kubernetes.helpers import Namespace, Project, eventually, over
+from tests.kubernetes.helpers import Namespace, Project, over
 from tests.kubernetes.programs import Program
 from tests.tools import processes
+from tests.waiting import eventually
 
 KILLED_WITHIN_S = 60.0  # stated in docs/explanation/kubernetes.md; ten seconds are usual
 ORPHANED_WITHIN_S = 120.0  # the relay waits a minute for a driver that may come back

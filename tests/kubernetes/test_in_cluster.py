@@ -8,9 +8,10 @@ from typing import Any
 import yaml
 
 from scalable.cli.main import main
-from tests.kubernetes.helpers import Namespace, Project, eventually
+from tests.kubernetes.helpers import Namespace, Project
 from tests.sweeps.faults.trading import NAME, assert_same, naive, rows, write
 from tests.tools.kube import KubeError
+from tests.waiting import eventually
 
 RUN_S = 150.0  # a driver's start, a sweep, and its end
 

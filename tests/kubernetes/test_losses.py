@@ -10,8 +10,9 @@ import pytest
 from scalable.cli.main import main
 from scalable.engine.events import Loss
 from scalable.providers.client import WorkerKilledError
-from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, eventually
+from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project
 from tests.kubernetes.work import at_work, hoarding, with_hungry_task, with_long_task
+from tests.waiting import eventually
 
 
 def test_work_of_a_crashed_node_goes_on_on_another(kube: Namespace, project: Project) -> None:

@@ -16,7 +16,8 @@ from scalable.planning.site import Site as PlannedSite
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.kubernetes.objects import Site, handout_secret, worker_pod
 from scalable.sizing.places import places
-from tests.kubernetes.helpers import IMAGE, Namespace, eventually
+from tests.kubernetes.helpers import IMAGE, Namespace
+from tests.waiting import eventually
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples/ftf/scalable.yaml"
 POOL = "ftf"

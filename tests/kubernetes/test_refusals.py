@@ -8,7 +8,8 @@ import pytest
 
 from scalable.errors import ScalableError
 from scalable.providers.base import LaunchRefused
-from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, eventually, without
+from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, without
+from tests.waiting import eventually
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, eventually, shown
+from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, shown
+from tests.waiting import eventually
 
 SECRET = "hunter2-and-more"
 

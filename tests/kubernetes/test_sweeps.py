@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from scalable.session.session import ScalableSession
-from tests.kubernetes.helpers import Namespace, Project, eventually
+from tests.kubernetes.helpers import Namespace, Project
 from tests.kubernetes.timeline import Timeline
 from tests.sweeps.faults.trading import NAME, assert_same, naive, rows, write
+from tests.waiting import eventually
 
 
 def test_a_sweep_from_no_node_to_none_gives_the_rows_of_a_loop_here(kube: Namespace, project: Project) -> None:

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.kubernetes.helpers import Namespace, eventually
+from tests.kubernetes.helpers import Namespace
 from tests.tools.kube import KubeClient, KubeError
 from tests.tools.kube.door import behind_a_wall
+from tests.waiting import eventually
 
 
 def phase(kube: Namespace, name: str) -> str:
@@ -71,7 +72,7 @@ def test_behind_the_wall_is_nothing_but_the_api_server(kube: Namespace) -> None:
 import socket, sys
 from pathlib import Path
 from tests.tools.kube import KubeClient
-from tests.kubernetes.helpers import eventually
+from tests.waiting import eventually
 client = KubeClient(Path({str(kube.kubeconfig)!r}))
 def answered():
     try:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from scalable.session.session import ScalableSession
-from tests.kubernetes.helpers import SMALL, WITHIN_S, Project, eventually
+from tests.kubernetes.helpers import SMALL, WITHIN_S, Project
+from tests.waiting import eventually
 
 TOO_MUCH = 900_000_000  # bytes, for a worker of 700 MB
 

@@ -6,14 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from scalable import proc
 from scalable.reaper import Reaper
+from tests.waiting import until
 
-WITHIN_S = 30.0
 DRIVER = """
 import os, sys, time
 from scalable.reaper import Reaper
@@ -34,20 +32,13 @@ def driver(*marks: Path, then: str = "") -> tuple[subprocess.Popen[str], int]:
     return process, int(process.stdout.readline())
 
 
-def eventually(condition: Callable[[], object]) -> bool:
-    until = time.monotonic() + WITHIN_S
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.02)
-    return bool(condition())
-
-
 def test_commands_run_when_the_driver_is_killed(tmp_path: Path) -> None:
     marks = [tmp_path / "first", tmp_path / "an odd\n'name'"]
     process, reaper = driver(*marks)
     assert not any(mark.exists() for mark in marks)
     process.kill()
     process.communicate()
-    assert eventually(lambda: all(mark.exists() for mark in marks))
+    assert until(lambda: all(mark.exists() for mark in marks))
     os.kill(reaper, signal.SIGKILL)  # it would look once more
 
 
@@ -59,7 +50,7 @@ def test_a_child_that_keeps_the_drivers_files_open_does_not_delay_it(tmp_path: P
     assert len(children) == 1
     process.kill()
     process.wait()
-    assert eventually((tmp_path / "mark").exists)
+    assert until((tmp_path / "mark").exists)
     for pid in (*children, reaper):
         os.kill(pid, signal.SIGKILL)
     process.communicate()
@@ -84,6 +75,6 @@ def test_a_reaper_that_was_killed_is_replaced_and_knows_all_commands(tmp_path: P
     reaper.process.wait()
     reaper.on_death(["touch", str(tmp_path / "second")])
     left = reaper.leave()
-    assert eventually(lambda: (tmp_path / "first").exists() and (tmp_path / "second").exists())
+    assert until(lambda: (tmp_path / "first").exists() and (tmp_path / "second").exists())
     left.kill()
     left.wait()

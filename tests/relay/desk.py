@@ -117,11 +117,6 @@ async def ended(reader: asyncio.StreamReader) -> bool:
     return True
 
 
-async def until(true: Callable[[], object]) -> None:
-    while not true():
-        await asyncio.sleep(0.005)
-
-
 async def close(*connections: Streams) -> None:
     for _, writer in connections:
         writer.close()

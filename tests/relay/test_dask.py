@@ -20,8 +20,8 @@ from distributed.security import Security
 from scalable.providers.tls import certified
 from scalable.relay.comm import DaskTunnel
 from scalable.worker.options import LOST_SCHEDULER, WorkerOptions
-from tests.relay.desk import until
 from tests.relay.pods import Pods, a_cluster
+from tests.waiting import soon
 
 WITHIN_S = 120.0  # a test that hangs fails instead; a busy machine needs a while to start workers
 SIZE = 10_000_000
@@ -90,7 +90,7 @@ def test_work_and_results_pass_encrypted_and_a_cut_ends_the_workers(tmp_path: Pa
             driver.tunnel.link.writer.transport.abort()
             ends = await asyncio.gather(*(asyncio.to_thread(process.wait) for process in processes))
             assert ends == [LOST_SCHEDULER] * 2
-            await until(lambda: driver.told == ["relay-lost", "relay-back"])
+            await soon(lambda: driver.told == ["relay-lost", "relay-back"])
 
     with a_cluster(tmp_path / "handout") as pods:
         asyncio.run(asyncio.wait_for(scene(pods), WITHIN_S))
@@ -125,8 +125,8 @@ def test_a_killed_relay_is_told_and_workers_end(tmp_path: Path, monkeypatch: pyt
             (address,) = driver.scheduler.workers
             pods.relay.send_signal(signal.SIGKILL)
             assert await asyncio.to_thread(process.wait) == LOST_SCHEDULER
-            await until(lambda: driver.told == ["relay-lost", "relay-gone"])
-            await until(lambda: not driver.scheduler.workers)
+            await soon(lambda: driver.told == ["relay-lost", "relay-gone"])
+            await soon(lambda: not driver.scheduler.workers)
             with pytest.raises(OSError, match=r"the connection to the relay is lost|Timed out"):
                 await driver.scheduler.rpc.connect(address, timeout=0.2)
 

@@ -25,8 +25,8 @@ from tests.relay.desk import (
     echoed,
     ended,
     run,
-    until,
 )
+from tests.waiting import soon
 
 GIBIBYTES_4 = 2**32 - 1
 
@@ -47,7 +47,7 @@ def test_a_cut_connection_closes_workers_at_once_and_is_made_anew() -> None:
             assert tunnel.link is not None
             tunnel.link.writer.transport.abort()
             assert await ended(worker[0])
-            await until(lambda: "relay-back" in desk.told)
+            await soon(lambda: "relay-back" in desk.told)
             assert desk.told == ["relay-lost", "relay-back"]
             assert await works(desk)
             await close(worker)
@@ -73,7 +73,7 @@ def test_workers_dialled_before_the_cut_must_connect_again_first() -> None:
             assert await works(desk)
             assert tunnel.link is not None
             tunnel.link.writer.transport.abort()
-            await until(lambda: "relay-back" in desk.told)
+            await soon(lambda: "relay-back" in desk.told)
             assert tunnel.knows(LOOPBACK, port)
             with pytest.raises(TunnelError, match="has not connected"):
                 await tunnel.dial(LOOPBACK, port)
@@ -100,7 +100,7 @@ def test_a_relay_that_does_not_come_back_is_given_up_with_a_reason(monkeypatch: 
     async def scene() -> None:
         async with a_relay() as desk, a_tunnel(desk, echo) as tunnel:
             await desk.relay.close()
-            await until(lambda: "relay-gone" in desk.told)
+            await soon(lambda: "relay-gone" in desk.told)
             assert desk.told == ["relay-lost", "relay-gone"]
             assert "the relay was not reached within 0.3 s" in desk.reasons[-1]
             with pytest.raises(TunnelError, match="the connection to the relay is lost"):
@@ -120,7 +120,7 @@ def test_a_way_to_the_relay_that_is_forbidden_is_not_tried_again_until_somebody_
             tunnel.reach = forbidden
             assert tunnel.link is not None
             tunnel.link.writer.transport.abort()
-            await until(lambda: "relay-gone" in desk.told)
+            await soon(lambda: "relay-gone" in desk.told)
             assert desk.reasons[-1] == "pods/portforward is forbidden"
             tunnel.reach = allowed
             await tunnel.open("tls://{}:{}".format(*tunnel.scheduler))
@@ -162,7 +162,7 @@ def test_a_newer_driver_replaces_the_older_which_does_not_come_back() -> None:
             assert await echoed(worker, b"hello") == b"hello"
             async with a_tunnel(desk, echo):
                 assert await ended(worker[0])
-                await until(lambda: desk.told)
+                await soon(lambda: desk.told)
                 assert desk.told == ["relay-gone"]
                 assert "replaced" in desk.reasons[0]
                 assert await works(desk)
@@ -257,7 +257,7 @@ def test_a_driver_that_sends_more_than_there_is_room_for_is_cut_off() -> None:
             worker = await desk.worker()
             link = desk.relay.link
             assert link is not None
-            await until(lambda: 1 in link.streams)
+            await soon(lambda: 1 in link.streams)
             link.streams[1].granted = 0  # as after a worker that has stopped reading
             writer.write(encoded(Kind.DATA, 1, b"x" * FIRST_WINDOW))
             assert await ended(reader)
@@ -289,7 +289,7 @@ def test_both_ends_hear_each_other_though_nothing_passes(monkeypatch: pytest.Mon
         async with a_relay() as desk, a_tunnel(desk, echo) as tunnel:
             link = tunnel.link
             assert link is not None
-            await until(lambda: link.heard > 10)
+            await soon(lambda: link.heard > 10)
             assert desk.told == []
 
     run(scene())

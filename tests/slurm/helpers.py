@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from scalable.providers.client import ScalableClient
 from scalable.providers.slurm.cluster import SlurmCluster
 from scalable.providers.slurm.launcher import SlurmLauncher
 from tests.tools import processes
+from tests.waiting import eventually
 
 WITHIN_S = 60.0  # a hang is longer than anything a busy machine needs
 SMALL = "400M"  # holds a worker and a small task
@@ -55,13 +55,6 @@ def made(**options: Any) -> Iterator[Made]:
         cluster.add_container(tag="small", cpus=1, memory=SMALL)
         with ScalableClient(cluster) as client:
             yield Made(cluster, client)
-
-
-def eventually(ready: Callable[[], object], what: Callable[[], str], within_s: float = WITHIN_S) -> None:
-    until = time.monotonic() + within_s
-    while not ready():
-        assert time.monotonic() < until, f"waited {within_s:g} s in vain for {what()}"
-        time.sleep(0.05)
 
 
 def workers_of(folder: Path) -> list[int]:

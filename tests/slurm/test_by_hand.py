@@ -19,8 +19,9 @@ from scalable.providers.base import LaunchRefused
 from scalable.providers.client import ScalableClient
 from scalable.providers.slurm.cluster import SlurmCluster
 from tests.slurm.conftest import skip_without_slurm, use
-from tests.slurm.helpers import SMALL, WITHIN_S, eventually, made
+from tests.slurm.helpers import SMALL, WITHIN_S, made
 from tests.tools.slurm import PrivateSlurm, Settings, running
+from tests.waiting import eventually
 
 ODD = 'it\'s a 50% "odd" #1 $HOME; `id` ü'
 

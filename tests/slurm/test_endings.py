@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from scalable.providers.slurm import commands
-from tests.slurm.helpers import WITHIN_S, eventually, left_by, made, workers_of
+from tests.slurm.helpers import WITHIN_S, left_by, made, workers_of
 from tests.slurm.programs import Program
 from tests.tools import processes
 from tests.tools.slurm import PrivateSlurm, Settings, daemons
+from tests.waiting import eventually
 
 KILLED_WITHIN_S = 20.0  # stated in docs/explanation/slurm-faults.md; some seconds are usual
 ORPHANED_WITHIN_S = 20.0

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from scalable.engine.events import Loss
-from tests.slurm.helpers import SMALL, WITHIN_S, eventually, made
+from tests.slurm.helpers import SMALL, WITHIN_S, made
 from tests.slurm.work import waiting
 from tests.tools.apptainer import environment_folders
 from tests.tools.apptainer.image import MARKER
 from tests.tools.slurm import PrivateSlurm
+from tests.waiting import eventually
 
 
 def test_a_worker_computes_inside_its_image_and_heeds_notice_there(

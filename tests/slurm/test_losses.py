@@ -16,10 +16,11 @@ from scalable.engine.events import Loss
 from scalable.providers.client import WorkerKilledError
 from scalable.providers.slurm.commands import Slurm
 from scalable.providers.slurm.jobs import BatchJob
-from tests.slurm.helpers import WITHIN_S, Made, eventually, made
+from tests.slurm.helpers import WITHIN_S, Made, made
 from tests.slurm.work import hoarding, unknown_to_nodes, waiting
 from tests.tools import processes
 from tests.tools.slurm import MemoryRule, PrivateSlurm, Settings, daemons, why_no_cgroup
+from tests.waiting import eventually
 
 CGROUP = Settings(
     nodes=1,

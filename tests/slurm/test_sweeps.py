@@ -11,9 +11,10 @@ import pytest
 
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from tests.slurm.helpers import WITHIN_S, eventually, workers_of
+from tests.slurm.helpers import WITHIN_S, workers_of
 from tests.sweeps.faults.trading import NAME, assert_same, naive, rows, write
 from tests.tools.slurm import PrivateSlurm
+from tests.waiting import eventually
 
 SLURM = {"provider": "slurm", "queue": "main", "interface": "lo", "walltime": "00:30:00", "max_workers": 2}
 

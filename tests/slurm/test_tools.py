@@ -77,6 +77,7 @@ def test_the_kernel_kills_a_job_over_its_memory_where_it_may(tmp_path: Path) -> 
     assert not list(Path("/sys/fs/cgroup").glob(f"*/slurm_{prefix}*"))
 
 
+@pytest.mark.long  # Slurm looks at limits every 30 s
 def test_a_job_can_be_made_to_reach_its_walltime(slurm: PrivateSlurm) -> None:
     number = slurm.submit("sleep 300", "--output=/dev/null", "--time=10")
     slurm.wait(number, "RUNNING")
@@ -84,6 +85,7 @@ def test_a_job_can_be_made_to_reach_its_walltime(slurm: PrivateSlurm) -> None:
     assert slurm.wait(number, timeout_s=90).state == "TIMEOUT"
 
 
+@pytest.mark.long  # Slurm notices a lost node after 11 s and lets the job start again 5 s later
 def test_a_crashed_node_takes_its_job_down_and_the_job_runs_again(fresh_slurm: PrivateSlurm, tmp_path: Path) -> None:
     number = fresh_slurm.submit(f"env -i sleep 300 & echo $! >> {tmp_path}/pids; wait", "--output=/dev/null")
     node = fresh_slurm.wait(number, "RUNNING").node

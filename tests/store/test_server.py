@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.store.children import put_some
 from tests.store.trouble import Child
 from tests.tools.errors import ToolMissingError
 from tests.tools.postgres import PrivatePostgres
+from tests.waiting import until
 
 NEVER_S = 600.0
 
@@ -238,18 +238,18 @@ def test_a_server_stopped_in_the_middle_of_writing_loses_nothing_and_doubles_not
         writer.start()
         for immediate in (True, False):
             seen = len(receipts) + 20
-            wait_for(lambda: len(receipts) > seen)  # noqa: B023  it is asked before seen changes
+            assert until(lambda: len(receipts) > seen)  # noqa: B023  it is asked before seen changes
             own.stop(immediate=immediate)
             stopped.clear()
             assert stopped.wait(60), "rows are kept while the server is away"
             with pytest.raises(StoreError, match=r"nothing listens there|connection was lost"):
                 store.keys()
             own.start()
-            wait_for(lambda: store.waiting == 0)
+            assert until(lambda: store.waiting == 0)
         over.set()
         writer.join(60)
         assert {receipt.fate for _, receipt in receipts} == {Fate.COMMITTED, Fate.KEPT}
-        wait_for(lambda: store.waiting == 0)
+        assert until(lambda: store.waiting == 0)
         expected = {a_row(name) for number, _ in receipts for name in (number, (number, "second"))}
         assert set(store.rows()) == expected
         assert len(list(store.rows())) == len(expected)
@@ -296,10 +296,3 @@ def test_large_rows_are_sent_in_several_statements(server_url: str, monkeypatch:
         rows = [a_row(number, value=["x" * (number * 500)]) for number in range(20)]
         assert store.put(rows).fate is Fate.COMMITTED
         assert set(store.rows()) == set(rows)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)

@@ -24,6 +24,7 @@ from scalable.providers.kubernetes.reach import ThroughRelay
 from scalable.relay import TOKEN_FILE
 from scalable.worker.options import LOST_SCHEDULER
 from tests.providers.kubernetes.server import NAMESPACE, Server, a_server
+from tests.waiting import soon
 
 SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0")
 RELAY = "scalable-r1-relay"
@@ -47,20 +48,38 @@ def launching(launcher: KubernetesLauncher) -> asyncio.Future[Any]:
     return asyncio.ensure_future(launcher.launch("small-0", WorkerTemplate("small"), "tls://127.0.0.1:1"))
 
 
-async def until(condition: Any) -> None:
-    while not condition():
-        await asyncio.sleep(0.02)
+@asynccontextmanager
+async def a_waiting_worker() -> AsyncIterator[tuple[Server, KubernetesLauncher, asyncio.Future[Any]]]:
+    """A worker whose launch waits for the relay, whose pod is there; one that still waits at the end is refused."""
+    async with a_launcher() as (server, launcher):
+        launch = launching(launcher)
+        await soon(lambda: server.names("pods") == [RELAY])
+        yield server, launcher, launch
+        if not launch.done():
+            await refused_by_closing(launcher, launch)
+
+
+@asynccontextmanager
+async def a_lost_relay() -> AsyncIterator[tuple[Server, KubernetesLauncher]]:
+    """A relay that has ended, and with it the launch that waited for it."""
+    async with a_waiting_worker() as (server, launcher, launch):
+        server.change("pods", RELAY, phase="Failed")
+        with pytest.raises(LaunchRefused, match="the relay: "):
+            await launch
+        yield server, launcher
+
+
+async def refused_by_closing(launcher: KubernetesLauncher, launch: asyncio.Future[Any]) -> None:
+    launcher.begin_closing()
+    with pytest.raises(LaunchRefused, match="the cluster is closed"):
+        await launch
 
 
 def test_workers_wait_for_the_relay_and_its_token_is_handed_out() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
+        async with a_waiting_worker() as (server, _, launch):
             assert TOKEN_FILE in server.objects["secrets", "scalable-r1"]["data"]
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused, match="the cluster is closed"):
-                await launch
+            assert not launch.done()
         assert server.objects == {}
 
     run(scene())
@@ -68,9 +87,7 @@ def test_workers_wait_for_the_relay_and_its_token_is_handed_out() -> None:
 
 def test_a_relay_whose_image_is_not_there_is_refused_with_the_registrys_words() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
+        async with a_waiting_worker() as (server, _, launch):
             why = {"reason": "ErrImagePull", "message": "lab/work:1.0: not found"}
             server.change("pods", RELAY, containerStatuses=[{"name": "relay", "state": {"waiting": why}}])
             with pytest.raises(LaunchRefused, match=r"the relay: .*its image cannot be pulled.*not found") as refusal:
@@ -82,9 +99,7 @@ def test_a_relay_whose_image_is_not_there_is_refused_with_the_registrys_words() 
 
 def test_a_relay_for_which_there_is_no_node_is_given_up_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
+        async with a_waiting_worker() as (server, _, launch):
             unmet = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes"}
             server.change("pods", RELAY, conditions=[unmet])
             with pytest.raises(LaunchRefused, match=r"did not start within 0\.3 s: no node has room for it: 0/0 nodes"):
@@ -96,53 +111,34 @@ def test_a_relay_for_which_there_is_no_node_is_given_up_after_a_while(monkeypatc
 
 def test_a_relay_that_has_ended_is_started_anew() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            server.change("pods", RELAY, phase="Failed")
-            with pytest.raises(LaunchRefused, match="the relay: "):
-                await launch
+        async with a_lost_relay() as (server, launcher):
             again = launching(launcher)
-            await until(lambda: len(server.asked("POST", "/pods")) == 2)
+            await soon(lambda: len(server.asked("POST", "/pods")) == 2)
             assert server.objects["pods", RELAY]["status"]["phase"] == "Pending"
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused):
-                await again
+            await refused_by_closing(launcher, again)
 
     run(scene())
 
 
 def test_a_relay_that_could_not_be_made_anew_is_made_by_the_next_who_needs_it() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            server.change("pods", RELAY, phase="Failed")
-            with pytest.raises(LaunchRefused, match="the relay: "):
-                await launch
+        async with a_lost_relay() as (server, launcher):
             server.fail("POST", "/pods", 403, reason="Forbidden", message="exceeded quota: team")
             with pytest.raises(LaunchRefused, match="quota"):
                 await launching(launcher)
             again = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused):
-                await again
+            await soon(lambda: server.names("pods") == [RELAY])
+            await refused_by_closing(launcher, again)
 
     run(scene())
 
 
 def test_a_relay_that_has_ended_is_made_anew_once_by_all_who_need_it() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            server.change("pods", RELAY, phase="Failed")
-            with pytest.raises(LaunchRefused, match="the relay: "):
-                await launch
+        async with a_lost_relay() as (server, launcher):
             assert isinstance(launcher.reach, ThroughRelay)
             again = [asyncio.ensure_future(launcher.reach.running()) for _ in range(3)]
-            await until(lambda: len(server.asked("POST", "/pods")) == 2)
+            await soon(lambda: len(server.asked("POST", "/pods")) == 2)
             server.change("pods", RELAY, phase="Running", podIP="10.0.0.9")
             assert [one["status"]["podIP"] for one in await asyncio.gather(*again)] == ["10.0.0.9"] * 3
             assert (len(server.asked("POST", "/pods")), len(server.asked("DELETE", "/pods"))) == (2, 1)
@@ -152,27 +148,18 @@ def test_a_relay_that_has_ended_is_made_anew_once_by_all_who_need_it() -> None:
 
 def test_a_relay_whose_end_nobody_told_is_made_anew() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            server.change("pods", RELAY, phase="Failed")
-            with pytest.raises(LaunchRefused, match="the relay: "):
-                await launch
+        async with a_lost_relay() as (server, launcher):
             del server.objects["pods", RELAY]
             again = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused):
-                await again
+            await soon(lambda: server.names("pods") == [RELAY])
+            await refused_by_closing(launcher, again)
 
     run(scene())
 
 
 def test_workers_that_leave_because_the_relay_is_lost_are_not_to_blame() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
+        async with a_waiting_worker() as (_, launcher, _):
             worker = WorkerPod("scalable-r1-small-0", launcher.kube, launcher.board)
             left = {"terminated": {"exitCode": LOST_SCHEDULER, "message": "the scheduler is gone"}}
             status = {"phase": "Failed", "containerStatuses": [{"name": "worker", "state": left}]}
@@ -184,9 +171,6 @@ def test_workers_that_leave_because_the_relay_is_lost_are_not_to_blame() -> None
             assert await worker.learn_fate(0.1) == Fate(
                 Loss.PREEMPTED, f"the connection to the relay broke; pod {worker.name}: the scheduler is gone"
             )
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused):
-                await launch
 
     run(scene())
 
@@ -198,7 +182,7 @@ def test_pods_that_wait_for_a_node_while_the_relay_is_replaced_are_given_up() ->
             launcher.reach.launcher = launcher
             await launcher.prepare()
             relay = asyncio.ensure_future(launcher.reach.running())
-            await until(lambda: server.names("pods") == [RELAY])
+            await soon(lambda: server.names("pods") == [RELAY])
             workers = {}
             for name, host in (("a", "10.0.0.8"), ("b", "10.0.0.9"), ("c", "10.0.0.8")):
                 launcher.board.seen(server.add("pods", {"metadata": {"name": name}, "spec": {}}))
@@ -206,10 +190,10 @@ def test_pods_that_wait_for_a_node_while_the_relay_is_replaced_are_given_up() ->
                 workers[name] = WorkerPod(name, launcher.kube, launcher.board, None, contact)
             launcher.pods.update(workers)
             server.change("pods", "c", phase="Running")
-            await until(lambda: launcher.board.pods["c"]["status"]["phase"] == "Running")
+            await soon(lambda: launcher.board.pods["c"]["status"]["phase"] == "Running")
             server.change("pods", RELAY, phase="Running", podIP="10.0.0.9")
             await relay
-            await until(lambda: server.names("pods") == ["b", "c", RELAY])
+            await soon(lambda: server.names("pods") == ["b", "c", RELAY])
             assert workers["a"].fate == Fate(Loss.PREEMPTED, "pod a had not started: the relay is now at 10.0.0.9")
             assert workers["b"].fate is workers["c"].fate is None
             server.remove("pods", "b")
@@ -228,16 +212,11 @@ def test_a_pod_with_an_address_of_the_new_family_has_it_in_brackets(monkeypatch:
 
 def test_the_relays_node_is_not_one_of_the_workers() -> None:
     async def scene() -> None:
-        async with a_launcher() as (server, launcher):
-            launch = launching(launcher)
-            await until(lambda: server.names("pods") == [RELAY])
+        async with a_waiting_worker() as (server, launcher, _):
             server.objects["pods", RELAY]["spec"]["nodeName"] = "n1"
             server.change("pods", RELAY, startTime="2026-01-01T00:00:00Z")
-            await until(lambda: launcher.board.pods.get(RELAY, {"spec": {}})["spec"].get("nodeName"))
+            await soon(lambda: launcher.board.pods.get(RELAY, {"spec": {}})["spec"].get("nodeName"))
             assert launcher.nodes() == []
-            launcher.begin_closing()
-            with pytest.raises(LaunchRefused):
-                await launch
 
     run(scene())
 
