@@ -24,6 +24,7 @@ from scalable.telemetry.incidents import Incident, IncidentFolder
 from scalable.telemetry.mailbox import Mailbox, Question
 from tests.console.browser.serving import served
 from tests.console.client import Client
+from tests.store.test_dead_letters import allow, refuse
 from tests.telemetry.builders import a_live_run, a_run, sweep_started
 from tests.waiting import until
 
@@ -206,12 +207,15 @@ def test_results_are_those_of_the_runs_own_store_until_they_are_marked_failed(pr
         assert [row.run_key for row in store.rows(Filter(sweep="trial")) if not row.finished] == [rows[0].run_key]
 
 
-def test_results_that_cannot_be_had_are_told_as_such(project: Path) -> None:
+def test_results_that_cannot_be_had_are_told_as_such_until_they_can(project: Path) -> None:
     run = a_run_of(project)
     with served(project / ".scalable/runs") as guard:
-        answer = Client(guard).get(f"/api/results?run={run.run_id}&sweep=trial")
+        client, address = Client(guard), f"/api/results?run={run.run_id}&sweep=trial"
+        answer = client.get(address)
         assert answer.status == 200 and "is not there" in answer.json["error"]
-    assert not (project / "kept").exists(), "looking for a store makes none"
+        assert not (project / "kept").exists(), "looking for a store makes none"
+        stored(project)
+        assert client.get(address).json["complete"]
 
 
 def test_dead_letters_are_counted_and_replayed(project: Path) -> None:
@@ -221,6 +225,38 @@ def test_dead_letters_are_counted_and_replayed(project: Path) -> None:
             pass
         answer = Client(guard).post({"action": "replay", "run": run.run_id}).json
         assert answer["text"].startswith("there are no dead letters")
+
+
+def test_dead_letters_are_stored_from_the_page_once_their_cause_is_gone(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "OVER_EVERY_S", 0.05)
+    rows, url = stored(project, 0.5), f"sqlite:///{project}/kept/results.db"
+    run = a_run_of(project)
+    refuse(url, condition="fold = 1")
+    with open_store(url) as store:
+        dead = store.put(rows[6:]).dead
+    assert dead == 3
+    with served(project / ".scalable/runs") as guard, Client(guard).stream(run.run_id) as stream:
+        client, asked = Client(guard), {"action": "replay", "run": run.run_id}
+        while stream.until("trouble")["dead_letters"] != dead:
+            pass
+        assert client.post(asked).json["text"].startswith("0 dead letters stored; 3 dead letters refused again: ")
+        allow(url)
+        assert client.post(asked).json == {"ok": True, "text": "3 dead letters stored"}
+        while stream.until("trouble")["dead_letters"] != 0:
+            pass
+    with open_store(url) as store:
+        assert store.keys() == {row.run_key for row in rows}
+
+
+def test_what_code_says_of_its_end_is_shown_without_secrets(project: Path) -> None:
+    run = a_run_of(project)
+    stored(project)
+    (project / "models.py").write_text("import sys\n\nsys.exit('no licence: password=hunter2secret')\n")
+    with served(project / ".scalable/runs") as guard:
+        error = Client(guard).get(f"/api/results?run={run.run_id}&sweep=trial").json["error"]
+    assert "no licence" in error and "hunter2" not in error
 
 
 def test_an_incident_comes_with_its_evidence_and_a_log_with_its_last_lines(tmp_path: Path) -> None:

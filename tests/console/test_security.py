@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,16 @@ def test_where_other_machines_are_let_in_numbers_and_own_names_are_hosts() -> No
     assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", ""))
     assert json.dumps(Guard("::1", 1).address).startswith('"http://[::1]:1/')
+
+
+def test_a_slow_name_server_is_asked_once_and_not_by_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def slow() -> str:
+        asked.append("lab.example")
+        return asked[0]
+
+    monkeypatch.setattr(socket, "getfqdn", slow)
+    guard = Guard("10.20.30.40", 8788)
+    assert all(guard.is_ours("lab.example:8788") for _ in range(3))
+    assert len(asked) == 1

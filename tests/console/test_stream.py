@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import shutil
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +16,24 @@ import pytest
 from scalable.console import feed as feeds
 from scalable.console import watching
 from scalable.console.board import Board
+from scalable.console.watching import Watching
 from scalable.telemetry import RunFolder
+from scalable.telemetry.folders import RunFolderError
 from tests.console.browser.serving import served
 from tests.console.client import Client, Event
 from tests.console.test_view import a_sweep, rows
-from tests.telemetry.builders import START, a_live_run, a_run, attempt, ended, record, sweep_started, write
+from tests.telemetry.builders import (
+    GIB,
+    START,
+    a_live_run,
+    a_run,
+    attempt,
+    ended,
+    record,
+    run_started,
+    sweep_started,
+    write,
+)
 from tests.waiting import until
 
 SECTIONS = ("run", "sweeps", "grid", "workers", "series", "decisions", "cost", "trouble", "plan")
@@ -159,3 +176,105 @@ def test_runs_are_listed_the_latest_first_with_how_they_ended(tmp_path: Path) ->
     assert board.latest() == live.run_id
     write(live, [ended(time.time() - START)])
     assert board.runs()[0]["state"] == "ok" and board.latest() == live.run_id
+
+
+def test_a_run_that_has_written_nothing_yet_is_looked_at_again(tmp_path: Path) -> None:
+    board, run = Board(tmp_path), RunFolder.create("lab", tmp_path)
+    assert board.runs()[0]["state"] == "nothing was recorded"
+    a_run(tmp_path)
+    write(run, [run_started(run.run_id, at=time.time() - START)])
+    assert board.runs()[1]["state"] == "running" and board.latest() == run.run_id
+
+
+def test_who_comes_just_before_a_run_is_given_up_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "LINGERS_S", 0.0)
+    monkeypatch.setattr(feeds, "EVERY_S", 60.0)
+    run = a_live_run(tmp_path)
+
+    async def come_late() -> str:
+        feed, late = feeds.Feed(run), feeds.Watcher()
+        following = asyncio.create_task(feed.follow(lambda feed: late.close()))
+        while not feed.sections:
+            await asyncio.sleep(0.01)
+        feed.watch(late)
+        await late.next(1.0)
+        write(run, [record("alert", alert="late", text="for who came late")])
+        feed.woken.set()
+        told = await late.next(30.0)
+        following.cancel()
+        return told
+
+    assert "for who came late" in asyncio.run(come_late())
+
+
+def test_a_latest_run_that_is_deleted_while_it_is_looked_for_ends_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Board.latest
+    deleted: list[str] = []
+
+    def late(self: Board) -> str:
+        latest = found(self)
+        if "-gone-" in latest:
+            deleted.append(latest)
+            shutil.rmtree(tmp_path / latest)
+        return latest
+
+    monkeypatch.setattr(Board, "latest", late)
+    run = a_live_run(tmp_path)
+    with served(tmp_path) as guard, Client(guard).stream() as stream:
+        assert stream.until("run")["run_id"] == run.run_id
+        RunFolder.create("gone", tmp_path).write_run({"pid": os.getpid(), "host": socket.gethostname()})
+        until(lambda: deleted)
+        after = a_live_run(tmp_path)
+        while stream.until("run")["run_id"] != after.run_id:
+            pass
+
+
+def test_where_runs_cannot_be_read_a_page_is_told_so_and_nothing_is_left_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def opened(watching: Watching) -> None:
+        with pytest.raises(RunFolderError):
+            async with watching.watched():
+                raise AssertionError("there is nothing to watch")
+        assert not watching.followers
+
+    def unreadable(self: Board) -> str:
+        raise RunFolderError("runs cannot be read: Permission denied")
+
+    monkeypatch.setattr(Board, "latest", unreadable)
+    asyncio.run(opened(Watching(Board(tmp_path))))
+    with served(tmp_path) as guard:
+        answer = Client(guard).get("/api/stream")
+    assert answer.status == 409 and "Permission denied" in answer.json["error"]
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_stays_on_the_page(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path, *a_sweep()[1:])
+    with served(tmp_path) as guard, Client(guard).stream(run.run_id) as stream:
+        stream.sections(*SECTIONS)
+        shutil.rmtree(run.path)
+        assert stream.until("run")["run_id"] == run.run_id
+        assert Client(guard).get(f"/api/stream?run={run.run_id}").status == 404
+
+
+def test_a_journal_that_is_replaced_is_read_from_its_beginning(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path, *a_sweep()[1:], attempt("A fold 0"))
+    with served(tmp_path) as guard, Client(guard).stream(run.run_id) as stream:
+        stream.sections(*SECTIONS)
+        first = run.journal.read_text().splitlines(keepends=True)[0]
+        run.journal.write_text(first)
+        assert stream.until("grid") == []
+
+
+def test_what_workers_use_now_is_no_part_of_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "AT_ONCE", 2)
+    run = a_live_run(tmp_path, *(record("gauge", at, workers={}, tasks={}) for at in range(5)))
+    worker = {"worker": "w1", "tag": "demeter", "memory": GIB, "memory_limit": 2 * GIB}
+    run.live_file.write_text(json.dumps({"t": time.time(), "workers": [worker]}))
+    feed = feeds.Feed(run)
+    while not (news := feed.look()).all:
+        pass
+    assert set(json.loads(news.sections["series"])["memory_share"]) == {None}
+    assert json.loads(news.sections["workers"])[0]["worker"] == "w1"

@@ -1,7 +1,7 @@
 """The runs there are, the latest first: each by the least that must be read to tell of it.
 
-What is known of a run that is over is kept, for nothing about it changes; of one that runs the beginning and the end of
-its journal are read again.
+What is known of a run that is over is kept, for nothing about it changes; of one that runs, or has not written anything
+yet, the beginning and the end of its journal are read again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scalable.telemetry.reading import TAIL, parsed
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
+OPEN = (State.RUNNING.value, State.EMPTY.value)  # a folder is empty in the first moment of its run
 
 
 class Board:
@@ -29,15 +30,15 @@ class Board:
         """Runs that are over."""
 
     def runs(self) -> list[dict[str, Any]]:
-        folders = list(reversed(RunFolder.list(self.base)[-MOST_RUNS:]))
-        self.known = {run.run_id: self.known[run.run_id] for run in folders if run.run_id in self.known}
+        folders, known = list(reversed(RunFolder.list(self.base)[-MOST_RUNS:])), self.known
+        self.known = {run.run_id: known[run.run_id] for run in folders if run.run_id in known}
         return [self.told(run) for run in folders]
 
     def told(self, run: RunFolder) -> dict[str, Any]:
-        if run.run_id in self.known:
-            return self.known[run.run_id]
+        if (known := self.known.get(run.run_id)) is not None:
+            return known
         found = reported(run) or looked_at(run)
-        if found["state"] != State.RUNNING.value:
+        if found["state"] not in OPEN:
             self.known[run.run_id] = found
         return found
 

@@ -93,11 +93,9 @@ class Watcher:
 @dataclass(eq=False)
 class Feed:
     run: RunFolder
-    view: View = field(default_factory=View)
     watchers: set[Watcher] = field(default_factory=set)
     sections: dict[str, str] = field(default_factory=dict)
     """As the watchers know them."""
-    reading: Iterator[dict[str, Any]] | None = None
     letters: int | None = None
     """Dead letters of the run's store, as far as known."""
     counted: int | None = None
@@ -106,7 +104,13 @@ class Feed:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.records = read(self.run.journal)
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """From the beginning of the journal, also when another one has taken its place."""
+        self.records, self.view = read(self.run.journal), View()
+        self.reading: Iterator[dict[str, Any]] | None = None
+        self.view.grids.reshaped = True
 
     def watch(self, watcher: Watcher) -> None:
         self.watchers.add(watcher)
@@ -117,7 +121,7 @@ class Feed:
         """Until nobody has watched for a while."""
         alone_since: float | None = None
         try:
-            while alone_since is None or time.monotonic() - alone_since < LINGERS_S:
+            while self.watchers or alone_since is None or time.monotonic() - alone_since < LINGERS_S:
                 news = await asyncio.to_thread(self.look)
                 self.publish(news)
                 if self.view.summary.sweeps and self.counted != self.view.aside and self.counting is None:
@@ -137,8 +141,10 @@ class Feed:
     async def count_letters(self) -> None:
         """Ask the store, which may take long to answer; again when rows were set aside since."""
         self.counted = self.view.aside
-        self.letters = await asyncio.to_thread(dead_letters, self.run)
-        self.counting = None
+        try:
+            self.letters = await asyncio.to_thread(dead_letters, self.run)
+        finally:
+            self.counting = None
         self.woken.set()
 
     def recount(self) -> None:
@@ -155,6 +161,8 @@ class Feed:
 
     def look(self) -> News:
         """Take in what was written since the last look. Called in a thread, never twice at once."""
+        if self.records.shrunk:
+            self.start_anew()
         self.reading = self.reading or self.records.new()
         batch = list(islice(self.reading, AT_ONCE))
         for record in batch:
@@ -162,7 +170,7 @@ class Feed:
         if done := len(batch) < AT_ONCE:
             self.reading = None
         state = state_of(self.view.summary, self.run.facts())
-        live = {} if state.over else self.run.live()
+        live = self.run.live() if done and not state.over else {}  # what is so now is no part of what was before
         sections = self.view.sections(state, time.time(), live, self.run.run_id)
         sections["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.view.grids.changes()

@@ -13,6 +13,7 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hmac import compare_digest
 from secrets import token_urlsafe
 
@@ -85,8 +86,10 @@ class Guard:
         return compare_digest(headers.get(ACTING_HEADER, "").encode(), self.acting.encode())
 
 
-def own_names(host: str) -> set[str]:
-    return {"localhost", host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+@cache
+def own_names(host: str) -> frozenset[str]:
+    """Found once: looking up a full name may take a name server's whole patience, and every request asks."""
+    return frozenset(name.lower() for name in ("localhost", host, socket.gethostname(), socket.getfqdn()))
 
 
 def is_loopback(host: str) -> bool:

@@ -19,6 +19,7 @@ from scalable.console.guard import HEADERS
 from scalable.errors import ScalableError, UnknownNameError, UsageError
 from scalable.telemetry import UnknownRunError, redact, redact_text
 from scalable.telemetry.evidence import evidence_lines
+from scalable.telemetry.folders import RunFolderError
 from scalable.telemetry.incidents import IncidentFolder, UnknownIncidentError
 from scalable.telemetry.logs import ending, log_files
 
@@ -165,6 +166,8 @@ class Stream(Handler):
                     await self.flush()  # a slow reader makes only this wait
         except UnknownRunError as error:
             self.refuse(404, str(error))
+        except RunFolderError as error:
+            self.refuse(409, str(error))
         except StreamClosedError:
             return
 

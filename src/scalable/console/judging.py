@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scalable.errors import ScalableError, UnknownNameError
-from scalable.telemetry import RunFolder
+from scalable.telemetry import RunFolder, redact_text
 from scalable.wording import undefined
 
 WITHIN_S = 120.0  # statistics of 10,000 rows take some seconds
@@ -32,9 +32,12 @@ class Judging:
         """``rows`` stands for the rows there are: what was found is right as long as it stays the same."""
         async with self.turn:
             known = self.kept.get((run.run_id, sweep))
-            if known is None or known[0] != rows:
-                self.kept[run.run_id, sweep] = known = (rows, await asked(run, sweep))
-            return known[1]
+            if known is not None and known[0] == rows:
+                return known[1]
+            found = await asked(run, sweep)
+            if "error" not in found:  # what was wrong may be mended although no row came
+                self.kept[run.run_id, sweep] = rows, found
+            return found
 
     def forget(self) -> None:
         """The rows of a store were changed from here."""
@@ -58,7 +61,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(said.splitlines()[-1])  # code that is imported may print, too
     except (ValueError, IndexError):
         last = complained.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return {"error": f"the results of {sweep} cannot be read: {last or 'nobody says why'}"}
+        return {"error": f"the results of {sweep} cannot be read: {redact_text(last) or 'nobody says why'}"}
     return found
 
 
@@ -95,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         told = judged(RunFolder.open(folder), sweep)
     except (ScalableError, OSError) as error:
-        told = {"error": str(error)}
+        told = {"error": redact_text(str(error))}
     print(f"\n{json.dumps(told)}")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from scalable.console.board import Board
 from scalable.console.feed import Feed, Watcher, encode
 from scalable.console.view import empty
-from scalable.telemetry.folders import RunFolder, age
+from scalable.telemetry.folders import RunFolder, RunFolderError, UnknownRunError, age
 
 NOTHING = ""  # seen by who has heard that nothing has run
 LATEST_EVERY_S = 1.0  # how often it is looked whether another run began
@@ -37,11 +37,11 @@ class Watching:
         wanted = run_id or self.pinned
         if wanted:
             self.feed(await asyncio.to_thread(self.board.open, wanted)).watch(watcher)
-        else:
-            self.followers[watcher] = None
-            await self.show_latest()
-            self.looking = self.looking or self.keep(self.look_for_latest())
         try:
+            if not wanted:
+                self.followers[watcher] = None
+                await self.show_latest()
+                self.looking = self.looking or self.keep(self.look_for_latest())
             yield watcher
         finally:
             self.followers.pop(watcher, None)
@@ -62,7 +62,8 @@ class Watching:
         try:
             while self.followers:
                 await asyncio.sleep(LATEST_EVERY_S)
-                await self.show_latest()
+                with suppress(RunFolderError):  # who comes hears why the runs cannot be read; who is here stays
+                    await self.show_latest()
         finally:
             self.looking = None
 
@@ -74,15 +75,16 @@ class Watching:
                 self.followers[watcher] = NOTHING
                 watcher.tell("run", encode(empty(time.time())))
             elif latest and latest != seen and (not seen or age(latest) > age(seen)):
-                self.move(watcher, seen, latest)
+                with suppress(UnknownRunError):  # it was deleted just now
+                    self.move(watcher, seen, self.board.open(latest))
 
-    def move(self, watcher: Watcher, before: str | None, after: str) -> None:
-        self.followers[watcher] = after
+    def move(self, watcher: Watcher, before: str | None, after: RunFolder) -> None:
+        self.followers[watcher] = after.run_id
         if before in self.feeds:
             self.feeds[before].watchers.discard(watcher)
         if before is not None:
             watcher.reset()
-        self.feed(self.board.open(after)).watch(watcher)
+        self.feed(after).watch(watcher)
 
     def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -52,6 +52,14 @@ class Records:
                 return
             time.sleep(self._poll_s)
 
+    @property
+    def shrunk(self) -> bool:
+        """Whether the file has lost what was read of it: another one has its name, or it was cut off."""
+        try:
+            return self.path.stat().st_size < self._position
+        except OSError:
+            return False
+
     def new(self) -> Iterator[Record]:
         """What was written since the last call. A file that does not exist yet has no records."""
         try:
