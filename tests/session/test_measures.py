@@ -7,17 +7,21 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 import urllib.request
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scalable import proc
 from scalable.artefacts import open_artefacts
-from scalable.session import live
+from scalable.quantities import Money
+from scalable.session import live, measures
 from scalable.session.dependencies import Dependencies
-from scalable.session.measures import bounded, of_worker
+from scalable.session.measures import Purse, bounded, of_worker
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.metrics import METRICS, OTHERS
 from scalable.tracking import open_tracker
@@ -166,6 +170,64 @@ def test_without_a_server_only_what_is_used_is_told_of(tmp_path: Path, monkeypat
     dependencies = Dependencies()
     with open_tracker(None, outbox=tmp_path) as tracker, dependencies.used(tracker, open_artefacts(tmp_path)):
         assert dependencies.told() == {}
+
+
+def test_what_is_not_used_any_more_is_not_told_of(tmp_path: Path) -> None:
+    with desk() as one:
+        url = one.url
+    dependencies = Dependencies(ask_every_s=0.02)
+    with open_tracker(url, outbox=tmp_path) as tracker, dependencies.used(tracker, open_artefacts(tmp_path)):
+        assert until(lambda: dependencies.told())
+    assert dependencies.told() == {}, "nobody can mend it by then"
+
+
+def test_a_question_that_is_answered_too_late_is_not_told_of() -> None:
+    asked, answered = threading.Event(), threading.Event()
+    dependencies = Dependencies()
+
+    def question() -> None:
+        asked.set()
+        answered.wait(30)
+        raise OSError("it took too long")
+
+    with dependencies.asked("objects", question):
+        assert asked.wait(30)
+        [thread] = [one for one in threading.enumerate() if one.name == "scalable-objects"]
+    answered.set()
+    until(lambda: dependencies.told() or not thread.is_alive())
+    assert dependencies.told() == {}
+
+
+def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = SimpleNamespace(spent=Money(Decimal(7), "EUR"))
+    found = measures.Measures(SimpleNamespace(meter=spent))  # type: ignore[arg-type]
+    monthly, fixed, before = (Money(Decimal(amount), "EUR") for amount in (100, 10, 20))
+    found.purse = Purse(monthly, fixed, before, "2024-05")
+
+    def of_the_month() -> float:
+        [sample] = [one for one in found.of_money() if one.metric == "scalable_cost_month_total"]
+        return sample.value
+
+    monkeypatch.setattr(measures, "month", lambda moment: "2024-05")
+    assert of_the_month() == 37
+    monkeypatch.setattr(measures, "month", lambda moment: "2024-06")
+    assert of_the_month() == 10
+    spent.spent = Money(Decimal(9), "EUR")
+    assert of_the_month() == 12
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_alerts(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    looks: list[float] = []
+    session = project.session()
+    with session:
+        shown = session.live().live
+        assert shown is not None
+        monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: 0.0, monotonic=time.monotonic))
+        monkeypatch.setattr(shown.alerting, "look", lambda samples, now: looks.append(now))
+        assert until(lambda: len(looks) > 1)
+    assert looks == sorted(looks)
+    assert looks[0] > 1e9
 
 
 def complete(told: dict[str, Any]) -> dict[str, Any]:

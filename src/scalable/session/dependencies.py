@@ -46,25 +46,29 @@ class Dependencies:
     @contextmanager
     def asked(self, name: str, question: Callable[[], object]) -> Iterator[None]:
         """Ask a question again and again while within; it does not answer if that raises."""
-        over = threading.Event()
+        over, turn = threading.Event(), threading.Lock()
 
         def ask() -> None:
             while not over.is_set():
+                trouble = ""
                 try:
                     question()
                 except (ScalableError, OSError) as error:
-                    self.found(name, str(error) or type(error).__name__)
+                    trouble = str(error) or type(error).__name__
                 except Exception as error:  # noqa: BLE001 - clients of object stores raise errors of their own
-                    self.found(name, f"{type(error).__name__}: {error}")
-                else:
-                    self.found(name)
+                    trouble = f"{type(error).__name__}: {error}"
+                with turn:
+                    if not over.is_set():
+                        self.found(name, trouble)
                 over.wait(self.ask_every_s)
 
         threading.Thread(target=ask, name=f"scalable-{name}", daemon=True).start()
         try:
             yield
         finally:
-            over.set()
+            with turn:
+                over.set()
+            self.trouble.pop(name, None)  # it is not needed any more, so nobody need hear of it
 
     @contextmanager
     def used(self, tracker: Tracker, artefacts: Artefacts) -> Iterator[None]:

@@ -48,11 +48,10 @@ def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: 
     measures = driver.measures
     measures.info = {name: str(facts[name]) for name in METRICS["scalable_session_info"].labels}
     if (budget := manifest.budget) is not None:
-        known = [*budget.fixed.values(), *filter(None, [past.spent_this_month])]
-        before = sum(
-            (one for one in known if one.currency == budget.monthly.currency), Money.zero(budget.monthly.currency)
-        )
-        measures.purse = Purse(budget.monthly, before, month(time.time()))
+        currency, spent = budget.monthly.currency, past.spent_this_month
+        fixed = sum((one for one in budget.fixed.values() if one.currency == currency), Money.zero(currency))
+        before = spent if spent is not None and spent.currency == currency else Money.zero(currency)
+        measures.purse = Purse(budget.monthly, fixed, before, month(time.time()))
     thresholds = dict(manifest.alerts.thresholds)
     walltime = manifest.policies.stuck.walltime
     if walltime is not None and walltime.seconds > RUN_LONG_S:
@@ -80,6 +79,8 @@ class Live:
         self.folder = folder
         self.served = served
         self.alerting = alerting
+        self.epoch = time.time() - time.monotonic()
+        """Alerts are timed by a clock that nobody sets: one that jumps would make them early, or late for hours."""
         self.looked = self.written = float("-inf")
         self.text = self.where = ""
         """What the two files say."""
@@ -101,7 +102,7 @@ class Live:
     def look(self, now: float) -> None:
         measures = self.driver.measures
         workers, nodes = measures.workers(), measures.nodes()
-        self.alerting.look(measures.samples(workers, nodes), time.time())
+        self.alerting.look(measures.samples(workers, nodes), self.epoch + now)
         state = self.driver.engine.state
         facts = {
             "paused": state.paused or state.braked,

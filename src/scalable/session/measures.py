@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from scalable.providers.base import Landlord
@@ -31,9 +31,10 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """What a month may cost, and what it had cost before this session."""
+    """What a month may cost, what it costs whatever runs, and what had been spent in it before this session."""
 
     monthly: Money
+    fixed: Money
     before: Money
     month: str
 
@@ -198,8 +199,8 @@ class Measures:
         if self.purse is None or self.purse.monthly.currency != spent.currency:
             return
         if self.purse.month != (now := month(time.time())):  # what was spent until now belongs to the last one
-            self.purse = Purse(self.purse.monthly, Money.zero(spent.currency) - spent, now)
-        yield Sample("scalable_cost_month_total", float((self.purse.before + spent).amount), label)
+            self.purse = replace(self.purse, before=Money.zero(spent.currency) - spent, month=now)
+        yield Sample("scalable_cost_month_total", float((self.purse.fixed + self.purse.before + spent).amount), label)
         yield Sample("scalable_budget_month", float(self.purse.monthly.amount), label)
 
 
