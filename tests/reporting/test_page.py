@@ -129,9 +129,13 @@ def test_a_large_run_stays_a_page(tmp_path: Path) -> None:
             record("scale", at, direction="up", tag="kind-1", count=1, reason="more work"),
             record("task", at, key=f"t{at}", tag="kind-1", worker=f"w{at}", status="failed", error="ValueError: no"),
             record("peaks", at, worker=f"w{at}", tag="kind-1", peaks={"t": 1 + at}),
+            record("alert", at, alert="WorkerMemory", state="firing", text=f"w{at} uses 88 %"),
         )
     ]
     folder = a_run(tmp_path, *many)
     text = page(material_of(folder, START + 2000))
     assert len(text) < 500_000
-    assert "the latest 20" in Read(text).said("Scaling")
+    found = Read(text)
+    assert "the latest 20" in found.said("Scaling")
+    assert "1,500 failures, of which 500 are told" in found.said("Work")
+    assert "Alerts: the latest 50 of 1,500" in found.said("Findings and alerts")

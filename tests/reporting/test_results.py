@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalable.grid import Cell
+from scalable.reporting import result_sections, verdict_sections
 from tests.reporting.builders import Read, made, run_of, sweep_run
 from tests.sweeps.gates.stores import drop_all
 
@@ -29,6 +30,17 @@ def test_the_verdict_comes_first_and_has_its_statistics(tmp_path: Path) -> None:
     assert "▲ sharpe *" in told and "▼ sharpe *" in told
     assert "Wilcoxon" in told and "bootstrap" in told and "Benjamini and Hochberg" in told
     assert "none (baseline)" in found.said("Metrics") and "50 / 50" in found.said("Metrics")
+
+
+def test_what_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = sweep_run(tmp_path, GAINS)
+    whole = Read(made(folder))
+    assert "All 150 rows" in whole.said("Metrics") and "metrics are drawn" not in whole.said("Effects")
+    monkeypatch.setattr(result_sections, "MOST_ROWS", 100)
+    monkeypatch.setattr(verdict_sections, "MOST_METRICS", 3)
+    found = Read(made(folder))
+    assert "The first 100 of 150 rows" in found.said("Metrics") and "All 150" not in found.said("Metrics")
+    assert "The first 3 of 8 metrics are drawn" in found.said("Effects")
 
 
 def test_where_rows_are_missing_or_failed_nothing_is_decided(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ class Course:
     """By worker."""
     retries: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST))
     alerts: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LATEST))
+    alerts_count: int = 0
+    """All of them, also those that are not listed."""
     here: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -70,6 +72,7 @@ class Course:
                 self.retries.append({"t": now, "run": run, "tag": tag_of(record), "cause": text(record.get("cause"))})
             case "alert":
                 names = ("t", "alert", "state", "severity", "text", "run")
+                self.alerts_count += 1
                 self.alerts.append({name: record[name] for name in names if name in record})
 
     def take_gauge(self, now: float, record: Mapping[str, Any]) -> None:

@@ -149,17 +149,15 @@ def metrics_of(each: SweepResults) -> Markup | None:
                 ),
             ]
         )
-    shortfall = outcome.shortfall()
+    shortfall, count = outcome.shortfall(), len(outcome.expected)
+    told = f"All {plural(count, 'row')}" if count <= MOST_ROWS else f"The first {MOST_ROWS:,} of {count:,} rows"
     return join(
         [
             tag("p", f"{shortfall}.", class_="note bad") if shortfall else None,
             table("Means over asset × fold, costs averaged within a fold; failed rows do not count", columns, rows)
             if names
             else None,
-            more(
-                f"All {plural(min(len(outcome.expected), MOST_ROWS), 'row')}",
-                table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3])),
-            ),
+            more(told, table(f"{told}, with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
         ]
     )
 

@@ -106,7 +106,9 @@ def tasks(found: Material) -> Markup | None:
     def failure(each: Mapping[str, Any]) -> Sequence[Child]:
         return clock(each["t"]), plain(each["task"]), plain(each["error"])
 
-    failures = listed(failed, failure, ("at", "task", "error"), plural(len(failed), "failure"))
+    count = max(len(failed), sum(each["failed"] for each in worked.values()))
+    title = plural(count, "failure") if count == len(failed) else f"{count:,} failures, of which {len(failed)} are told"
+    failures = listed(failed, failure, ("at", "task", "error"), title)
     return join([table("Pieces of work by kind", columns, rows), failures])
 
 

@@ -108,4 +108,6 @@ def alerts(found: Material) -> Markup | None:
         )
 
     columns = ("at", "alert", "state", "severity", "what")
-    return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, "Alerts")])
+    kept, count = len(found.course.alerts), found.course.alerts_count
+    title = f"Alerts: the latest {kept} of {count:,}" if kept < count else "Alerts"
+    return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, title)])

@@ -130,7 +130,9 @@ def effect_panels(each: SweepResults) -> Markup | None:
     panels = [panel(metric, compared) for metric, compared in list(by_metric.values())[:MOST_METRICS]]
     said = f"Mean difference from {each.decision.baseline} with its 95 % interval; the shaded side is better."
     keys = [("significantly better", "good"), ("significantly worse", "bad"), ("open", "muted")]
-    return join([paragraph(said), legend(keys), tag("div", panels, class_="panels")])
+    cut = f"The first {len(panels)} of {len(by_metric)} metrics are drawn; the tables above have all of them."
+    rest = paragraph(cut, class_="quiet") if len(panels) < len(by_metric) else None
+    return join([paragraph(said), legend(keys), tag("div", panels, class_="panels"), rest])
 
 
 def panel(metric: Metric, compared: list[tuple[Variant, Finding]]) -> Markup:
