@@ -67,7 +67,7 @@ def test_arrays_come_back_in_order_and_may_be_written_to_if_they_might(tmp_path:
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, np.arange(2.0 * CHUNK / 8)], ids=["small", "large"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(share=st.floats(0, 1), flipped=st.integers(1, 255))
 def test_a_file_that_was_torn_or_changed_anywhere_is_set_aside(
     tmp_path: Path, value: Any, share: float, flipped: int

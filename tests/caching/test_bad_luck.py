@@ -26,7 +26,7 @@ LARGE = SMALL + 1000
 
 
 @pytest.mark.parametrize("value", [None, {"a": [1, 2]}, "x" * LARGE], ids=["nothing", "small", "large"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(share=st.floats(0, 1), flipped=st.integers(1, 255))
 def test_a_file_that_was_torn_or_changed_anywhere_is_no_result(
     tmp_path: Path, value: Any, share: float, flipped: int

@@ -74,7 +74,7 @@ def test_a_copy_has_the_key_of_its_original(value: Any) -> None:
     assert key_of(pickle.loads(pickle.dumps(value))) == key_of(value)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.lists(VALUES, min_size=20, max_size=40), st.integers(0, 2**32 - 1))
 def test_keys_are_the_same_in_a_process_with_another_hash_seed(values: list[Any], seed: int) -> None:
     assert keys_elsewhere(values, seed) == [key_of(value) for value in values]

@@ -126,8 +126,9 @@ def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> No
     view = viewed(*a_sweep())
     assert shown(view)["sweeps"][0]["left_s"] is None
     view.add(rows("A fold 0", "0-1,4-5", at=90.0))
-    left = shown(view, at=100.0)["sweeps"][0]["left_s"]
-    assert left == 92.0, "four rows came in the 92 s since the sweep began"
+    told = shown(view, at=100.0)
+    assert told["sweeps"][0]["left_s"] == 92.0, "four rows came in the 92 s since the sweep began"
+    assert told["run"]["left_s"] == 92.0, "the run is over when its sweeps are"
 
 
 def test_decisions_say_how_many_workers_there_were_and_shall_be() -> None:

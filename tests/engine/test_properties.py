@@ -40,6 +40,7 @@ MANY = 60  # short runs in a sweep
 RATES = {Kind.CANNOT_START: (0.0, 0.0, 0.05)}  # one refuses the whole sweep
 TRACES = int(os.environ.get("SCALABLE_TRACES", "300"))
 PARTS = 4  # of the traces, so that several processes share them
+MOST_HUNDREDS = 5  # of worlds in which every kind of end must have been seen; as a rule one suffices
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def play(trace: Trace) -> Invariants:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_trace_breaks_an_invariant(part: int) -> None:
     @seed(part)
-    @settings(max_examples=TRACES // PARTS, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=TRACES // PARTS, suppress_health_check=list(HealthCheck))
     @given(traces())
     def check(trace: Trace) -> None:
         play(trace)
@@ -175,25 +176,24 @@ def test_no_trace_breaks_an_invariant(part: int) -> None:
     check()
 
 
-@pytest.mark.parametrize("first", range(3))
-def test_the_generated_worlds_reach_every_kind_of_end(first: int) -> None:
+def test_the_generated_worlds_reach_every_kind_of_end() -> None:
     """The property test would prove little if its worlds were tame; these are how wild they are at least."""
+    wanted: set[object] = {"finished", "failed", "stopped", "refused", "retried", *SweepKind}
+    wanted |= {"outside work", "asked for outside work", "raised to the minimum", "over the maximum"}
+    wanted |= {"given ahead", "taken back", "came back", "killed before it began"}
+    wanted |= {"killed by operator", "verdict withdrawn", "refused sweep"}
     seen: set[object] = set()
 
-    @seed(first)
-    @settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-    @given(traces())
     def look(trace: Trace) -> None:
         watch = play(trace)
-        seen.update(watch.final.values())
+        seen.update(getattr(end, "value", end) for end in watch.final.values())
         seen.update(attempt > 1 and "retried" for attempt in watch.starts.values())
         seen.update(kind for sweep, kind in watch.admitted.items() if sweep in watch.ended)
         seen.update(watch.seen)
 
-    look()
-    assert {"finished", "failed", "stopped", "refused"} <= {getattr(s, "value", s) for s in seen}
-    assert "retried" in seen
-    assert set(SweepKind) <= seen
-    assert {"outside work", "asked for outside work", "raised to the minimum", "over the maximum"} <= seen
-    assert {"given ahead", "taken back", "came back", "killed before it began"} <= seen
-    assert {"killed by operator", "verdict withdrawn", "refused sweep"} <= seen
+    for first in range(MOST_HUNDREDS):
+        few = settings(max_examples=100, database=None, suppress_health_check=list(HealthCheck))
+        seed(first)(few(given(traces())(look)))()
+        if wanted <= seen:
+            break
+    assert wanted <= seen, wanted - seen

@@ -80,7 +80,7 @@ def test_rows_added_after_a_torn_end_start_on_a_line_of_their_own(path: Path) ->
     assert path.read_bytes() == LINES[0] + LINES[2]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, len(LINES[1]) - 2), value=st.integers(0, 255))
 def test_a_changed_byte_in_a_line_is_reported_and_the_other_lines_are_kept(path: Path, place: int, value: int) -> None:
     broken = LINES[1][:place] + bytes([value]) + LINES[1][place + 1 :]

@@ -52,7 +52,7 @@ any_rows = st.builds(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=st.lists(rivals, max_size=8), data=st.data())
 def test_any_order_of_puts_ends_with_the_same_content(rows: list[Row], data: st.DataObject) -> None:
     expected = {entry.record for entry in merged(Entry.of(row, 1.0) for row in rows)}
@@ -87,7 +87,7 @@ def put_in_groups(path: Path, rows: list[Row], data: st.DataObject) -> None:
     store.close()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(row=any_rows, written_at=NUMBERS)
 def test_every_row_comes_back_from_the_outbox_as_it_was(row: Row, written_at: float) -> None:
     line = Entry.of(row, written_at).to_line()
@@ -98,7 +98,7 @@ def test_every_row_comes_back_from_the_outbox_as_it_was(row: Row, written_at: fl
     assert back.to_line() == line
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rows=st.lists(any_rows, min_size=1, max_size=20, unique_by=lambda row: row.run_key))
 def test_every_row_comes_back_from_the_database_as_it_was(rows: list[Row]) -> None:
     with tempfile.TemporaryDirectory() as folder, open_store(f"sqlite:///{folder}/results.db") as store:
@@ -106,7 +106,7 @@ def test_every_row_comes_back_from_the_database_as_it_was(rows: list[Row]) -> No
         assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(any_rows, min_size=1, max_size=20, unique_by=lambda row: row.run_key))
 def test_every_row_comes_back_from_a_server_as_it_was(
     postgres: PrivatePostgres, server_url: str, rows: list[Row]

@@ -71,7 +71,6 @@ SMALL = st.builds(size, st.integers(1, 10), st.integers(1, 10), st.integers(0, 2
 DEMANDS = st.lists(st.tuples(SMALL, st.integers(0, 4)), min_size=1, max_size=3)
 
 
-@settings(deadline=None)  # brute force is slow
 @given(DEMANDS)
 def test_small_cases_take_as_few_nodes_as_brute_force_finds(demand: Demand) -> None:
     packing = pack(demand, size(10, 10, 2))
@@ -84,7 +83,7 @@ def test_small_cases_take_as_few_nodes_as_brute_force_finds(demand: Demand) -> N
 WORKERS = st.tuples(st.builds(size, st.integers(1, 16), st.integers(1, 64)), st.integers(0, 60))
 
 
-@settings(max_examples=15, deadline=None)  # the search takes its time where it does not find the optimum
+@settings(max_examples=15)  # the search takes its time where it does not find the optimum
 @given(st.lists(WORKERS, min_size=1, max_size=5))
 def test_every_worker_is_placed_and_no_node_is_over_full(demand: Demand) -> None:
     assert_sound(pack(demand, size(16, 64)), demand, size(16, 64))
@@ -129,7 +128,6 @@ def test_no_workers_need_no_nodes() -> None:
     assert pack([(size(99, 99), 0)], ROOM, at_least=2).count == 0
 
 
-@settings(deadline=None)
 @given(DEMANDS, st.integers(0, 8))
 def test_at_least_spreads_the_same_workers_over_more_nodes(demand: Demand, at_least: int) -> None:
     room = size(10, 10, 2)
@@ -243,7 +241,7 @@ def test_no_more_workers_fit_beside_others_that_are_already_too_many() -> None:
     assert room_of(standard=size(3.9, 2), heavy=size(2, 12)).most("heavy", {"standard": 99}) == 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     cpu=st.integers(1, 8),
     gib=st.integers(1, 30),

@@ -103,10 +103,12 @@ class View:
         until = end_of(summary, state, now)
         paused = text(live.get("paused")) if live else self.paused
         facts = {**run(summary, state, until), **told, "paused": "" if state.over else paused, "now": now}
+        sweeps = [self.sweep(name, until, over=state.over) for name in summary.sweeps]
         facts |= {"run_id": run_id or told["run_id"]}
+        facts |= {"left_s": max((one["left_s"] for one in sweeps if one["left_s"] is not None), default=told["left_s"])}
         return {
             "run": {name: facts.get(name) for name in RUN_FIELDS},
-            "sweeps": [self.sweep(name, until, over=state.over) for name in summary.sweeps],
+            "sweeps": sweeps,
             "workers": here,
             "series": self.series.to_dict(),
             "decisions": list(self.decisions),

@@ -37,7 +37,7 @@ def by_chance(count: int, longest: int, seed: int) -> Labels:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     folds=st.integers(1, 6),
     size=st.integers(10, 60),

@@ -291,7 +291,7 @@ PODS = st.dictionaries(KEYS | WORDS, ANYTHING, max_size=4) | st.fixed_dictionari
 NODES = st.none() | st.dictionaries(KEYS | WORDS, ANYTHING, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pod=PODS, events=st.lists(PODS, max_size=3), node=NODES, gone=st.booleans())
 def test_no_answer_is_too_strange_to_be_read(pod: Any, events: list[Any], node: Any, gone: bool) -> None:
     found = fate(pod, events, node, gone=gone)
