@@ -86,7 +86,6 @@ def test_the_plan_before_the_second_run_is_closer_to_what_happens_than_the_first
     planned, actual = both["wall_s"]["planned"], both["wall_s"]["actual"]
     assert planned == pytest.approx(learned.wall_s, abs=0.001)
     assert abs(planned - actual) < abs(guessed.wall_s - actual)
-    assert 1 / 1.5 < planned / actual < 1.5
     assert both["startup_s"]["planned"] == pytest.approx(learned.ready_s, abs=0.001)
     assert both["retries"] == {"planned": 0, "actual": 0}
     assert both["tasks"]["standard"] == {"planned": 24, "actual": 24}
