@@ -15,12 +15,15 @@ from scalable.cli.main import main
 from scalable.engine.events import Loss
 from scalable.providers.base import LaunchRefused
 from scalable.session.session import ScalableSession
+from scalable.telemetry import RunFolder
 from scalable.telemetry.reading import read
-from tests.slurm.helpers import WITHIN_S, eventually, made
+from tests.slurm.helpers import WITHIN_S, made
 from tests.slurm.work import waiting
 from tests.tools.slurm import PrivateSlurm
+from tests.waiting import eventually
 
 SECRET = "hunter2-and-more"
+SOON_S = 44  # Slurm looks every 30 s, and sends the notice, due 14 s before the end here, up to 30 s early
 SIZE = {"cpus": 1, "memory": "400M"}
 MODEL = """
 import os, pathlib, time
@@ -53,8 +56,8 @@ class Project:
         return ScalableSession.from_yaml(file, target="hpc")
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
-        (run,) = (path for path in (self.folder / ".scalable/runs").iterdir() if path.is_dir())
-        return [record for record in read(run / "journal.jsonl") if record["kind"] == kind]
+        (run,) = RunFolder.list(self.folder / ".scalable/runs")
+        return [record for record in read(run.journal) if record["kind"] == kind]
 
 
 @pytest.fixture
@@ -181,11 +184,13 @@ def test_notice_lets_short_work_finish_and_hands_the_rest_over(
     short, long = tmp_path / "short", tmp_path / "long"
     short.mkdir()
     long.mkdir()
-    with made(walltime="00:01:00", grace=4, allowed_failures=0) as it:
+    with made(walltime="00:10:00", grace=4, allowed_failures=0) as it:
         it.cluster.add_workers(2, "small")
         it.cluster.wait_until({"small": 2}, WITHIN_S)
         futures = it.client.map(waiting(), [short / "told", long / "told"], tag="small")
-        it.wait_for("worker-leaving", within_s=90)  # Slurm sends its notice up to a minute early
+        for job in it.jobs():
+            slurm.expire(job, after_s=SOON_S)
+        it.wait_for("worker-leaving", within_s=90)
         (short / "told").touch()
         assert futures[0].result(WITHIN_S) == "told"
         assert len(list(short.glob("running-*"))) == 1
