@@ -186,6 +186,17 @@ def test_a_run_that_has_written_nothing_yet_is_looked_at_again(tmp_path: Path) -
     assert board.runs()[1]["state"] == "running" and board.latest() == run.run_id
 
 
+def test_a_run_that_was_killed_on_another_machine_does_not_hide_later_ones(tmp_path: Path) -> None:
+    killed = a_live_run(tmp_path)
+    for path in (killed.run_file, killed.journal):
+        path.write_text(path.read_text().replace(socket.gethostname(), "another-machine"))
+    later, board = a_run(tmp_path), Board(tmp_path)
+    assert board.latest() == killed.run_id, "as far as can be known, it runs"
+    for path in (killed.run_file, killed.journal):
+        os.utime(path, (0, time.time() - 600))
+    assert board.latest() == later.run_id
+
+
 def test_who_comes_just_before_a_run_is_given_up_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "LINGERS_S", 0.0)
     monkeypatch.setattr(feeds, "EVERY_S", 60.0)

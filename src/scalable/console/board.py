@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -15,11 +16,12 @@ from typing import Any
 
 from scalable.telemetry import RunFolder, State, Summary, UnknownRunError, read, state_of
 from scalable.telemetry.fields import mapping, text
-from scalable.telemetry.folders import NAME
+from scalable.telemetry.folders import NAME, runs_dir
 from scalable.telemetry.reading import TAIL, parsed
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
+SILENT_S = 300.0  # a session writes every ten seconds; clocks of machines differ
 OPEN = (State.RUNNING.value, State.EMPTY.value)  # a folder is empty in the first moment of its run
 
 
@@ -43,17 +45,29 @@ class Board:
         return found
 
     def latest(self) -> str:
-        """The latest that runs, else the latest; empty if there is none."""
+        """The latest that runs and shows it, else the latest; empty if there is none."""
         runs = self.runs()
-        running = (one for one in runs if one["state"] == State.RUNNING.value)
+        running = (one for one in runs if one["state"] == State.RUNNING.value and self.stirs(one["run_id"]))
         found: Mapping[str, Any] = next(running, runs[0] if runs else {})
         return text(found.get("run_id"))
+
+    def stirs(self, run_id: str) -> bool:
+        """Whether it wrote lately: of one that was killed on another machine nobody here knows that it is over."""
+        run = RunFolder(runs_dir(self.base) / run_id)
+        return any(time.time() - written(path) < SILENT_S for path in (run.live_file, run.journal, run.run_file))
 
     def open(self, run_id: str) -> RunFolder:
         """A run by its id only: a path is no id, whatever it leads to."""
         if not NAME.fullmatch(run_id) or os.sep in run_id or "\0" in run_id:
             raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
         return RunFolder.open(run_id, self.base)
+
+
+def written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def reported(run: RunFolder) -> dict[str, Any] | None:
