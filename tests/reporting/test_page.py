@@ -17,6 +17,15 @@ from scalable.telemetry.redact import KNOWN
 from tests.reporting.builders import Read, made, plain_run, troubled_run
 from tests.telemetry.builders import START, a_live_run, a_run, record, task
 
+SECRETS = """store: postgresql://me:hunter2@db/rows
+env:
+  DB_PASSWORD: correct, horse hunter2
+  SIGNING_KEY: |
+    line
+    hunter2
+  PLAIN: shown
+tasks: {one: {environment: {API_KEY: some hunter2, other: shown}}}
+"""
 MARKUP = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&amp;"
 
 
@@ -85,13 +94,14 @@ def test_secrets_are_hidden_wherever_they_stand(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("LAB_TOKEN", "s3cr3t-of-the-lab")
     monkeypatch.setattr(KNOWN, "looked", float("-inf"))
     manifest = tmp_path / "scalable.yaml"
-    manifest.write_text("store: postgresql://me:hunter2@db/rows\n", encoding="utf-8")
+    manifest.write_text(SECRETS, encoding="utf-8")
     error = "cannot reach https://me:hunter2@host with s3cr3t-of-the-lab, password=hunter2"
     failed = record("task", 50, key="x", tag="y", status="failed", error=error)
     facts = {"manifest": str(manifest), "command": ["run", "--token", "hunter2"]}
     text = made(plain_run(tmp_path, failed, record("alert", 51, alert="x", text=error), **facts))
     assert "hunter2" not in text and "s3cr3t-of-the-lab" not in text
     assert "https://me:***@host" in text and "postgresql://me:***@db/rows" in text
+    assert "  PLAIN: shown" in text and "other: shown" in text
 
 
 def test_a_page_runs_no_script_and_refers_to_nothing_outside(tmp_path: Path) -> None:

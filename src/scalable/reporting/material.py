@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,13 @@ from scalable.reporting.results import SweepResults, results_of
 from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
 from scalable.telemetry.fields import text
 from scalable.telemetry.incidents import Incident, IncidentFolder
-from scalable.telemetry.redact import redact
+from scalable.telemetry.redact import HIDDEN, NAME, looks_secret, redact
 
 LONGEST_MANIFEST = 40_000  # characters shown of one
+NAMED = re.compile(r"""(?P<key>[\s-]*["']?(?P<name>[\w.-]+)["']?\s*:)\s+[^\s{\[]""")
+"""A line of a manifest that gives a name a value, not a mapping or list."""
+FLOWING = re.compile(rf"""((?:{NAME})[\w.-]*["']?\s*:\s+)[^\s"'{{\[,}}][^,}}\n]*""", re.IGNORECASE)
+"""The same within braces: up to the comma or brace that ends it."""
 
 
 @dataclass(frozen=True)
@@ -77,4 +82,26 @@ def manifest_text(path: str, began: float | None) -> tuple[str, bool]:
         changed = bool(said) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
         return "", False
-    return (said if len(said) <= LONGEST_MANIFEST else f"{said[:LONGEST_MANIFEST]}\n…"), changed
+    told = without_secrets(said)
+    return (told if len(told) <= LONGEST_MANIFEST else f"{told[:LONGEST_MANIFEST]}\n…"), changed
+
+
+def without_secrets(yaml: str) -> str:
+    """A manifest without the values of secret names, also where they have blanks and commas or several lines.
+
+    What is hidden in any text is hidden when it is put onto the page.
+    """
+    lines: list[str] = []
+    inside: int | None = None
+    for line in yaml.splitlines():
+        depth = len(line) - len(line.lstrip())
+        if inside is not None and (depth > inside or not line.strip()):
+            continue
+        inside = None
+        named = NAMED.match(line)
+        if named is not None and looks_secret(named["name"]):
+            lines.append(f"{named['key']} {HIDDEN}")
+            inside = depth
+        else:
+            lines.append(FLOWING.sub(rf"\1{HIDDEN}", line))
+    return "\n".join(lines)
