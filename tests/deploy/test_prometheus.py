@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from shlex import split
 from typing import Any
 
 import pytest
@@ -25,6 +26,12 @@ def test_prometheus_and_alertmanager_take_the_files_and_the_rules_pass_their_tes
     assert f"{len(RULES)} rules found" in tool(folder, "promtool", "check", "rules", "rules/scalable.yml")
     assert "SUCCESS" in tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
     assert "SUCCESS" in tool(folder, "amtool", "check-config", "alertmanager.yml")
+
+
+def test_commands_hold_in_folders_with_blanks_in_their_names() -> None:
+    steps = rendered(Watching(Path("our runs/runs"), Path("to watch"))).next
+    words = [word for step in steps for word in split(step, comments=True)]
+    assert "to watch/prometheus.yml" in words and "--storage.tsdb.path=our runs/prometheus" in words
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from scalable.deploy import alert_rules, grafana
@@ -128,14 +129,18 @@ def alertmanager_file(watching: Watching) -> str:
 
 
 def next_steps(watching: Watching) -> tuple[str, ...]:
-    folder, data = watching.folder, watching.runs.parent
+    data = watching.runs.parent
+
+    def at(name: str, folder: Path = watching.folder) -> str:
+        return quote(str(folder / name))
+
     return (
-        f"promtool check config {folder / CONFIG}",
-        f"promtool test rules {folder / alert_rules.TEST_FILE}",
-        f"(umask 077; cat > {folder / SECRET})  # paste the address of your incoming webhook, then Ctrl-D",
-        f"prometheus-alertmanager --config.file={folder / ALERTMANAGER} --storage.path={data / 'alertmanager'} "
+        f"promtool check config {at(CONFIG)}",
+        f"promtool test rules {at(alert_rules.TEST_FILE)}",
+        f"(umask 077; cat > {at(SECRET)})  # paste the address of your incoming webhook, then Ctrl-D",
+        f"prometheus-alertmanager --config.file={at(ALERTMANAGER)} --storage.path={at('alertmanager', data)} "
         f"--web.listen-address={watching.alertmanager}",
-        f"prometheus --config.file={folder / CONFIG} --storage.tsdb.path={data / 'prometheus'} "
+        f"prometheus --config.file={at(CONFIG)} --storage.tsdb.path={at('prometheus', data)} "
         "--web.listen-address=127.0.0.1:9090",
     )
 
