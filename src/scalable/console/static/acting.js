@@ -7,6 +7,7 @@ export class Acting {
   constructor(feed, state) {
     this.feed = feed;
     this.state = state;
+    this.done = () => {}; // called when something was done
     this.dialog = byId("ask");
     this.dialog.querySelector("form").addEventListener("submit", (event) => this.answered(event));
     this.dialog.addEventListener("close", () => this.closed());
@@ -118,6 +119,7 @@ export class Acting {
     } catch (error) {
       said = { ok: false, error: error.message };
     }
+    if (said.ok) this.done();
     if (turn !== this.turn) return; // the dialog is about something else by now
     this.busy(false);
     const result = make(

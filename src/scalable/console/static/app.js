@@ -23,6 +23,7 @@ const grid = new Grid();
 const pool = new Pool();
 const workers = new Workers(acting, state);
 const results = new Results(acting, state);
+acting.done = () => results.forget(); // what was marked or replayed changes verdicts
 
 // Panel, the sections it is drawn from, and who draws it. A panel that is not seen is drawn when it comes into view.
 const PANELS = [

@@ -10,6 +10,7 @@ export class Feed {
     this.heard = heard;
     this.linked = linked;
     this.session = { token: "", read_only: true };
+    this.turn = 0; // of opening: only the latest one listens
     document.addEventListener("visibilitychange", () => this.looked());
   }
 
@@ -22,13 +23,18 @@ export class Feed {
   async open(run) {
     this.run = run;
     this.close();
+    const turn = this.turn;
+    let session;
     try {
-      this.session = await ask("/api/session");
+      session = await ask("/api/session");
     } catch (error) {
+      if (turn !== this.turn) return;
       this.linked(error.status ? "refused" : "reconnecting", error.message);
       if (!error.status) this.later();
       return;
     }
+    if (turn !== this.turn) return;
+    this.session = session;
     this.heard("session", this.session);
     this.listen();
   }
@@ -39,8 +45,9 @@ export class Feed {
     this.source = source;
     source.onopen = () => this.linked("live");
     source.onerror = () => {
+      if (source !== this.source) return;
       this.linked("reconnecting");
-      if (source.readyState === EventSource.CLOSED && source === this.source) this.later();
+      if (source.readyState === EventSource.CLOSED) this.later();
     };
     source.addEventListener("reset", () => this.heard("reset", null));
     for (const name of [...SECTIONS, "grid", "cells"]) {
@@ -55,6 +62,7 @@ export class Feed {
   }
 
   close() {
+    this.turn += 1;
     clearTimeout(this.timer);
     this.source?.close();
     this.source = null;

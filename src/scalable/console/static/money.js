@@ -3,7 +3,7 @@
 import { byId, each, make, set, svg, write } from "./dom.js";
 import { bytes, count, figure, length, money, share } from "./words.js";
 
-const TICKS = { Planned: "plan", Budget: "limit" }; // on the bar
+const TICKS = { Planned: "plan", "May be spent": "limit" }; // on the bar
 const amount = (value) => (value ? Number(value.amount) : null);
 
 export function cost(state) {
@@ -31,7 +31,7 @@ export function cost(state) {
         ? ""
         : `${money(told.planned)}${spent !== null && planned > 0 ? ` (${share(spent / planned)} of it spent)` : ""}`,
     ],
-    ["Budget", budget === null ? "" : `${money(told.budget)} a month`],
+    ["May be spent", budget === null ? "" : money(told.budget)],
     ["Left of budget", told.budget_left ? money(told.budget_left) : ""],
     ["Not attributed", told.unattributed ? money(told.unattributed) : ""],
   ].filter(([, text]) => text);
@@ -51,7 +51,7 @@ function build(root) {
     rate: make("p", { class: "note number" }),
     fill: make("span", { class: "fill" }),
     plan: make("span", { class: "tick", title: "planned" }),
-    limit: make("span", { class: "tick limit", title: "budget" }),
+    limit: make("span", { class: "tick limit", title: "may be spent" }),
     facts: make("dl", { class: "facts" }),
   };
   parts.gauge = make("div", { class: "gauge", "aria-hidden": "true" }, parts.fill, parts.plan, parts.limit);

@@ -71,7 +71,7 @@ export function figures(state) {
   );
   const all = state.sweeps ?? [];
   const sum = (name) => all.reduce((total, one) => total + (one[name] || 0), 0);
-  const done = sum("there") + sum("rows");
+  const done = sum("there") + sum("rows") - sum("failed");
   const workers = state.workers ?? [];
   const busy = workers.filter((one) => one.state === "busy").length;
   const here = workers.filter((one) => one.state !== "starting" && one.state !== "lost").length;
@@ -178,11 +178,11 @@ export function sweeps(state, acting) {
     (one) => one.name,
     (one) => sweep(one, acting),
     ({ parts }, one) => {
-      const done = (one.there || 0) + (one.rows || 0);
+      const done = finished(one);
       const rest = Math.max(0, (one.expected || 0) - done - (one.failed || 0));
       const shares = [
         ["there", one.there],
-        ["done", one.rows],
+        ["done", (one.rows || 0) - (one.failed || 0)],
         ["failed", one.failed],
         ["rest", rest],
       ];
@@ -252,9 +252,12 @@ function sweep(one, acting) {
   return node;
 }
 
+/** Rows that count: of those that came, some may have failed. */
+const finished = (one) => (one.there || 0) + (one.rows || 0) - (one.failed || 0);
+
 function facts(one) {
   return [
-    `${count((one.there || 0) + (one.rows || 0))} of ${count(one.expected)} rows`,
+    `${count(finished(one))} of ${count(one.expected)} rows`,
     one.there ? `${count(one.there)} there before` : "",
     one.failed ? `${count(one.failed)} failed` : "",
     one.units ? `${count(one.units_done)} of ${plural(one.units, "unit")}` : "",

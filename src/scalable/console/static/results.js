@@ -77,6 +77,7 @@ export class Results {
     }
     this.loading = false;
     if (version === this.asked) this.found = found;
+    if (found.error) this.asked = ""; // a store that was locked may answer later
     this.changed();
   }
 

@@ -3,6 +3,7 @@
 import { byId, each, entry, make, set, write } from "./dom.js";
 import { clock, count, plural } from "./words.js";
 
+const SENT = 50; // failures that the server sends at most, the latest
 const MOST = 100; // incidents that are listed, the latest; the rest is in the run's folder
 
 export function incidents(state, acting) {
@@ -25,7 +26,7 @@ export function incidents(state, acting) {
   );
   const failed = [...(trouble.failures ?? [])].reverse();
   parts.title.hidden = !failed.length;
-  write(parts.title, `Failures (${count(failed.length)})`);
+  write(parts.title, failed.length < SENT ? `Failures (${count(failed.length)})` : `The latest ${SENT} failures`);
   each(
     parts.failures,
     failed,
