@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import base64
-import os
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from scalable.engine.events import Loss
@@ -24,16 +19,13 @@ from scalable.providers.aws.ec2 import Ec2Fleet
 from scalable.providers.aws.fargate import FargateFleet
 from scalable.providers.aws.provider import AwsProvider
 from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
-from scalable.providers.client import WorkerKilledError
-from scalable.quantities import Memory
 from scalable.session.session import ScalableSession
 from scalable.sizing.resources import ScalePlan
 from tests.providers.aws.amazon import REGION, Hands
+from tests.providers.scenes import PARTS, Driver, all_ended, expect_no_secrets, lose_a_worker, variable
+from tests.waiting import LONG_S, until
 
-WITHIN_S = 60.0
-ROOT = Path(__file__).parents[3]
 KINDS = ["fargate", "ec2"]
-SECRET = "a password nobody else may read"
 
 
 def a_spec(folder: Path, kind: str, **more: Any) -> DeploymentSpec:
@@ -48,20 +40,7 @@ def a_spec(folder: Path, kind: str, **more: Any) -> DeploymentSpec:
         "tags": {"team": "lab"},
         **more,
     }
-    parts = {
-        "small": WorkerTemplate("small", cpus=1, memory=Memory.of_gib(1), env={"WHO": "small", "PASSWORD": SECRET}),
-        "large": WorkerTemplate("large", cpus=2, env={"WHO": "large"}),
-    }
-    return DeploymentSpec("lab", "cloud", AwsTarget.model_validate(target), parts, run_folder=str(folder))
-
-
-def until(condition: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+    return DeploymentSpec("lab", "cloud", AwsTarget.model_validate(target), PARTS, run_folder=str(folder))
 
 
 def left_behind(run: str) -> list[str]:
@@ -108,17 +87,12 @@ class TestRun:
         with handle.client_factory() as client:
             AwsProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
             who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
-            assert [one.result(timeout=WITHIN_S) for one in who] == ["small", "large"]
-            assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result(timeout=WITHIN_S) is None
+            assert [one.result(timeout=LONG_S) for one in who] == ["small", "large"]
+            assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result(timeout=LONG_S) is None
             assert left_behind(handle.metadata["run"]) != []
 
     def test_nothing_that_others_may_describe_has_secrets(self, handle: ClusterHandle, kind: str) -> None:
-        run = handle.metadata["run"]
-        shown = described(run, kind)
-        assert "lab/worker:1.0" in shown
-        key = Path(handle.backend.handout, "key.pem").read_text().splitlines()[1]
-        for secret in (SECRET, key, "PRIVATE KEY"):
-            assert secret not in shown
+        expect_no_secrets(described(handle.metadata["run"], kind), handle)
 
     def test_everything_has_the_tags_of_the_run_and_of_the_user(self, handle: ClusterHandle, kind: str) -> None:
         tags = tags_of(handle.metadata["run"], kind)
@@ -127,16 +101,9 @@ class TestRun:
         assert all(one["scalable-run"] == handle.metadata["run"] for one in tags)
 
     def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle, kind: str) -> None:
-        heard: list[tuple[str, dict[str, Any]]] = []
-        handle.backend.listeners.append(lambda what, facts: heard.append((what, facts)))
-        with handle.client_factory() as client:
-            with pytest.raises(WorkerKilledError):
-                client.submit(die, tag="small", retries=0).result(timeout=WITHIN_S)
-            assert until(lambda: [one for one in heard if one[0] == "worker-lost"])
-            facts = next(facts for what, facts in heard if what == "worker-lost")
-            assert facts["worker"].startswith("small-")
-            assert {"fargate": "killed (SIGKILL)", "ec2": "switched itself off"}[kind] in facts["detail"]
-            assert until(lambda: client.worker_count("small") == 1)
+        facts = lose_a_worker(handle)
+        assert facts["worker"].startswith("small-")
+        assert {"fargate": "killed (SIGKILL)", "ec2": "switched itself off"}[kind] in facts["detail"]
 
     def test_it_scales_up_and_to_nothing(self, handle: ClusterHandle, hands: Hands) -> None:
         with handle.client_factory() as client:
@@ -144,22 +111,13 @@ class TestRun:
             assert until(lambda: (client.worker_count("small"), client.worker_count("large")) == (2, 0))
             AwsProvider().scale(handle, ScalePlan({"small": 0}))
             assert until(lambda: client.worker_count() == 0)
-            assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+            assert until(lambda: all_ended(hands.running.values()))
 
     def test_closing_leaves_nothing(self, handle: ClusterHandle, hands: Hands) -> None:
         AwsProvider().scale(handle, ScalePlan({"large": 1}))
         AwsProvider().close(handle)
         assert left_behind(handle.metadata["run"]) == []
-        assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
-
-
-def variable(name: str) -> str | None:
-    return os.environ.get(name)
-
-
-def die() -> None:
-    time.sleep(0.5)
-    os.kill(os.getpid(), signal.SIGKILL)
+        assert until(lambda: all_ended(hands.running.values()))
 
 
 def described(run: str, kind: str) -> str:
@@ -196,20 +154,11 @@ def tags_of(run: str, kind: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_path: Path) -> None:
     """A driver of its own starts a worker and is killed; the process it left behind clears everything away."""
-    script = tmp_path / "driver.py"
-    script.write_text(DRIVER.format(kind=kind, folder=str(tmp_path / "run")))
-    driver = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    assert driver.stdout is not None
-    run = driver.stdout.readline().strip()
-    assert run
-    assert left_behind(run) != []
-    reapers = psutil.Process(driver.pid).children()
-    driver.kill()
-    driver.communicate()
-    assert until(lambda: left_behind(run) == []), left_behind(run)
-    assert until(lambda: all(one.process.poll() is not None for one in hands.running.values()))
+    driver = Driver(tmp_path, DRIVER.format(kind=kind, folder=str(tmp_path / "run")))
+    assert left_behind(driver.run) != []
+    reapers = driver.kill()
+    assert until(lambda: left_behind(driver.run) == []), left_behind(driver.run)
+    assert until(lambda: all_ended(hands.running.values()))
     assert until(lambda: not any(one.is_running() for one in reapers))
 
 
@@ -466,7 +415,7 @@ def total(flows):
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["fargate", pytest.param("ec2", marks=pytest.mark.long)])  # EC2 has TestRun, too
 def test_a_session_adapts_from_no_workers_and_hands_its_code_out(
     kind: str, hands: Hands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

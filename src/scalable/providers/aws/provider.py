@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-
-from scalable.errors import UsageError
 from scalable.manifest.findings import Issue, ValidationReport
 from scalable.manifest.targets import AwsTarget
-from scalable.providers import scaling
 from scalable.providers.aws.ec2 import Ec2Fleet
 from scalable.providers.aws.fargate import FargateFleet
-from scalable.providers.base import ClusterHandle, DeploymentSpec
+from scalable.providers.base import DeploymentSpec
 from scalable.providers.clouds import checking
-from scalable.providers.clouds.cluster import build
-from scalable.providers.clouds.fleet import CloudError
-from scalable.sizing.resources import CostEstimate, ScalePlan
+from scalable.providers.clouds.fleet import Fleet
+from scalable.providers.clouds.provider import CloudProvider
 
 ALWAYS = {"region": "write e.g. region: eu-central-1"}
 FARGATE = {
@@ -26,7 +21,7 @@ EC2 = {
 }
 
 
-class AwsProvider:
+class AwsProvider(CloudProvider):
     name = "aws"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
@@ -45,27 +40,12 @@ class AwsProvider:
                 errors.append(Issue(f"components.{tag}.gpus", "Fargate has no GPUs", "no-gpus", remedy))
         return report + ValidationReport.of(errors, warnings)
 
-    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = aws(spec)
-        run = uuid.uuid4().hex[:8]
-        kind = FargateFleet if target.cluster_type == "fargate" else Ec2Fleet
-        try:
-            fleet = kind(target, run, spec.project)
-        except CloudError as error:
-            raise UsageError(str(error)) from None
-        cluster = build(fleet, target, spec, run)
-        facts = {"provider": self.name, "cluster_type": target.cluster_type, "region": target.region, "run": run}
-        return scaling.handle(cluster, facts)
+    def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
+        kind = FargateFleet if aws(spec).cluster_type == "fargate" else Ec2Fleet
+        return kind(aws(spec), run, spec.project)
 
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when AWS has accepted the tasks or instances; they take a minute or two to come."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
-
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return checking.cost(spec, aws(spec), plan)
+    def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
+        return {"cluster_type": aws(spec).cluster_type, "region": aws(spec).region}
 
 
 def aws(spec: DeploymentSpec) -> AwsTarget:

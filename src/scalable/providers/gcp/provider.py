@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-
-from scalable.errors import UsageError
 from scalable.manifest.findings import Issue, ValidationReport
 from scalable.manifest.targets import GcpTarget
-from scalable.providers import scaling
-from scalable.providers.base import ClusterHandle, DeploymentSpec
+from scalable.providers.base import DeploymentSpec
 from scalable.providers.clouds import checking
-from scalable.providers.clouds.cluster import build
-from scalable.providers.clouds.fleet import CloudError
+from scalable.providers.clouds.fleet import Fleet
+from scalable.providers.clouds.provider import CloudProvider
 from scalable.providers.gcp.instances import GcpFleet
 from scalable.sizing.prices import region_of
-from scalable.sizing.resources import CostEstimate, ScalePlan
 
 NEEDED = {
     "project_id": "write the id of your project",
@@ -23,7 +18,7 @@ NEEDED = {
 }
 
 
-class GcpProvider:
+class GcpProvider(CloudProvider):
     name = "gcp"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
@@ -42,26 +37,11 @@ class GcpProvider:
                 errors.append(Issue(f"components.{tag}.gpus", text, "no-gpus", "use a kubernetes target"))
         return report + ValidationReport.of(errors)
 
-    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = gcp(spec)
-        run = uuid.uuid4().hex[:8]
-        try:
-            fleet = GcpFleet(target, run, spec.project)
-        except CloudError as error:
-            raise UsageError(str(error)) from None
-        cluster = build(fleet, target, spec, run)
-        facts = {"provider": self.name, "region": region_of(target), "zone": target.zone, "run": run}
-        return scaling.handle(cluster, facts)
+    def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
+        return GcpFleet(gcp(spec), run, spec.project)
 
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when Google has placed the instances; they take a minute or two to boot."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
-
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return checking.cost(spec, gcp(spec), plan)
+    def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
+        return {"region": region_of(gcp(spec)), "zone": gcp(spec).zone}
 
 
 def gcp(spec: DeploymentSpec) -> GcpTarget:
