@@ -6,8 +6,11 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 from socket import socket
 from urllib.request import HTTPCookieProcessor, build_opener
@@ -15,8 +18,12 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from scalable.cli.main import main
+from scalable.console.guard import Guard
 from scalable.console.server import Console, MissingExtraError, Options
-from tests.telemetry.builders import a_run
+from scalable.telemetry.mailbox import ACT_WITHIN_S
+from tests.console.client import Client
+from tests.telemetry.builders import a_live_run, a_run
+from tests.waiting import until
 
 
 @contextmanager
@@ -40,6 +47,25 @@ def test_it_prints_its_address_and_ends_in_peace_at_ctrl_c(tmp_path: Path) -> No
         process.send_signal(signal.SIGINT)
         rest, complaints = process.communicate(timeout=60)
         assert (process.returncode, rest, complaints) == (0, "", "")
+
+
+def test_ctrl_c_waits_for_no_answer_and_takes_the_question_back(tmp_path: Path) -> None:
+    run = a_live_run(tmp_path)  # whose session never answers
+    with started(tmp_path, "--run-id", str(run.path)) as (address, process):
+        guard = Guard("127.0.0.1", int(address.split(":")[2].partition("/")[0]), token=address.partition("=")[2])
+        guard = replace(guard, acting=Client(guard).get("/api/session").json["token"])
+        asked = threading.Thread(target=ask, args=(guard, {"action": "pause", "run": run.run_id}))
+        asked.start()
+        assert until(lambda: list(run.control.glob("*")))
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=ACT_WITHIN_S / 2)
+        asked.join()
+        assert (process.returncode, complaints, list(run.control.glob("*"))) == (0, "", [])
+
+
+def ask(guard: Guard, action: dict[str, str]) -> None:
+    with suppress(HTTPException, OSError):
+        Client(guard).post(action)
 
 
 def shown(address: str) -> str:

@@ -236,7 +236,7 @@ class Action(Handler):
             raise UsageError('an action is an object such as {"action": "pause", "run": "run-…"}')
         run = await asyncio.to_thread(self.console.board.open, asked["run"])
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked))
+        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked, lambda: self.console.closing))
         self.console.judging.forget()
         if feed := self.console.watching.feeds.get(run.run_id):
             feed.recount()

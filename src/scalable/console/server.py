@@ -53,6 +53,7 @@ class Console:
         self.watching = Watching(self.board, options.run_id)
         self.judging = Judging()
         self.askers = ThreadPoolExecutor(MOST_ASKING, "scalable-console-asking")
+        self.closing = False
         self.guard: Guard
         self.server: HTTPServer
 
@@ -70,6 +71,7 @@ class Console:
         return self.guard
 
     async def close(self) -> None:
+        self.closing = True  # nobody waits for answers any more, or the process would
         self.server.stop()
         await self.watching.close()
         await self.server.close_all_connections()

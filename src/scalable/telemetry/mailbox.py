@@ -14,7 +14,7 @@ import secrets
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,11 +62,19 @@ class Question:
 
 
 def ask(
-    run: RunFolder, question: str, /, *, within_s: float = WITHIN_S, by: str = "", **arguments: Any
+    run: RunFolder,
+    question: str,
+    /,
+    *,
+    within_s: float = WITHIN_S,
+    by: str = "",
+    stop: Callable[[], bool] = lambda: False,
+    **arguments: Any,
 ) -> dict[str, Any]:
     """Ask a live session and wait for its answer. Raises ``RefusedError`` with the session's own sentence.
 
-    ``by`` is who asks, for the journal; the user of this process unless something is said.
+    ``by`` is who asks, for the journal; the user of this process unless something is said. As soon as ``stop`` says so
+    nobody waits any more, and a question that was not taken is taken back.
     """
     if not is_running(run):
         raise NoAnswerError(f"{run.run_id} is over: nobody is there to ask; scalable report  shows what it did")
@@ -79,7 +87,7 @@ def ask(
         owner = f", as the user who started {run.run_id}" if isinstance(error, PermissionError) else ""
         raise NoAnswerError(f"{run.control} cannot be written: {error.strerror}; ask where it can be{owner}") from None
     try:
-        answer = wait(run, name, time.monotonic() + within_s)
+        answer = wait(run, name, time.monotonic() + within_s, stop)
     finally:
         taken = not withdrawn(run.control / f"{name}{ASK}")
         remove(run.control, name)
@@ -91,11 +99,11 @@ def ask(
     return answer
 
 
-def wait(run: RunFolder, name: str, deadline: float) -> dict[str, Any] | None:
+def wait(run: RunFolder, name: str, deadline: float, stop: Callable[[], bool]) -> dict[str, Any] | None:
     """The answer, or nothing if time is over, or the session ended without one or is stopped."""
     look_s, alive_at = LOOK_S, time.monotonic() + ALIVE_EVERY_S
     while True:
-        late = time.monotonic() >= deadline
+        late = time.monotonic() >= deadline or stop()
         gone = time.monotonic() >= alive_at and (not is_running(run) or stopped(run) is not None)
         if time.monotonic() >= alive_at:
             alive_at = time.monotonic() + ALIVE_EVERY_S
