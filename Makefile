@@ -44,8 +44,9 @@ check: $(DEV)  ## lint, types, import rules
 bench: $(PEERS)  ## benchmarks beside Dask, Ray, Parsl and others; writes benchmarks/results/*.json
 	@$(BIN)/python -m benchmarks
 
-docs: $(DEV)  ## regenerate the reference pages and pictures
+docs: $(DEV)  ## regenerate the reference pages and pictures; those of pages need chromium and a run of the example
 	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m docs.screenshots
 
 format: $(DEV)
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .

@@ -1,7 +1,8 @@
-"""Takes the pictures of the console: a real sweep on this machine, the real page in a real Chromium, in both themes.
+"""Takes the pictures of console and report: a real sweep on this machine, the real pages in a real Chromium.
 
-``python -m docs.screenshots`` takes some minutes and needs chromium. It writes
-``docs/images/console-light.png`` and ``console-dark.png`` while the sweep of ``examples/calibration`` runs.
+``python -m docs.screenshots`` takes some minutes and needs chromium. It runs the sweep of ``examples/calibration`` in a
+copy, writes ``docs/images/console-light.png`` and ``console-dark.png`` while it runs, and ``report.png`` and
+``report-results.png`` when it is over.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page, sync_playwright
 from tests.console.browser.conftest import FLAGS
@@ -22,6 +24,8 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples/calibration"
 IMAGES = ROOT / "docs/images"
 WIDE, HIGH = 1280, 1300
+REPORT_WIDE = 1180
+MARGIN = 16  # around a part of the report
 FAR_ENOUGH = 0.6  # of the rows, so that there is something of everything
 LONG_MS = 1_800_000
 LARGEST = 250_000  # bytes of a picture, for whoever clones the repository
@@ -47,7 +51,14 @@ def main() -> None:
             take(page, IMAGES / "console-light.png")
             page.get_by_role("button", name="Use the dark theme").click()
             take(page, IMAGES / "console-dark.png")
-            process.terminate()
+            process.wait()
+            report = folder / "report.html"
+            written = [*command[:3], "report", "--format", "html", "--output", str(report)]
+            subprocess.run(written, cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
+            page = browser.new_page(viewport={"width": REPORT_WIDE, "height": HIGH}, color_scheme="light")
+            page.goto(report.as_uri())
+            take_part(page, IMAGES / "report.png", "header", "#summary")
+            take_part(page, IMAGES / "report-results.png", "#equity", "#heat-map")
             browser.close()
 
 
@@ -56,10 +67,20 @@ def progress() -> str:
     return f"({bar} ? {bar}.ariaValueNow / {bar}.ariaValueMax : 0)"
 
 
-def take(page: Page, path: Path) -> None:
+def take(page: Page, path: Path, **how: Any) -> None:
     page.mouse.move(0, 0)
-    page.screenshot(path=path, animations="disabled")
+    page.screenshot(path=path, animations="disabled", **how)
     assert path.stat().st_size < LARGEST, f"{path} is too large for a repository"
+    print(path.relative_to(ROOT))
+
+
+def take_part(page: Page, path: Path, first: str, last: str) -> None:
+    """From the top of one part of the page to the end of another."""
+    top, bottom = (page.locator(which).first.bounding_box() for which in (first, last))
+    assert top is not None and bottom is not None, f"the report has no {first} or no {last}"
+    begin, end = max(0, top["y"] - MARGIN), bottom["y"] + bottom["height"] + MARGIN
+    clip = {"x": 0, "y": begin, "width": REPORT_WIDE, "height": end - begin}
+    take(page, path, full_page=True, clip=clip)
 
 
 if __name__ == "__main__":

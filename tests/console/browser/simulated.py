@@ -178,8 +178,8 @@ class SimulatedRun:
         )  # fmt: skip
         self.write("run-ended", run=run, state="failed" if fail else "finished", reason=message)
         rows, cells = self.shape.per_unit, self.units[run]
-        known = {"cells": "", "failed_cells": cells} if fail else {"cells": cells, "failed_cells": ""}
-        counts = {"count": 0 if fail else rows, "failed": rows if fail else 0}
+        known = {"cells": cells, "failed_cells": cells if fail else ""}
+        counts = {"count": rows, "failed": rows if fail else 0}
         self.write("rows", sweep=self.sweep, run=run, **counts, fresh=True, **known)
         self.ended += 1
         self.failed += fail

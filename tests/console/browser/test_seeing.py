@@ -43,6 +43,8 @@ def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: Guard, r
     run.advance(1, fail=True)
     expect(page.locator("#legend-2")).to_have_text("3")
     expect(page.locator("#legend-4")).to_have_text("3")
+    progress = page.get_by_role("progressbar", name="Progress of calibration")
+    expect(progress).to_have_attribute("aria-valuetext", "3 of 225 rows, 3 failed")
     colours = page.evaluate(
         """() => {
           const canvas = document.querySelector("#grid-canvas");
