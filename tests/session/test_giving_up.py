@@ -10,7 +10,7 @@ import pytest
 
 from scalable import ScalableSession
 from scalable.engine import fleet
-from scalable.providers import cluster
+from scalable.providers import replacing
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.client import ScalableClient
 from scalable.providers.cluster import TaggedCluster
@@ -33,7 +33,7 @@ BROKEN = "raise ImportError('the licence server is gone')\n"
 
 @pytest.fixture(autouse=True)
 def hardly_a_pause_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (fleet, cluster):
+    for module in (fleet, replacing):
         monkeypatch.setattr(module, "START_DELAY_S", 0.05)
 
 

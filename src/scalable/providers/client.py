@@ -176,7 +176,7 @@ class ScalableClient(Client):
         """Let the backend say why the worker died before the caller is told that it did."""
         assert self.tagged is not None
         try:
-            fate = await self.tagged.fate_of(error.last_worker.address)
+            fate = await self.tagged.losses.fate_of(error.last_worker.address)
         except asyncio.CancelledError:  # the cluster closes: what is known must do
             fate = None
         told = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)

@@ -25,20 +25,17 @@ from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from scalable.engine.events import Loss
-from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import Fate, Launcher, LaunchRefused, Warned, Witness, WorkerTemplate
+from scalable.providers.base import Fate, Launcher, Warned, WorkerTemplate
 from scalable.providers.blame import FairScheduler
 from scalable.providers.diagnosis.observing import LOOK_EVERY_S, Observer
-from scalable.providers.giving_up import give_up
-from scalable.providers.members import Member, Watcher
-from scalable.wording import not_defined, plural
+from scalable.providers.losses import Losses
+from scalable.providers.members import STOP_WITHIN_S, Member, Watcher
+from scalable.providers.replacing import Replacements
+from scalable.wording import not_defined
 
 logger = logging.getLogger("scalable")
 
-FATE_WITHIN_S = 10.0  # how long to look for the cause of a worker's death before calling it lost
-STOP_WITHIN_S = 60.0  # H4: stopping takes less than a minute, or it is reported
-MOST_FAILED_STARTS = 3  # in a row, of workers that are replaced; then nobody would gain from a fourth
 QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "2s"}
 """What a scheduler measures of itself all the time, less often: it shares this machine with the workers."""
 CLOSED = "session closed"  # why workers go when the cluster does
@@ -67,18 +64,11 @@ class TaggedCluster(Cluster):
         """The one that can close it; a forked child has only a copy of this object."""
         self.templates: dict[str, WorkerTemplate] = {}
         self.members: dict[str, Member] = {}
-        self.fates: dict[str, Fate] = {}
-        """Why workers are gone, by their address."""
+        self.losses = Losses(self)
         self.listeners: list[Listener] = []
-        self.replace = replace
-        """Start another worker for one that was lost; off where an engine decides that."""
+        self.replacements = Replacements(self, wanted=replace)
         self.security = security or Security()
         self.scheduler: Any = None
-        self.failed_starts: dict[str, int] = {}
-        self.short_lives: dict[str, int] = {}
-        """How many workers of a tag in a row joined and died without having worked."""
-        self.given_up: dict[str, str] = {}
-        """Tags for which no more workers are tried, with the reason."""
         self.has_observer = False
         """Somebody else says why workers do not come and tasks wait."""
         options: dict[str, Any] = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
@@ -126,7 +116,7 @@ class TaggedCluster(Cluster):
         template = self.template(tag)
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise UsageError(f"n is {n!r}; write how many workers to add, from 1")
-        self.given_up.pop(tag, None)
+        self.replacements.given_up.pop(tag, None)
         names: list[str] = self.sync(self.launch, n, template)
         return names
 
@@ -181,12 +171,12 @@ class TaggedCluster(Cluster):
         asyncio.get_running_loop().set_exception_handler(unless_interrupted)
         with dask.config.set(QUIET):
             self.scheduler = await FairScheduler(
-                security=self.security, running=self.running_on, **self._scheduler_options
+                security=self.security, running=self.losses.running_on, **self._scheduler_options
             )
         self.scheduler.add_plugin(Watcher(self))
         self.scheduler_comm = rpc(self.scheduler.address, connection_args=self.security.get_connection_args("client"))
         await super()._start()
-        self.keep(self.watch())
+        self.keep(self.losses.watch())
         self.keep(self.explain())
 
     async def _close(self) -> None:
@@ -311,7 +301,7 @@ class TaggedCluster(Cluster):
         member.gone.set()
         facts = {"worker": member.name, "tag": member.tag}
         if member.address and fate:
-            self.fates[member.address] = fate
+            self.losses.fates[member.address] = fate
         member.address = None
         if member.leaving:
             why = member.launched.notice if member.had_notice and isinstance(member.launched, Warned) else ""
@@ -319,50 +309,20 @@ class TaggedCluster(Cluster):
             return
         fate = fate or Fate(Loss.WORKER_LOST)
         if member.joined:
-            young = not member.worked and time.time() - member.since < YOUNG_S
-            self.short_lives[member.tag] = self.short_lives.get(member.tag, 0) + 1 if young else 0
-            self.failed_starts[member.tag] = 0
             peak = {"peak": fate.peak.bytes} if fate.peak else {}
             self.tell("worker-lost", cause=fate.cause.value, detail=fate.detail, **peak, **facts)
         else:
-            self.failed_starts[member.tag] = self.failed_starts.get(member.tag, 0) + 1
             reason = fate.detail or fate.cause.value
             refused = {"count": 1, "reason": reason, "cause": fate.cause.value}
             self.tell("workers-refused", **refused, **facts)
-        if self.replace and self.status is Status.running and not member.noticed:
-            self.keep(self.start_another(member, fate))
-
-    def replace_early(self, member: Member) -> None:
-        """It had notice: another one comes now, so that it can take over what this one holds."""
-        if self.replace and self.status is Status.running and not (member.leaving or member.noticed):
-            member.noticed = True
-            self.keep(self.start_another(member, Fate(Loss.PREEMPTED, "had notice")))
-
-    async def start_another(self, member: Member, fate: Fate) -> None:
-        if self.failed_starts.get(member.tag, 0) >= MOST_FAILED_STARTS:
-            tried = plural(MOST_FAILED_STARTS, member.tag + " worker")
-            logger.error("%s in a row did not start; no more are tried", tried)
-            self.given_up[member.tag] = fate.detail or fate.cause.value
-            give_up(self, member.tag, self.given_up[member.tag])
-            return
-        if (lives := self.short_lives.get(member.tag, 0)) > 1:
-            await asyncio.sleep(min(START_DELAY_S * 2 ** min(lives - 2, 10), LATE_AFTER_S))
-        try:
-            await self.launch(1, member.template)
-        except LaunchRefused as refusal:
-            if member.name in self.members:  # it is tried again when this one is gone
-                member.noticed = False
-                return
-            logger.error("a worker for the lost %s was refused: %s", member.name, refusal)
-            self.given_up[member.tag] = str(refusal)
-            give_up(self, member.tag, str(refusal))
+        self.replacements.lost(member, fate)
 
     async def until_joined(self, counts: dict[str, int], timeout: float | None) -> None:
         deadline = time.monotonic() + timeout if timeout is not None else float("inf")
 
         def missing(tag: str, count: int) -> bool:
             there = [m for m in self.members.values() if m.tag == tag and not m.leaving]
-            replaced = self.replace and tag not in self.given_up
+            replaced = self.replacements.wanted and tag not in self.replacements.given_up
             return sum(m.address is not None for m in there) < (count if replaced else min(count, len(there)))
 
         while any(missing(tag, count) for tag, count in counts.items()) and time.monotonic() < deadline:
@@ -378,8 +338,7 @@ class TaggedCluster(Cluster):
             return
         member.address, member.joined, member.waits = address, True, ""
         state = self.scheduler.workers[address]
-        self.failed_starts[member.tag] = 0
-        self.given_up.pop(member.tag, None)
+        self.replacements.joined(member)
         self.tell(
             "worker-joined",
             worker=name,
@@ -391,53 +350,10 @@ class TaggedCluster(Cluster):
             took_s=round(time.time() - member.since, 3),
         )
 
-    def parted(self, address: str) -> None:
-        """The scheduler lost a worker; find out why, and make sure that its process is gone too."""
-        member = next((m for m in self.members.values() if m.address == address), None)
-        if member is None:
-            return
-        if member.leaving:
-            member.address = None
-        else:
-            member.worked = address in self.scheduler.blamed.values()
-            self.keep(self.bury(member))
-
-    def running_on(self, address: str) -> set[str] | None:
-        """Keys of the tasks that a worker was doing when it died, if it kept a note of them."""
-        launched = next((m.launched for m in self.members.values() if m.address == address), None)
-        return launched.running() if isinstance(launched, Witness) else None
-
-    async def bury(self, member: Member) -> None:
-        fate = await member.launched.learn_fate(FATE_WITHIN_S)
-        if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the worker said more than its backend
-            fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
-        if member.address:
-            self.fates[member.address] = fate  # before the rest of it is ended: someone may be waiting for the reason
-        with suppress(TimeoutError):
-            await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
-        self.over(member, fate)
-
-    async def watch(self) -> None:
-        """Ask the backend about its workers: why they wait, and which are gone without having said so."""
-        while True:
-            members = list(self.members.values())
-            pause = await self.launcher.poll([member.launched for member in members])
-            for member in members:
-                if member.name not in self.members:
-                    continue
-                fate = member.launched.fate
-                if fate is not None and not member.leaving:
-                    if member.address in self.scheduler.workers:  # the scheduler has not noticed yet
-                        self.fates[str(member.address)] = fate
-                        expected = fate.cause in (Loss.WALLTIME, Loss.PREEMPTED)
-                        await self.scheduler.remove_worker(
-                            member.address, stimulus_id=f"gone-{member.name}", expected=expected, close=False
-                        )
-                    await self.bury(member)
-                elif not member.joined and member.launched.waits != member.waits:
-                    member.waits = member.launched.waits
-                    self.tell("worker-pending", worker=member.name, tag=member.tag, reason=member.waits)
-            await asyncio.sleep(pause)
+    def waits(self, member: Member, reason: str) -> None:
+        """It is not there yet, for another reason than before."""
+        member.waits = reason
+        self.tell("worker-pending", worker=member.name, tag=member.tag, reason=reason)
 
     async def explain(self) -> None:
         """Say why workers do not come and tasks wait, unless a session does that better."""
@@ -447,13 +363,6 @@ class TaggedCluster(Cluster):
             observer.look()
             await asyncio.sleep(LOOK_EVERY_S)
         self.listeners.remove(observer.heard)
-
-    async def fate_of(self, address: str, within: float = 2 * FATE_WITHIN_S) -> Fate | None:
-        """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
-        deadline = time.monotonic() + within
-        while address not in self.fates and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
-        return self.fates.get(address)
 
 
 def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

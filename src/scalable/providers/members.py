@@ -14,6 +14,8 @@ from scalable.worker.meter import TOPIC, UNREADABLE
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
 
+STOP_WITHIN_S = 60.0  # H4: stopping takes less than a minute, or it is reported
+
 
 @dataclass(eq=False)
 class Member:
@@ -54,7 +56,7 @@ class Watcher(SchedulerPlugin):
         self.cluster.joined(worker, str(scheduler.workers[worker].name))
 
     def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
-        self.cluster.parted(worker)
+        self.cluster.losses.parted(worker)
 
     def log_event(self, topic: str, msg: Any) -> None:
         if topic == TOPIC and isinstance(msg, dict):
@@ -69,4 +71,4 @@ class Watcher(SchedulerPlugin):
                 self.cluster.tell(kind, worker=named.name, tag=named.tag, **facts)
                 if kind == "worker-leaving":
                     named.had_notice = True
-                    self.cluster.replace_early(named)
+                    self.cluster.replacements.had_notice(named)

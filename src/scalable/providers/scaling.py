@@ -35,7 +35,7 @@ def scale(handle: ClusterHandle, plan: ScalePlan, *, wait: bool) -> None:
             cluster.remove_workers(there[tag] - count, tag)
     if wait:
         cluster.wait_until(plan.workers_by_tag, WAIT_S)
-        for tag, reason in cluster.given_up.items():
+        for tag, reason in cluster.replacements.given_up.items():
             if tag in plan.workers_by_tag:
                 raise LaunchRefused(f"no {tag} worker could be started: {reason}")
 

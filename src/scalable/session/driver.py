@@ -132,7 +132,7 @@ class Driver:
         self.closed = False
 
     async def begin(self) -> None:
-        self.cluster.replace = False
+        self.cluster.replacements.wanted = False  # the engine decides that
         if self.meter is not None:
             self.meter.begin()
         self.cluster.listeners.append(self.heard)

@@ -72,7 +72,7 @@ class TaskRecorder(SchedulerPlugin):
         tag = self.tag_of(task) if task is not None else None
         fate = None
         try:
-            fate = await self.cluster.fate_of(address)
+            fate = await self.cluster.losses.fate_of(address)
         finally:
             cause = fate.cause if fate else Loss.WORKER_LOST
             self.journal.write("retry", key=str(key), tag=tag, cause=cause.value)

@@ -132,7 +132,7 @@ class Observer:
             waiting=waiting,
             waits_since=past.waits_since,
             unplaced=unplaced,
-            refusal=replace(past.refusal, given_up=tag in self.cluster.given_up) if past.refusal else None,
+            refusal=replace(past.refusal, given_up=tag in self.cluster.replacements.given_up) if past.refusal else None,
             starts_s=tuple(past.starts_s),
             cold=past.cold,
         )
