@@ -10,7 +10,7 @@ from rich.text import Text
 
 from scalable.cli.output import Cell, note, show_table
 from scalable.quantities import percent
-from scalable.reporting.words import BESIDE, UNKNOWN, fine, hours
+from scalable.telemetry.words import BESIDE, UNKNOWN, fine, hours
 from scalable.wording import plural
 
 

@@ -19,9 +19,9 @@ from scalable.cli.commands.status import looked_at, rate, step_of
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
 from scalable.quantities import Duration
-from scalable.reporting.words import plain
 from scalable.telemetry import RunFolder
 from scalable.telemetry.fields import money
+from scalable.telemetry.words import plain
 from scalable.wording import plural
 
 EVERY_S = 0.5

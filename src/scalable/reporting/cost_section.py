@@ -10,7 +10,7 @@ from scalable.reporting.drawing import legend
 from scalable.reporting.elements import Child, Markup, facts, figure, join, more, paragraph, table
 from scalable.reporting.material import Material
 from scalable.reporting.run_charts import bill_bar
-from scalable.reporting.words import BESIDE, UNKNOWN, fine, hours, paid
+from scalable.telemetry.words import BESIDE, UNKNOWN, fine, hours, paid
 
 COLOURS = {"tail": "muted", "unused": "c8", "without_rows": "c7"}
 """Of what is charged to no row."""

@@ -11,8 +11,8 @@ from scalable.reporting.elements import Child, Markup, chip, facts, paragraph, t
 from scalable.reporting.material import Material
 from scalable.reporting.results import SweepResults
 from scalable.reporting.sections import sentence
-from scalable.reporting.words import fine, length, moment, named, paid, plain
 from scalable.sweeps.decisions import Decision, Verdict
+from scalable.telemetry.words import fine, length, moment, named, paid, plain
 
 STATES = {"ok": "good", "failed": "bad", "running": "live"}
 VERDICTS = {Verdict.LOCK: "good", Verdict.KEEP_AVAILABLE: "warn", Verdict.ABANDON: "bad"}

@@ -12,7 +12,7 @@ from scalable.reporting.cost_section import cost
 from scalable.reporting.elements import Markup, tag
 from scalable.reporting.material import Material
 from scalable.reporting.provenance import provenance
-from scalable.reporting.words import moment
+from scalable.telemetry.words import moment
 
 Section = Callable[[Material], Markup | None]
 SECTIONS: tuple[tuple[str, str, Section], ...] = (

@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from scalable.reporting.elements import Child, Markup, facts, join, more, paragraph, table, tag
 from scalable.reporting.material import Material
 from scalable.reporting.results import SweepResults
-from scalable.reporting.words import moment, named, plain
 from scalable.sweeps.workload import SHIPPED
+from scalable.telemetry.words import moment, named, plain
 from scalable.wording import plural
 
 SHORT = 16  # characters of a fingerprint that are shown

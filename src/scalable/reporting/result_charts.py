@@ -21,10 +21,10 @@ from scalable.reporting.drawing import (
 )
 from scalable.reporting.elements import Child, Markup, tag
 from scalable.reporting.equity import Line
-from scalable.reporting.words import decimals, measured
 from scalable.sweeps.decisions import Finding, Standing
 from scalable.sweeps.judged import Better, Metric
 from scalable.sweeps.results import Pair, Same, same
+from scalable.telemetry.words import decimals, measured
 
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: "muted"}
 SHADES = 0.92  # the strongest colour of a cell; figures on it are still read

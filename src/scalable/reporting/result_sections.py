@@ -11,9 +11,9 @@ from scalable.reporting.material import Material
 from scalable.reporting.result_charts import Heat, equity, heat_map
 from scalable.reporting.results import SweepResults
 from scalable.reporting.sections import by_sweep
-from scalable.reporting.words import UNKNOWN, measured
 from scalable.sweeps.judged import KNOWN, Better, Metric, judged, stated
 from scalable.sweeps.results import Outcome, Same, cell_name, number, same
+from scalable.telemetry.words import UNKNOWN, measured
 from scalable.wording import plural
 
 MOST_ROWS = 1000  # of a sweep that are listed one by one

@@ -14,8 +14,8 @@ from scalable.reporting.elements import Child, Markup, figure, join, paragraph, 
 from scalable.reporting.material import Material
 from scalable.reporting.run_charts import COLOURS, memory_bars, timeline
 from scalable.reporting.sections import listed
-from scalable.reporting.words import UNKNOWN, clock, hours, length, paid, plain, size
 from scalable.telemetry.fields import mapping, memory
+from scalable.telemetry.words import UNKNOWN, clock, hours, length, paid, plain, size
 from scalable.wording import plural
 
 MOST_BARS = 24  # workers drawn, the fullest

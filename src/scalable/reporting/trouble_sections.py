@@ -8,9 +8,9 @@ from typing import Any
 from scalable.reporting.elements import Child, Markup, chip, facts, join, more, paragraph, table, tag
 from scalable.reporting.material import Material
 from scalable.reporting.sections import MOST_LISTED, listed
-from scalable.reporting.words import clock, plain
 from scalable.telemetry.evidence import evidence_lines
 from scalable.telemetry.incidents import Incident
+from scalable.telemetry.words import clock, plain
 
 MOST_INCIDENTS = 20  # told with their evidence
 EXCERPT = 30  # lines of evidence

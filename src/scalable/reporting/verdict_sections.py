@@ -10,9 +10,9 @@ from scalable.reporting.overview import VERDICTS
 from scalable.reporting.result_charts import effects
 from scalable.reporting.results import SweepResults
 from scalable.reporting.sections import by_sweep
-from scalable.reporting.words import decimals, measured, probability
 from scalable.sweeps.decisions import Check, Decision, Finding, Judgement, Standing
 from scalable.sweeps.judged import Better, Metric
+from scalable.telemetry.words import decimals, measured, probability
 
 MARKS = {Standing.BETTER: "▲", Standing.WORSE: "▼", Standing.OPEN: ""}
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: ""}

@@ -15,12 +15,12 @@ from scalable.cli.commands.workers import step
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.quantities import Memory
-from scalable.reporting.words import clock, plain
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.liveness import State, is_running
 from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError
 from scalable.telemetry.redact import redact
 from scalable.telemetry.story import Story
+from scalable.telemetry.words import clock, plain
 from scalable.wording import MOST_LISTED, plural, undefined
 
 

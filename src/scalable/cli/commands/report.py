@@ -18,11 +18,11 @@ from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
 from scalable.quantities import percent
-from scalable.reporting.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
 from scalable.telemetry.alerts import TOLD_OTHERWISE
 from scalable.telemetry.files import write_beside
 from scalable.telemetry.redact import redact
+from scalable.telemetry.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.wording import plural
 
 TIGHT = 0.8  # I1: above this part of its limit a peak is worth a colour

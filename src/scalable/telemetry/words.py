@@ -1,4 +1,4 @@
-"""Values in the words of a report, on a terminal as on a page."""
+"""Values of a run in words for people, the same on a terminal and on a page."""
 
 from __future__ import annotations
 
