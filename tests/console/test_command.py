@@ -92,6 +92,7 @@ def test_other_machines_are_let_in_only_to_read_unless_that_is_chosen_and_it_war
         ("--host no.such.host.invalid", "write e.g. --host 127.0.0.1"),
         ("--host 192.0.2.1", "write e.g. --host 127.0.0.1"),
         ("--run-id nowhere", "is not recorded"),
+        ("--run-id a-copy", "rename it back"),
         ("--read-only --allow-actions", "write one of them"),
     ],
 )
@@ -99,6 +100,7 @@ def test_what_cannot_be_meant_is_refused_with_what_to_write(
     words: str, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    a_run(tmp_path).path.rename(tmp_path / "a-copy")
     try:
         status = main(["console", *words.split()])
     except SystemExit as error:  # argparse ends by itself

@@ -14,12 +14,17 @@ from scalable.console.guard import Guard, is_loopback
 from scalable.console.server import Options, serve
 from scalable.errors import UsageError
 from scalable.telemetry import RunFolder, runs_dir
+from scalable.telemetry.folders import NAME
 
 HIGHEST_PORT = 65_535
 
 
 def run(options: argparse.Namespace) -> int:
     chosen = RunFolder.open(options.run_id) if options.run_id is not None else None
+    if chosen is not None and not NAME.fullmatch(chosen.run_id):
+        raise UsageError(
+            f"--run-id {chosen.run_id}: the folder of a run must have the name it was given, run-…; rename it back"
+        )
     beyond = not is_loopback(options.host)
     if options.read_only and options.allow_actions:
         raise UsageError("--read-only and --allow-actions contradict each other; write one of them")
