@@ -131,6 +131,15 @@ def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> No
     assert told["run"]["left_s"] == 92.0, "the run is over when its sweeps are"
 
 
+def test_the_time_left_is_right_where_rows_come_faster_than_they_are_remembered() -> None:
+    start = sweep_started("trial", expected=20_000, units=20_000)
+    view = viewed(run_started(), start)
+    for number in range(10_000):
+        view.add(rows(f"unit {number}", "", at=10 + number / 100, count=1))
+    left = shown(view, at=110.0)["sweeps"][0]["left_s"]
+    assert 95 < left < 105, "100 rows came every second, and 10,000 are left"
+
+
 def test_decisions_say_how_many_workers_there_were_and_shall_be() -> None:
     up = record("scale", 1, direction="up", tag="demeter", count=2, reason="12 runs wait")
     down = record("scale", 50, direction="down", tag="demeter", count=1, reason="idle")

@@ -125,10 +125,12 @@ class View:
             return told
         if over:
             return {**told, "status": "interrupted"}
-        recent = [(moment, rows) for moment, rows in self.recent.get(name, ()) if until - WINDOW_S < moment <= until]
+        known = self.recent.get(name, ())
+        recent = [(moment, rows) for moment, rows in known if until - WINDOW_S < moment <= until]
         left, came = one.expected - one.there - one.rows, sum(rows for _, rows in recent)
         if recent and came and left > 0:
-            since = max(until - recent[0][0], until - max(one.began or 0.0, until - WINDOW_S), 1.0)
+            first = recent[0][0] if len(known) == RECENT else one.began or 0.0  # earlier ones are forgotten
+            since = max(until - recent[0][0], until - max(first, until - WINDOW_S), 1.0)
             told["left_s"] = rounded(left * since / came)
         return told
 
