@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from scalable.console import feed
+from scalable.console.stored import dead_letters
 from scalable.manifest.load import load_file
 from scalable.store import Filter, Row, open_store
 from scalable.sweeps.compiling import compiled
@@ -225,6 +226,17 @@ def test_dead_letters_are_counted_and_replayed(project: Path) -> None:
             pass
         answer = Client(guard).post({"action": "replay", "run": run.run_id}).json
         assert answer["text"].startswith("there are no dead letters")
+
+
+def test_a_store_that_is_set_in_the_environment_is_meant_from_here(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = a_run_of(project), stored(project)
+    assert dead_letters(run) == 0
+    (project / "kept").rename(project.parent / "moved")
+    assert dead_letters(run) is None
+    monkeypatch.setenv("SCALABLE_STORE_URL", "sqlite:///moved/results.db")
+    assert dead_letters(run) == 0
 
 
 def test_dead_letters_are_stored_from_the_page_once_their_cause_is_gone(

@@ -66,20 +66,17 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
-    from pathlib import Path
-
-    from scalable.reporting.results import check_import, existing, manifest_of
+    from scalable.reporting.results import check_import, manifest_of, url_of
     from scalable.store import open_store
     from scalable.sweeps.gates import decide
-    from scalable.sweeps.loading import outcome, store_url
-    from scalable.telemetry.fields import text
+    from scalable.sweeps.loading import outcome
 
     facts = run.facts()
     manifest, beside = manifest_of(facts)
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     check_import(manifest.sweeps[sweep].run, beside)
-    with open_store(existing(store_url(manifest), Path(text(facts.get("cwd")) or "."))) as store:
+    with open_store(url_of(manifest, facts)) as store:
         found = outcome(manifest, sweep, store, beside)
     counts = {"complete": found.complete, "expected": len(found.expected), "finished": found.finished}
     told: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(found.baseline), "variants": []}

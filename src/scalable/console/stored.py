@@ -8,24 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from scalable.errors import ScalableError
 from scalable.store import Store, open_store
 from scalable.store.marking import mark
 from scalable.telemetry import RunFolder
-from scalable.telemetry.fields import text
 from scalable.wording import plural
 
 
 @contextmanager
 def store_of(run: RunFolder) -> Iterator[Store]:
-    from scalable.reporting.results import existing, manifest_of  # takes a second, which no page shall wait for
-    from scalable.sweeps.loading import store_url
+    from scalable.reporting.results import manifest_of, url_of  # takes a second, which no page shall wait for
 
     facts = run.facts()
     manifest, _ = manifest_of(facts)
-    with open_store(existing(store_url(manifest), Path(text(facts.get("cwd")) or "."))) as store:
+    with open_store(url_of(manifest, facts)) as store:
         yield store
 
 

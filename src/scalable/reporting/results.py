@@ -53,8 +53,7 @@ def results_of(run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResu
     folder = Path(text(run.get("cwd")) or ".")
     try:
         manifest, beside = manifest_of(run)
-        beginning = Path() if os.environ.get("SCALABLE_STORE_URL") else folder  # what is set now is meant from here
-        with open_store(existing(store_url(manifest), beginning)) as store:
+        with open_store(url_of(manifest, run)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
@@ -69,6 +68,12 @@ def manifest_of(run: Mapping[str, Any]) -> tuple[Manifest, Path]:
     providers = (point.name for point in entry_points(group="scalable.providers"))
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=providers)
     return loaded.manifest, path.resolve().parent
+
+
+def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
+    """Where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
+    here = os.environ.get("SCALABLE_STORE_URL")
+    return existing(store_url(manifest), Path() if here else Path(text(run.get("cwd")) or "."))
 
 
 def existing(url: str, folder: Path) -> str:
