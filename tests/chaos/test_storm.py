@@ -1,6 +1,6 @@
 """Short runs in a storm of faults: each ends once, what is done is not done again, and nothing leaks.
 
-600 runs and 60 faults, as dense as the 2,000 and 200 of ``make test-all``.
+400 runs and 40 faults, as dense as the 2,000 and 200 of ``make test-all``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.session.builders import Project
 from tests.waiting import until
 
 SEED = 20260415
-RUNS, FAULTS, OVER_S = (2000, 200, 40) if os.environ.get("SCALABLE_LONG") else (600, 60, 12)
+RUNS, FAULTS, OVER_S = (2000, 200, 40) if os.environ.get("SCALABLE_LONG") else (400, 40, 8)
 WARM_UP = 100
 KINDS = "kill-runner=44,stop-runner=4,kill-worker=2"
 PATIENT: dict[str, Any] = {"policies": {"retry": {"times": 1000, "delay": "0.01s", "cap": "0.1s"}}}
