@@ -52,7 +52,7 @@ from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
 from scalable.session.costs import meter
-from scalable.session.execution import SilentWorkerError, Work
+from scalable.session.execution import ANSWER_WITHIN_S, SilentWorkerError, Work, runner_settings
 from scalable.session.looking import Look, look
 from scalable.session.measures import Measures
 from scalable.session.places import CLIMBS
@@ -72,9 +72,6 @@ logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.5  # at work that the engine did not start
 GAUGE_EVERY_S = 2.0
-SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
-SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
-ANSWER_WITHIN_S = 30.0
 PLACE = "place"  # on whose behalf nothing is started while a sweep has lost its own
 UNWANTED = "removed: fewer are wanted"
 EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
@@ -311,22 +308,8 @@ class Driver:
 
     def configure(self, member: Member) -> None:
         """Tell a worker how its runners are to be."""
-        template, policies = member.template, self.engine.state.rules.policies
-        in_process = str(member.address).startswith("inproc")
-        after = policies.stuck.after.seconds
-        settings = {
-            "cpus": max(1, template.cpus // template.slots),
-            "memory": template.memory.bytes if template.memory else None,
-            "apart": in_process,
-            "environment": dict(template.env),
-            "fork": policies.fork.policy,
-            "allow": list(policies.fork.allow),
-            "grpc": policies.fork.grpc.variables(),
-            "log": str(self.attempts.folder.log(member.name)) if in_process else None,
-            "sign_every_s": min(SIGN_EVERY_S, after / SIGNS_BEFORE_STUCK),
-            "stuck_after_s": after,
-        }
-        KNOWN.add(template.env)
+        KNOWN.add(member.template.env)
+        settings = runner_settings(member, self.engine.state.rules.policies, self.attempts.folder.log(member.name))
         self.attempts.conversation.configure(str(member.address), settings)
 
     def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:

@@ -11,17 +11,22 @@ import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distributed.comm.core import CommClosedError
 
 from scalable.errors import ScalableError
+from scalable.manifest.policies import Policies
 from scalable.runner.wire import pack
 from scalable.worker.runners import OP
 
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
+    from scalable.providers.members import Member
 
+SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
+SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
 ANSWER_WITHIN_S = 30.0  # beyond what a question needs by itself: a dump takes seconds, a worker may be slow
 
 
@@ -67,7 +72,7 @@ class Conversation:
         """``silent_for`` is what a run must have been silent for by what its worker can see, or it lives on."""
         self.message(address).setdefault("kill", []).append((key, cause, text, silent_for))
 
-    async def ask(self, address: str, question: str, within: float = ANSWER_WITHIN_S, **arguments: Any) -> Any:
+    async def ask(self, address: str, question: str, within: float, **arguments: Any) -> Any:
         """What the supervisor there answers; an error of its is raised here."""
         number = next(self.numbers)
         answer = self.questions[number] = asyncio.get_running_loop().create_future()
@@ -99,3 +104,22 @@ class Conversation:
                 question.set_result(dict(found))
         if report:
             self.on_report(worker, **report)
+
+
+def runner_settings(member: Member, policies: Policies, log: Path) -> dict[str, Any]:
+    """How the runners of a worker are to be; ``log`` is for those of a worker without a process and log of its own."""
+    template = member.template
+    in_process = str(member.address).startswith("inproc")
+    after = policies.stuck.after.seconds
+    return {
+        "cpus": max(1, template.cpus // template.slots),
+        "memory": template.memory.bytes if template.memory else None,
+        "apart": in_process,
+        "environment": dict(template.env),
+        "fork": policies.fork.policy,
+        "allow": list(policies.fork.allow),
+        "grpc": policies.fork.grpc.variables(),
+        "log": str(log) if in_process else None,
+        "sign_every_s": min(SIGN_EVERY_S, after / SIGNS_BEFORE_STUCK),
+        "stuck_after_s": after,
+    }

@@ -5,12 +5,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import platform
-import socket
 import sys
 import threading
 import time
-import traceback
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -18,12 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scalable import __version__
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
-from scalable.planning import Campaign, Choice, Plan, Site, plan_all
-from scalable.planning.components import ComponentPlan, plan_components
+from scalable.planning import Choice, Plan, Site, plan_all
+from scalable.planning.components import plan_components
 from scalable.planning.pins import sizes_of
 from scalable.planning.plan import budget_left, plan_sweep
 from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
@@ -38,6 +34,7 @@ from scalable.session.driver import Driver
 from scalable.session.here import history, registered, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
+from scalable.session.records import AnyPlan, ending, planned, started
 from scalable.session.rollback import Place, pin_of
 from scalable.session.rules import rules
 from scalable.session.tariffs import tariff_of
@@ -58,7 +55,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scalable")
 
-AnyPlan = Plan | Campaign | ComponentPlan
 START_WITHIN_S = 120.0  # workers of this machine that are not there by then will not come
 
 
@@ -157,7 +153,7 @@ class ScalableSession:
         spec = self.spec(run.path, plan.scale_plan.apart)
         journal = self._journal = Journal(run.journal)
         atexit.unregister(journal.close)  # this session closes it, after the end was written
-        facts = self.facts(spec)
+        facts = started(self, spec)
         run.write_run(facts)
         journal.write("run-started", **facts)
         journal.write("plan", **planned(plan), sizes=sizes_of(self.manifest))
@@ -197,22 +193,6 @@ class ScalableSession:
         if left.amount <= 0:
             raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")
         return left
-
-    def facts(self, spec: DeploymentSpec) -> dict[str, Any]:
-        return {
-            "t": time.time(),
-            "run_id": self.run.run_id if self.run else None,
-            "project": self.manifest.project.name,
-            "manifest": str(self.path.resolve()),
-            "target": spec.target_name,
-            "provider": spec.target.provider,
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "version": __version__,
-            "python": platform.python_version(),
-            "command": sys.argv,
-            "cwd": os.getcwd(),  # noqa: PTH109 - as text
-        }
 
     @property
     def folder(self) -> RunFolder:
@@ -373,35 +353,6 @@ class ScalableSession:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(*ending(error))
-
-
-def ending(error: BaseException | None) -> tuple[str, str]:
-    """How a run ended, in the words of the journal, and why."""
-    if error is None or (isinstance(error, SystemExit) and not error.code):
-        return "ok", ""
-    status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-    return status, "".join(traceback.format_exception_only(error)).strip()
-
-
-def planned(plan: AnyPlan) -> dict[str, Any]:
-    """The plan as the journal keeps it, to be compared with what happened."""
-    scale, cost = plan.scale_plan, plan.cost_estimate
-    facts = plan.to_dict()
-    return {
-        "workers_by_tag": dict(scale.workers_by_tag),
-        "resources_by_tag": {tag: size.to_dict() for tag, size in scale.resources_by_tag.items()},
-        "wall_s": facts.get("wall_s"),
-        "ready_s": facts.get("ready_s"),
-        "cost": facts.get("cost"),
-        "node_hours": facts.get("node_hours"),
-        "hourly": cost.total_hourly if cost else None,
-        "tasks": facts.get("tasks"),
-        "peaks": facts.get("peaks"),
-        "objective": facts.get("objective"),
-        "policy": facts.get("policy"),
-        "sweep": facts.get("sweep", ""),
-        "pinned": plan.pinned,
-    }
 
 
 @atexit.register
