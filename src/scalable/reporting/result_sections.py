@@ -157,7 +157,7 @@ def metrics_of(each: SweepResults) -> Markup | None:
             table("Means over asset × fold, costs averaged within a fold; failed rows do not count", columns, rows)
             if names
             else None,
-            more(told, table(f"{told}, with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
+            more(told, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
         ]
     )
 
