@@ -65,7 +65,7 @@ CODE = """
 """
 
 
-def a_session(project: Project, tasks: dict[str, Any], **sections: Any) -> ScalableSession:
+def a_session(project: Project, tasks: dict[str, Any], /, **sections: Any) -> ScalableSession:
     """Each task is (function, options) of the code above, on the component demeter."""
     code = project.module(CODE)
     written = {
@@ -75,7 +75,7 @@ def a_session(project: Project, tasks: dict[str, Any], **sections: Any) -> Scala
     return project.session(tasks=written, **{"policies": retry, **sections})
 
 
-def run(project: Project, tasks: dict[str, Any], **sections: Any) -> dict[str, Any]:
+def run(project: Project, tasks: dict[str, Any], /, **sections: Any) -> dict[str, Any]:
     session = a_session(project, tasks, **sections)
     with session:
         return session.run_tasks()
@@ -232,6 +232,20 @@ def test_a_cached_task_is_called_once_for_the_same_arguments(project: Project) -
             session.run_tasks()
             results = session.run_tasks()
     assert results == {"cached": 1, "plain": 4}
+
+
+def test_results_of_cached_tasks_are_kept_where_the_environment_or_else_the_manifest_says(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, said = project.folder / "written", project.folder / "said"
+    cached = {"cached": ("value", {"cache": True})}
+    monkeypatch.setenv("SCALABLE_CACHE_DIR", str(said))
+    run(project, cached, project={"name": "lab", "local_cache": str(written)})
+    assert said.exists()
+    assert not written.exists()
+    monkeypatch.delenv("SCALABLE_CACHE_DIR")
+    run(project, cached, project={"name": "lab", "local_cache": str(written)})
+    assert written.exists()
 
 
 @pytest.mark.parametrize("processes", [False, True])

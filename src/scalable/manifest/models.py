@@ -30,9 +30,9 @@ class Project(Section):
     name: Text
     """Names the project in run folders and reports."""
     default_storage: Text | None = None
-    """Where artefacts go; a folder or an fsspec URL."""
+    """Of older manifests; not read. ``artefacts`` says where results of stages are kept."""
     local_cache: Text | None = None
-    """Where cached results go on this machine."""
+    """Where workers keep the results of cached tasks; SCALABLE_CACHE_DIR on a worker overrules it."""
 
 
 class Component(Section):
@@ -40,6 +40,7 @@ class Component(Section):
 
     image: Text | None = None
     runtime: Text | None = None
+    """Of older manifests; not read. A target's ``container_runtime`` says what starts containers."""
     cpus: Count = 1
     memory: Memory | None = None
     gpus: CountOrNone = 0
@@ -78,6 +79,7 @@ class Task(Section):
     needs: list[Text] = []
     """Tasks that must have finished; their results are passed by their names."""
     cache: Flag = False
+    """Called once for the same arguments; later its result is taken from the cache."""
     outputs: dict[str, Literal["file", "dir"]] = {}
 
     @field_validator("run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +23,8 @@ class Call:
     path: str
     cache: bool
     outputs: tuple[tuple[str, str], ...]
+    cache_dir: str | None = None
+    """Where its results are kept, unless the worker's environment says where."""
 
     def __scalable_prepare__(self) -> None:
         """Called before the call itself: code that is not there is another error than one it raises."""
@@ -31,8 +34,9 @@ class Call:
         function = find(self.path)
         if self.cache:
             from scalable.caching import cacheable
+            from scalable.caching.cache import VARIABLE
 
-            function = cacheable(function)
+            function = cacheable(cache_dir=None if os.environ.get(VARIABLE) else self.cache_dir)(function)
         value = function(**arguments)
         check_outputs(self.path, dict(self.outputs), value)
         return value

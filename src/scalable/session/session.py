@@ -233,7 +233,9 @@ class ScalableSession:
         todo = tasks.chosen(self.manifest.tasks, names)
         driver = self.live()
         with self.open_store() as store:
-            results: dict[str, Any] = driver.cluster.sync(tasks.run_tasks, driver, todo, store, history().peaks)
+            results: dict[str, Any] = driver.cluster.sync(
+                tasks.run_tasks, driver, todo, store, history().peaks, self.manifest.project.local_cache
+            )
         return results
 
     def compile(self, sweep: str, store: Store, asset: str | None = None) -> Compiled:

@@ -48,11 +48,12 @@ def chosen(tasks: Mapping[str, Task], names: Iterable[str] | None) -> dict[str, 
 
 
 async def run_tasks(
-    driver: Driver, tasks: Mapping[str, Task], store: Store, peaks: Mapping[str, Memory]
+    driver: Driver, tasks: Mapping[str, Task], store: Store, peaks: Mapping[str, Memory], cache_dir: str | None
 ) -> dict[str, Any]:
     """Results by task, each a row of the store too; raises ``TaskError`` after everything that could run has run.
 
-    ``peaks`` are what earlier runs used, by ``run:<task>``: what will not fit is not tried.
+    ``peaks`` are what earlier runs used, by ``run:<task>``: what will not fit is not tried. Cached results are kept in
+    ``cache_dir``.
     """
     receipts: list[asyncio.Future[Receipt]] = []
     results: dict[str, Any] = {}
@@ -68,7 +69,7 @@ async def run_tasks(
                 del left[name]
             elif all(need in results for need in task.needs):
                 running[name] = asyncio.ensure_future(
-                    start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"))
+                    start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"), cache_dir)
                 )
         if not running:
             continue
@@ -98,10 +99,10 @@ async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
 
 
 async def start(
-    driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None
+    driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None
 ) -> tuple[str, RunState, Any]:
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
-    work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items())), arguments)
+    work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
     before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.state.runs)
     tag = fitting(driver.engine.state.rules.kinds, task.component, peak)
     run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
