@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.engine.ports import RowStore
-from scalable.store import Row, Store, open_store
+from scalable.store import Store, open_store
 
 pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_beside")
 
@@ -19,10 +18,6 @@ class TestSqlite(StoreContract):
     @pytest.fixture
     def open_store(self, tmp_path: Path) -> Callable[[], Store]:
         return lambda: open_store(f"sqlite:///{tmp_path}/results.db")
-
-    def test_it_is_what_the_engine_calls_a_store(self, store: Store) -> None:
-        port: RowStore[Row] = store
-        assert port.keys() == set()
 
 
 class TestPostgresql(StoreContract):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -174,16 +172,6 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path)
     with pytest.raises(RunFolderError, match=r"report\.json cannot be written"):
         folder.write_report({})
     assert sorted(path.name for path in folder.path.iterdir()) == ["logs", "report.json"]
-
-
-def test_the_folder_for_keys_is_for_this_user_only(tmp_path: Path) -> None:
-    before = os.umask(0)
-    try:
-        tls = RunFolder.create("lab", tmp_path).make_tls()
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(tls.stat().st_mode) == 0o700
-    assert (tls / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
 def test_logs_of_odd_worker_names_stay_apart_and_in_their_folder(tmp_path: Path) -> None:

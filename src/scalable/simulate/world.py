@@ -33,7 +33,6 @@ from scalable.engine.events import (
     WorkerLost,
     WorkersRefused,
 )
-from scalable.engine.ports import Journal
 from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
 from scalable.garbage import uncollected
@@ -45,6 +44,9 @@ from scalable.simulate.faults import Faults
 from scalable.simulate.outcome import NodeSpan, Outcome, SweepSpan, running_total
 
 MOST_STEPS = 10_000  # with no run at all; each run and attempt allows for 100 more, where 5 are usual
+
+Journal = Callable[[float, Event, list[Instruction]], None]
+"""Is shown every event with the instructions it led to, in order."""
 
 
 class SimulationError(ScalableError):

@@ -1,9 +1,9 @@
 """The folder of a run: one small class that owns every path in it, and finds runs again.
 
 ``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
-running), ``journal.jsonl``, ``logs/``, ``tls/``, ``works/`` (what did not finish, to be run again by hand),
-``control/`` (what people ask of it while it runs) and at the end ``report.json``. The hex digits are the microseconds
-of the start and some chance, so that names sort as runs started.
+running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``logs/``, ``incidents/``, ``works/`` (what did
+not finish, to be run again by hand), ``control/`` (what people ask of it while it runs) and at the end ``report.json``.
+The hex digits are the microseconds of the start and some chance, so that names sort as runs started.
 """
 
 from __future__ import annotations
@@ -125,10 +125,6 @@ class RunFolder:
         return self.path / "logs"
 
     @property
-    def tls(self) -> Path:
-        return self.path / "tls"
-
-    @property
     def control(self) -> Path:
         """Where questions to the live session lie, and its answers."""
         return self.path / "control"
@@ -149,13 +145,6 @@ class RunFolder:
     def work(self, run: str) -> Path:
         """Where the pickled function and arguments of a run are kept that did not finish."""
         return self.works / f"{own_name(run, 'run')}.pickle"
-
-    def make_tls(self) -> Path:
-        """The folder for keys: only for this user, and not for version control."""
-        self.tls.mkdir(mode=0o700, exist_ok=True)
-        self.tls.chmod(0o700)
-        (self.tls / ".gitignore").write_text("*\n", encoding="utf-8")
-        return self.tls
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Say what is running: the fields of ``run-started`` and whatever changes while it runs."""
