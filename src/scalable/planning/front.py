@@ -115,7 +115,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
         chosen = choose(points, objective, policy, deadline_s)
     shown = pareto(points) if len(points) > 1 else [*points, *thin(pareto(allowed), 6)]
     shown = [replace(p, chosen=p.workers == chosen.workers) for p in unique(shown, chosen)]
-    late = why_late(points, chosen, policy, deadline_s)
+    late = why_late(chosen, policy, deadline_s)
     return Front(tuple(shown), replace(chosen, chosen=True), outcomes[chosen.workers], late)
 
 
@@ -124,7 +124,7 @@ def meeting(points: Sequence[Point], policy: str, deadline_s: float | None) -> l
     return [p for p in points if deadline_s is None or p.wall_s * HEADROOM[policy] <= deadline_s]
 
 
-def why_late(points: Sequence[Point], chosen: Point, policy: str, deadline_s: float | None) -> str:
+def why_late(chosen: Point, policy: str, deadline_s: float | None) -> str:
     if deadline_s is None or meeting([chosen], policy, deadline_s):
         return ""
     deadline, takes = Duration(deadline_s), Duration(chosen.wall_s)

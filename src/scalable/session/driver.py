@@ -96,14 +96,12 @@ class Driver:
         *,
         tariff: Tariff | None = None,
         scaler: AdaptiveScaler | None = None,
-        on_look: Onlooker | None = None,
     ) -> None:
         self.cluster = cluster
         self.engine = engine
         self.journal = journal
         self.recorder = recorder
         self.scaler = scaler
-        self.on_look = on_look
         self.now = SteadyClock()
         self.events: deque[Event] = deque()
         self.works: dict[str, Work] = {}
@@ -122,6 +120,8 @@ class Driver:
         self.counted: dict[str, Any] = {}
         """Workers and tasks by tag, at the last look."""
         self.measures = Measures(self)
+        self.on_look: Onlooker | None = None
+        """Says why workers do not come and work waits."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.handle) if tariff is not None else None
