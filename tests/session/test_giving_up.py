@@ -84,12 +84,12 @@ def test_a_cluster_without_a_session_gives_tasks_up_too(tmp_path: Path) -> None:
     setup = tmp_path / "setup.py"
     setup.write_text("")
     kind = WorkerTemplate("model", preload_script=str(setup))
-    own = TaggedCluster(ProcessLauncher(str(tmp_path)), [kind], scheduler={"host": "127.0.0.1"})
-    with own, ScalableClient(own) as client:
-        own.add_workers(1, "model")
+    cluster = TaggedCluster(ProcessLauncher(str(tmp_path)), [kind], scheduler={"host": "127.0.0.1"})
+    with cluster, ScalableClient(cluster) as client:
+        cluster.add_workers(1, "model")
         victim = client.submit(os.getpid, tag="model").result(timeout=LONG_S)
         setup.write_text(BROKEN)
         os.kill(victim, signal.SIGKILL)
-        assert until(lambda: not own.worker_count("model"))
+        assert until(lambda: not cluster.worker_count("model"))
         with pytest.raises(NoWorkerError, match="the licence server is gone"):
             client.submit(abs, -1, tag="model").result(timeout=LONG_S)
