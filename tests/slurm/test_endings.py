@@ -24,7 +24,13 @@ def expect_nothing_left(program: Program, slurm: PrivateSlurm) -> None:
     eventually(lambda: not left(slurm), lambda: f"these to be gone: {left(slurm)}", KILLED_WITHIN_S)
 
 
-@pytest.mark.parametrize(("workers", "busy"), [(2, 2), (20, 4)], ids=["running", "most of them pending"])
+@pytest.mark.parametrize(
+    ("workers", "busy"),
+    [
+        pytest.param(2, 2, marks=pytest.mark.long, id="running"),  # as are four of the others
+        pytest.param(20, 4, id="most of them pending"),
+    ],
+)
 def test_a_killed_driver_leaves_nothing(slurm: PrivateSlurm, tmp_path: Path, workers: int, busy: int) -> None:
     program = Program(tmp_path, "time.sleep(300)", workers, busy)
     assert len(slurm.living()) == workers

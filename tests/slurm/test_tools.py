@@ -51,6 +51,7 @@ def test_a_job_that_no_node_can_hold_is_refused_with_slurms_reason(slurm: Privat
         slurm.submit("true", "--mem=1000G")
 
 
+@pytest.mark.long  # workers in twenty jobs do so in test_losses.py
 def test_twenty_jobs_share_four_nodes(slurm: PrivateSlurm) -> None:
     numbers = [slurm.submit("sleep 1", "--output=/dev/null") for _ in range(20)]
     ended = [slurm.wait(number) for number in numbers]
@@ -64,6 +65,7 @@ def test_a_job_over_its_memory_is_killed(slurm: PrivateSlurm, tmp_path: Path) ->
     assert "exceeded memory limit" in (tmp_path / "out").read_text()
 
 
+@pytest.mark.long  # a worker's job is killed so in test_losses.py
 def test_the_kernel_kills_a_job_over_its_memory_where_it_may(tmp_path: Path) -> None:
     prefix = "".join(random.choices(string.ascii_lowercase, k=8))  # the kernel's tree is shared with other clusters
     settings = Settings(nodes=1, memory=MemoryRule.CGROUP, prefix=prefix)
