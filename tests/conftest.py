@@ -8,6 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_beside")
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
 

@@ -12,10 +12,7 @@ from scalable.manifest.targets import LocalTarget
 from scalable.providers.base import DeploymentSpec, WorkerTemplate
 from scalable.providers.local import LocalProvider
 from scalable.quantities import Memory, Price
-
-pytest.register_assert_rewrite("scalable.testing.providers")
-
-from scalable.testing.providers import ProviderContract  # noqa: E402
+from scalable.testing.providers import ProviderContract
 
 
 def a_spec(folder: Path, *, processes: bool) -> DeploymentSpec:

@@ -15,12 +15,9 @@ from scalable.providers.base import DeploymentSpec, WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.slurm.provider import SlurmProvider
 from scalable.quantities import Memory
+from scalable.testing.providers import ProviderContract
 from tests.slurm.conftest import use
 from tests.tools.slurm import PrivateSlurm
-
-pytest.register_assert_rewrite("scalable.testing.providers")
-
-from scalable.testing.providers import ProviderContract  # noqa: E402
 
 ROOT = Path(__file__).parent.parent.parent
 MEMORY = Memory.parse("500M")

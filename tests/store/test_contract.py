@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Store, open_store
-
-pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_beside")
-
-from scalable.testing.store import StoreContract  # noqa: E402
+from scalable.testing.store import StoreContract
 
 
 class TestSqlite(StoreContract):

@@ -152,7 +152,7 @@ class Driver:
         if self.on_look is not None:
             self.on_look.close()
         if self.live is not None:
-            await asyncio.to_thread(self.live.close)
+            self.live.close()  # not in a thread: a script that forgot to close ends where none can be started
         with suppress(ValueError):  # it was interrupted before it began
             self.cluster.listeners.remove(self.heard)
         for waiter in self.waiters.values():

@@ -128,7 +128,7 @@ def pins(base: Path | str | None = None) -> list[dict[str, Any]]:
     path = runs_dir(base) / FILE
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, RecursionError) as error:
         raise PlanningError(f"{path} cannot be read: {error}; remove it to plan without what was rolled back") from None

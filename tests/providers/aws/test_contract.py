@@ -10,12 +10,9 @@ import pytest
 
 from scalable.providers.aws.provider import AwsProvider
 from scalable.providers.base import DeploymentSpec
+from scalable.testing.providers import ProviderContract
 from tests.providers.aws.amazon import Hands
 from tests.providers.aws.test_running import a_spec
-
-pytest.register_assert_rewrite("scalable.testing.providers")
-
-from scalable.testing.providers import ProviderContract  # noqa: E402
 
 
 @pytest.mark.long
