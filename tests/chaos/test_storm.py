@@ -30,6 +30,7 @@ from tests.waiting import until
 
 SEED = 20260415
 RUNS, FAULTS, OVER_S = (2000, 200, 40) if os.environ.get("SCALABLE_LONG") else (400, 40, 8)
+NAP_S = 2.5 * OVER_S / RUNS  # two workers are busy for longer than the storm lasts, so that it finds victims
 WARM_UP = 100
 KINDS = "kill-runner=44,stop-runner=4,kill-worker=2"
 PATIENT: dict[str, Any] = {"policies": {"retry": {"times": 1000, "delay": "0.01s", "cap": "0.1s"}}}
@@ -43,7 +44,7 @@ def note_and_work(folder: str, number: int) -> int:
     """Leaves a line for each time it is begun."""
     with open(f"{folder}/{number}", "a", encoding="ascii") as file:  # noqa: PTH123 - as little time as possible
         file.write(f"{time.time()}\n")
-    time.sleep(0.01)
+    time.sleep(NAP_S)
     return number
 
 
