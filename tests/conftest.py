@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import settings
 pytest.register_assert_rewrite("scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_beside")
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NO_CLUSTER = "no Kubernetes to test with"  # its binaries come in no package, so that this alone may be missing
 
