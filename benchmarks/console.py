@@ -10,7 +10,6 @@ of updates. ``python -m benchmarks.console`` prints the figures.
 from __future__ import annotations
 
 import json
-import shutil
 import statistics
 import tempfile
 import time
@@ -18,11 +17,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from playwright.sync_api import CDPSession, Page, expect, sync_playwright
-from tests.console.browser.conftest import FLAGS
+from playwright.sync_api import CDPSession, Page, expect
 from tests.console.browser.serving import served
 from tests.console.browser.simulated import LARGE, SimulatedRun
-from tests.tools.system import BROWSER_PROGRAMS, require, search_path
+from tests.tools.browser import chromium
 
 from scalable.console.feed import EVERY_S
 
@@ -56,15 +54,12 @@ EventSource.prototype.addEventListener = function (name, heard) {
 
 
 def measure() -> dict[str, Any]:
-    require(BROWSER_PROGRAMS)
     with (
         tempfile.TemporaryDirectory() as folder,
         SimulatedRun(Path(folder), LARGE, workers=WORKERS, ago=7200.0) as run,
         served(Path(folder)) as console,
-        sync_playwright() as playwright,
+        chromium() as browser,
     ):
-        program = shutil.which("chromium", path=search_path())
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1440, "height": 3200})
         page.set_default_timeout(LONG_MS)
         page.add_init_script(HOOK)
@@ -84,7 +79,6 @@ def measure() -> dict[str, Any]:
             early = heap(devtools)
             fed(run, page, UPDATES - FIVE_MINUTES, PACE_S)
             late = heap(devtools)
-        browser.close()
     return {
         "runs": LARGE.cells,
         "workers": WORKERS,

@@ -15,10 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, sync_playwright
-from tests.console.browser.conftest import FLAGS
+from playwright.sync_api import Page
 from tests.console.browser.serving import served
-from tests.tools.system import BROWSER_PROGRAMS, require, search_path
+from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples/calibration"
@@ -32,8 +31,7 @@ LARGEST = 250_000  # bytes of a picture, for whoever clones the repository
 
 
 def main() -> None:
-    require(BROWSER_PROGRAMS)
-    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name) / "calibration"
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".scalable", "__pycache__"))
         env = {each: value for each, value in os.environ.items() if not each.startswith("SCALABLE_")}
@@ -43,8 +41,6 @@ def main() -> None:
             subprocess.Popen(command, cwd=folder, env=env, stdout=said, stderr=said) as process,
             served(folder / ".scalable/runs") as console,
         ):
-            program = shutil.which("chromium", path=search_path())
-            browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
             page = browser.new_page(viewport={"width": WIDE, "height": HIGH})
             page.goto(console.address)
             page.wait_for_function(f"() => {progress()} >= {FAR_ENOUGH}", timeout=LONG_MS)
@@ -59,7 +55,6 @@ def main() -> None:
             page.goto(report.as_uri())
             take_part(page, IMAGES / "report.png", "header", "#summary")
             take_part(page, IMAGES / "report-results.png", "#equity", "#heat-map")
-            browser.close()
 
 
 def progress() -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from tests.reporting.builders import made, sweep_run, troubled_run
+from tests.tools.browser import chromium
 from tests.tools.errors import ToolMissingError
-from tests.tools.system import BROWSER_PROGRAMS, require, search_path
 
-FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")  # for root, containers and small machines
 CONTRASTS = """() => {
   const channels = colour => colour.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
@@ -41,14 +39,10 @@ READABLE = 4.5  # WCAG AA for text of ordinary size
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     try:
-        require(BROWSER_PROGRAMS)
+        with chromium() as found:
+            yield found
     except ToolMissingError as error:
         pytest.skip(str(error))
-    with sync_playwright() as playwright:
-        program = shutil.which("chromium", path=search_path())
-        found = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

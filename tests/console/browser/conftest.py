@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from scalable.console.guard import Guard
 from tests.console.browser.serving import PATIENCE_S, served
 from tests.console.browser.simulated import SimulatedRun
+from tests.tools.browser import chromium
 from tests.tools.errors import ToolMissingError
-from tests.tools.system import BROWSER_PROGRAMS, require, search_path
-
-# Without a sandbox, which root and containers may not have; shared memory in files, for small /dev/shm.
-FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
@@ -25,14 +21,10 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     try:
-        require(BROWSER_PROGRAMS)
+        with chromium() as found:
+            yield found
     except ToolMissingError as error:
         pytest.skip(str(error))
-    with sync_playwright() as playwright:
-        program = shutil.which("chromium", path=search_path())
-        found = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        yield found
-        found.close()
 
 
 @pytest.fixture
