@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,4 +23,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     monkeypatch.setenv("SCALABLE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     yield Project(tmp_path)
-    assert until(lambda: "IO loop" not in {thread.name for thread in threading.enumerate()}, 10)
+    assert until(lambda: not loops(), 10), f"an event loop outlives the test:\n{stacks()}"
+
+
+def loops() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "IO loop"]
+
+
+def stacks() -> str:
+    """Where every thread is now."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    found = [(names.get(ident, "?"), traceback.format_stack(frame)) for ident, frame in sys._current_frames().items()]
+    return "\n".join(f"{name}:\n{''.join(lines)}" for name, lines in found)

@@ -168,6 +168,7 @@ def test_a_walltime_that_ends_costs_no_retry(slurm: PrivateSlurm, project: Proje
         (first,) = (int(file.name.partition("-")[2]) for file in project.folder.glob("running-*"))
         slurm.expire(first)
         eventually(lambda: len(list(project.folder.glob("running-*"))) == 2, lambda: "it to run again", 90)
+        eventually(lambda: project.journal("worker-lost"), lambda: "Slurm to say how the first job ended")
         told.touch()
         runner.join(WITHIN_S)
         assert results == [{"long": 2}]
