@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -22,6 +23,7 @@ from scalable.sweeps.compiling import compiled
 from scalable.sweeps.loading import importable
 from scalable.telemetry import RunFolder, read
 from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.telemetry.liveness import is_there
 from scalable.telemetry.mailbox import Mailbox, Question
 from tests.console.browser.serving import served
 from tests.console.client import Client
@@ -269,6 +271,32 @@ def test_what_code_says_of_its_end_is_shown_without_secrets(project: Path) -> No
     with served(project / ".scalable/runs") as guard:
         error = Client(guard).get(f"/api/results?run={run.run_id}&sweep=trial").json["error"]
     assert "no licence" in error and "hunter2" not in error
+
+
+def test_closing_the_console_ends_the_process_that_judges(project: Path) -> None:
+    run, _ = a_run_of(project), stored(project)
+    (project / "models.py").write_text(
+        "import os, pathlib, time\n"
+        "there = pathlib.Path(__file__).with_name('pid')\n"
+        "there.with_suffix('.part').write_text(str(os.getpid()))\n"
+        "there.with_suffix('.part').replace(there)\n"
+        "time.sleep(60)\n"
+    )
+    told: list[Any] = []
+
+    def ask(client: Client) -> None:
+        with suppress(HTTPException):  # its connection may be closed before it has its answer
+            told.append(client.get(f"/api/results?run={run.run_id}&sweep=trial").json)
+
+    with served(project / ".scalable/runs") as guard:
+        asking = [threading.Thread(target=ask, args=(Client(guard),)) for _ in range(2)]
+        for each in asking:
+            each.start()
+        until((project / "pid").exists)
+    for each in asking:
+        each.join()
+    assert not is_there(int((project / "pid").read_text()))
+    assert all(answer == {"error": "the console is closed"} for answer in told)
 
 
 def test_an_incident_comes_with_its_evidence_and_a_log_with_its_last_lines(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from scalable.errors import ScalableError, UnknownNameError
@@ -18,6 +19,7 @@ from scalable.telemetry import RunFolder, redact_text
 from scalable.wording import undefined
 
 WITHIN_S = 120.0  # statistics of 10,000 rows take some seconds
+CLOSED = {"error": "the console is closed"}
 METRIC = ("name", "delta", "ci", "p", "p_corrected", "d")
 
 
@@ -27,6 +29,8 @@ class Judging:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
         self.turn = asyncio.Lock()
+        self.asking: asyncio.Task[dict[str, Any]] | None = None
+        self.closed = False
 
     async def results(self, run: RunFolder, sweep: str, rows: object) -> dict[str, Any]:
         """``rows`` stands for the rows there are: what was found is right as long as it stays the same."""
@@ -34,7 +38,11 @@ class Judging:
             known = self.kept.get((run.run_id, sweep))
             if known is not None and known[0] == rows:
                 return known[1]
-            found = await asked(run, sweep)
+            if self.closed:
+                return CLOSED
+            self.asking = asyncio.create_task(asked(run, sweep))
+            await asyncio.wait([self.asking])
+            found = CLOSED if self.asking.cancelled() else self.asking.result()
             if "error" not in found:  # what was wrong may be mended although no row came
                 self.kept[run.run_id, sweep] = rows, found
             return found
@@ -42,6 +50,13 @@ class Judging:
     def forget(self) -> None:
         """The rows of a store were changed from here."""
         self.kept.clear()
+
+    async def close(self) -> None:
+        """End the process that is asked; who waits for it, or for a turn, is told so."""
+        self.closed = True
+        if self.asking is not None:
+            self.asking.cancel()
+            await asyncio.wait([self.asking])
 
 
 async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
@@ -52,7 +67,8 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
     try:
         said, complained = await asyncio.wait_for(process.communicate(), WITHIN_S)
     except BaseException as error:
-        process.kill()
+        with suppress(ProcessLookupError):  # it ended just now
+            process.kill()
         await process.wait()
         if isinstance(error, TimeoutError):
             return {"error": f"the results of {sweep} are not there after {WITHIN_S:.0f} s"}

@@ -74,6 +74,7 @@ class Console:
         self.closing = True  # nobody waits for answers any more, or the process would
         self.server.stop()
         await self.watching.close()
+        await self.judging.close()
         await self.server.close_all_connections()
         self.askers.shutdown(wait=False, cancel_futures=True)
 
