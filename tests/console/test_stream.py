@@ -26,6 +26,7 @@ from tests.telemetry.builders import (
     GIB,
     START,
     a_live_run,
+    a_plan,
     a_run,
     attempt,
     ended,
@@ -284,8 +285,29 @@ def test_what_workers_use_now_is_no_part_of_what_was_before(tmp_path: Path, monk
     run = a_live_run(tmp_path, *(record("gauge", at, workers={}, tasks={}) for at in range(5)))
     worker = {"worker": "w1", "tag": "demeter", "memory": GIB, "memory_limit": 2 * GIB}
     run.live_file.write_text(json.dumps({"t": time.time(), "workers": [worker]}))
-    feed = feeds.Feed(run)
-    while not (news := feed.look()).all:
-        pass
+    news = first_news(feeds.Feed(run))
     assert set(json.loads(news.sections["series"])["memory_share"]) == {None}
     assert json.loads(news.sections["workers"])[0]["worker"] == "w1"
+
+
+def test_a_long_journal_is_told_of_once_it_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "AT_ONCE", 5)
+    run = a_run(
+        tmp_path,
+        a_plan(workers_by_tag={"demeter": 1}),
+        record("tariff", 0.2, currency="USD", basis="nodes", assumed=[]),
+        record("machine", 2, machine="node", pool="spot", price="3600", since=START + 2),
+        *(record("gauge", at, workers={}, tasks={}) for at in range(10, 20)),
+        pid=2**22,
+    )
+    news = first_news(feeds.Feed(run))
+    assert json.loads(news.sections["run"])["state"] == "ok", "although its process is gone"
+    assert json.loads(news.sections["plan"])["cost"]["actual"] == {"amount": 98.0, "currency": "USD"}
+
+
+def first_news(feed: feeds.Feed) -> feeds.News:
+    looks = 1
+    while (news := feed.look()) is None:
+        looks += 1
+    assert looks > 1, "it is read in several portions"
+    return news

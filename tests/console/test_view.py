@@ -234,6 +234,15 @@ def test_plan_and_cost_are_those_of_the_report() -> None:
     assert shown(view, State.OK)["plan"]["cost"]["actual"]["amount"] == 0.0, "the bill: no machine was paid"
 
 
+def test_a_record_that_comes_after_a_run_seemed_to_be_gone_counts_to_its_bill() -> None:
+    tariff = record("tariff", 0.2, currency="USD", basis="nodes", assumed=[])
+    machine = record("machine", 2, machine="node", pool="spot", price="3600", since=START + 2)
+    view = viewed(run_started(), a_plan(workers_by_tag={"demeter": 1}), tariff, machine)
+    assert shown(view, State.GONE)["plan"]["cost"]["actual"]["amount"] == 0.0
+    view.add(ended())
+    assert shown(view, State.OK)["plan"]["cost"]["actual"]["amount"] == 98.0
+
+
 def test_an_update_takes_as_many_steps_in_a_large_run_as_in_a_small_one() -> None:
     assert updated(units=4000) < 1.02 * updated(units=1000)
 

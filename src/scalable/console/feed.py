@@ -22,7 +22,7 @@ from scalable.telemetry import RunFolder, read, state_of
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
 OVER_EVERY_S = 5.0  # the same of one that is over
 LINGERS_S = 10.0  # how long a run is followed that nobody watches: someone may reload the page
-AT_ONCE = 20_000  # records taken in before the watchers hear of them; so many take a quarter of a second
+AT_ONCE = 20_000  # records taken in by one look; so many take a quarter of a second, and closing waits for that
 CELLS = "cells"
 
 logger = logging.getLogger("scalable")
@@ -38,8 +38,6 @@ class News:
     """Whether a grid came, so that all are told anew."""
     cells: list[dict[str, Any]]
     over: bool
-    all: bool
-    """Whether the journal was read to its end."""
 
 
 class Watcher:
@@ -122,13 +120,13 @@ class Feed:
         alone_since: float | None = None
         try:
             while self.watchers or alone_since is None or time.monotonic() - alone_since < LINGERS_S:
-                news = await asyncio.to_thread(self.look)
+                if (news := await asyncio.to_thread(self.look)) is None:
+                    continue
                 self.publish(news)
                 if self.view.summary.sweeps and self.counted != self.view.aside and self.counting is None:
                     self.counting = asyncio.create_task(self.count_letters())
                 alone_since = None if self.watchers else alone_since or time.monotonic()
-                if news.all:
-                    await self.pause(OVER_EVERY_S if news.over else EVERY_S)
+                await self.pause(OVER_EVERY_S if news.over else EVERY_S)
         except Exception:  # whoever watches must hear of it, by a stream that ends and is asked for again
             logger.exception("%s cannot be followed", self.run.run_id)
             for watcher in self.watchers:
@@ -159,23 +157,27 @@ class Feed:
             return
         self.woken.clear()
 
-    def look(self) -> News:
-        """Take in what was written since the last look. Called in a thread, never twice at once."""
+    def look(self) -> News | None:
+        """Take in what was written since the last look. Called in a thread, never twice at once.
+
+        Nothing comes of it before the journal is read to its end: by its first half, a run that ended well is gone.
+        """
         if self.records.shrunk:
             self.start_anew()
         self.reading = self.reading or self.records.new()
         batch = list(islice(self.reading, AT_ONCE))
         for record in batch:
             self.view.add(record)
-        if done := len(batch) < AT_ONCE:
-            self.reading = None
+        if len(batch) == AT_ONCE:
+            return None
+        self.reading = None
         state = state_of(self.view.summary, self.run.facts())
-        live = self.run.live() if done and not state.over else {}  # what is so now is no part of what was before
+        live = {} if state.over else self.run.live()
         sections = self.view.sections(state, time.time(), live, self.run.run_id)
         sections["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.view.grids.changes()
         sections["grid"] = self.view.grids.to_list()
-        return News({name: encode(told) for name, told in sections.items()}, reshaped, cells, state.over, done)
+        return News({name: encode(told) for name, told in sections.items()}, reshaped, cells, state.over)
 
     def publish(self, news: News) -> None:
         """Tell the watchers what differs from what they know."""

@@ -50,11 +50,12 @@ class View:
         self.aside = 0
         """Records of rows that became dead letters."""
         self.bill: Bill | None = None
-        """Made once, when the run is over: it takes every unit of the run."""
+        """Made once nothing more comes of a run that is over: it takes every unit of the run."""
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take in one record that has a time ``t`` and a ``kind``."""
         kind = record["kind"]
+        self.bill = None
         self.summary.add(record)
         self.grids.add(record)
         self.series.add(record, self.summary.memory_limit(tag_of(record)) if kind == "progress" else None)

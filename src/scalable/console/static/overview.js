@@ -13,7 +13,7 @@ export function header(state) {
     ? "Read-only: this console was started with --read-only, so it cannot act."
     : "";
   const running = isRunning(state);
-  write(byId("state"), run ? run.state : "no run");
+  write(byId("state"), run ? run.state : "loading …");
   set(byId("state"), "data-tone", run?.run_id ? (TONES[run.state] ?? "warn") : "");
   byId("paused").hidden = !run?.paused;
   write(byId("paused"), run?.paused ? `paused: ${run.paused}` : "");
