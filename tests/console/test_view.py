@@ -222,6 +222,20 @@ def test_incidents_have_the_number_of_their_file_and_losses_without_one_have_non
     assert trouble["retries"]["latest"] == [{"t": START + 30, "run": "first", "tag": "demeter", "cause": "stuck"}]
 
 
+def test_of_very_many_incidents_the_latest_are_listed_and_that_there_were_more_is_told() -> None:
+    view = viewed(run_started())
+    for number in range(1, 601):
+        told = {"incident": "stuck", "run": f"run {number}", "worker": "w1", "tag": "demeter", "text": "lock"}
+        view.add(record("incident", number, id=number, **told))
+        if number == 120:
+            trouble = shown(view)["trouble"]
+            assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (120, False)
+    view.add(record("incident", 700, id=1, incident="stuck", run="run 1", outcome="of one that is not remembered"))
+    trouble = shown(view)["trouble"]
+    assert [one["id"] for one in trouble["incidents"]] == list(range(501, 601))
+    assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (500, True)
+
+
 def test_plan_and_cost_are_those_of_the_report() -> None:
     money = {"amount": 3.0, "currency": "USD"}
     spent = record("cost", 50, spent={"amount": 1.0, "currency": "USD"}, per_hour={"amount": 2.0, "currency": "USD"})

@@ -11,6 +11,7 @@ from scalable.telemetry.report import incidents
 from scalable.telemetry.summary import Summary
 
 LATEST = 50
+MOST_INCIDENTS = 100  # that are listed, the latest
 FIRING, RESOLVED = "firing", "resolved"
 ALERT = ("alert", "severity", "state", "text", "remedy", "labels", "run")
 
@@ -42,13 +43,19 @@ class Troubles:
         told = live.get("alerts")
         active = [mapping(one) for one in told] if isinstance(told, list) else list(self.firing.values())
         found = [one for one in summary.findings.values() if not one["over"]]
+        all_incidents = incidents(summary)
+        cut = summary.losses.total() > len(summary.incidents) or max(summary.recorded, default=0) > len(
+            summary.recorded
+        )
         retries = {"count": summary.retries.total(), "by_cause": dict(summary.retries.most_common())}
         return {
             "retries": {**retries, "latest": list(self.retries)},
             "alerts": [] if over else active[:LATEST],
             "alerts_past": list(self.past),
             "findings": sorted(found, key=lambda one: one["last"], reverse=True)[:LATEST],
-            "incidents": [incident(one, summary) for one in incidents(summary)],
+            "incidents": [incident(one, summary) for one in all_incidents[-MOST_INCIDENTS:]],
+            "incident_count": len(all_incidents),
+            "incidents_forgotten": cut,
             "failures": summary.failures[-LATEST:],
         }
 

@@ -61,7 +61,7 @@ class Summary:
     incidents: list[dict[str, Any]] = field(default_factory=list)
     """What was lost, with what is known of it."""
     recorded: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Incidents that have a file of their own, by their numbers."""
+    """The latest incidents that have a file of their own, by their numbers."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -248,11 +248,13 @@ class Summary:
         """The short form of an incident's file; told again when something about it changed."""
         id_ = count(record.get("id"))
         known = self.recorded.get(id_)
-        if known is not None or (id_ and len(self.recorded) < MOST_LISTED):
+        if known is not None or (id_ and (len(self.recorded) < MOST_LISTED or id_ > min(self.recorded))):
             told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
             detail, kind = text(record.get("text")), text(record.get("incident")) or "unknown"
             facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
             self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
+            if len(self.recorded) > MOST_LISTED:
+                del self.recorded[min(self.recorded)]
 
     def take_sweep(self, record: Mapping[str, Any]) -> None:
         """The sweep's own records; which of them it is, its kind says."""

@@ -104,6 +104,11 @@ def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(page.get_by_role("button", name="Evidence of incident 1")).to_be_focused()
+    for number in range(2, 121):
+        run.write("incident", id=number, incident="stuck", run=f"run {number}", worker="w1", tag="compute", text="lock")
+    run.tell()
+    expect(page.locator("#incidents")).to_contain_text("The latest 100 of 120 incidents are listed.")
+    expect(page.locator("#more-trouble")).to_have_text("120 incidents, 2 retries")
 
 
 def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones_can_be_chosen(

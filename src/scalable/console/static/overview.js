@@ -1,6 +1,7 @@
 // The header, the key figures, what needs attention, and the sweeps with their progress.
 
 import { byId, each, make, set, write } from "./dom.js";
+import { incidentCount } from "./trouble.js";
 import { count, length, money, plural, share, UNKNOWN } from "./words.js";
 
 const TONES = { running: "good", ok: "good", finished: "good", complete: "good", failed: "bad", incomplete: "bad" };
@@ -89,7 +90,7 @@ export function figures(state) {
   put(
     "trouble",
     alerts ? plural(alerts, "alert") : "none",
-    `${plural(trouble.incidents?.length ?? 0, "incident")}, ${plural(trouble.retries?.count ?? 0, "retry", "retries")}`,
+    `${incidentCount(trouble)}, ${plural(trouble.retries?.count ?? 0, "retry", "retries")}`,
   );
   set(byId("figure-trouble"), "data-tone", alerts ? "bad" : "");
   clockFigures(state);

@@ -4,15 +4,15 @@ import { byId, each, entry, make, set, write } from "./dom.js";
 import { clock, count, plural } from "./words.js";
 
 const SENT = 50; // failures that the server sends at most, the latest
-const MOST = 100; // incidents that are listed, the latest; the rest is in the run's folder
 
 export function incidents(state, acting) {
   const trouble = state.trouble ?? {};
   const root = byId("incidents");
   const parts = (root.parts ??= build(root));
-  const found = (trouble.incidents ?? []).slice(-MOST).reverse();
-  write(parts.note, found.length ? "" : "No incident.");
-  parts.note.hidden = Boolean(found.length);
+  const found = [...(trouble.incidents ?? [])].reverse();
+  const latest = `The latest ${count(found.length)} of ${incidentCount(trouble)} are listed.`;
+  write(parts.note, found.length ? latest : "No incident.");
+  parts.note.hidden = Boolean(found.length) && found.length === trouble.incident_count;
   each(
     parts.list,
     found,
@@ -34,6 +34,11 @@ export function incidents(state, acting) {
     (one) =>
       entry(one.task ?? "", clock(one.t), [one.error, one.worker && `on ${one.worker}`].filter(Boolean).join(" · ")),
   );
+}
+
+/** In words; of very many only the latest are remembered, so there are more. */
+export function incidentCount({ incident_count: number = 0, incidents_forgotten: more }) {
+  return `${more ? "more than " : ""}${plural(number, "incident")}`;
 }
 
 function build(root) {
