@@ -79,8 +79,8 @@ class ScalableSession:
         self.client: ScalableClient | None = None
         self.cluster: ClusterHandle | None = None
         self.driver: Driver | None = None
-        self.failing = ""
-        """Why what ran in it counts as failed although nothing was raised."""
+        self.failing: dict[tuple[str, str | None], str] = {}
+        """By sweep, and by asset where only its rows were meant: why it is not complete though nothing was raised."""
         self._journal: Journal | None = None
         self._lock = threading.RLock()
         self._owner = True
@@ -148,6 +148,7 @@ class ScalableSession:
         provider = self.provider
         if not (found := self.validate()).ok:
             raise ManifestError(found)
+        self.failing = {}
         self.run = run = RunFolder.create(self.manifest.project.name)
         self._open.add(self)
         spec = self.spec(run.path, plan.scale_plan.apart)
@@ -263,6 +264,12 @@ class ScalableSession:
 
         return run_sweep(self, name, plan, tell, watched, asset, holder)
 
+    def judge(self, sweep: str, asset: str | None, why: str) -> None:
+        """Why a sweep is not complete, or nothing; what is true of all its rows is true of each asset's."""
+        self.failing = {of: told for of, told in self.failing.items() if of[0] != sweep or asset not in (None, of[1])}
+        if why:
+            self.failing[sweep, asset] = why
+
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
         return plan_sweep(self.site(), name, Choice(objective or "balance", policy or "safe"), history())
@@ -279,7 +286,7 @@ class ScalableSession:
         except BaseException as error:
             self.close(*ending(error))
             raise
-        self.close(*(("failed", self.failing) if self.failing else ("ok", "")))
+        self.close()
 
     @property
     def store_url(self) -> str:
@@ -311,9 +318,14 @@ class ScalableSession:
     # The end
 
     def close(self, status: str = "ok", reason: str = "") -> None:
-        """End workers, jobs and scheduler, write the report, learn for the next plan. May be called again."""
+        """End workers, jobs and scheduler, write the report, learn for the next plan. May be called again.
+
+        What lacks rows of its sweeps did not end well, whoever says so (H3).
+        """
         if not self._owner or os.getpid() != self._process:  # a forked child has nothing of what it would close
             return
+        if status == "ok" and self.failing:
+            status, reason = "failed", "; ".join(self.failing.values())
         with self._lock:
             driver, client, cluster, journal = self.driver, self.client, self.cluster, self._journal
             self.driver = self.client = self.cluster = self._journal = None

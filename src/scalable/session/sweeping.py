@@ -63,9 +63,9 @@ def run_sweep(
                 driver.measures.dependencies.used(tracker, artefacts),
             ):
                 execution = SweepExecution(driver, compiled, store, request, before)
+                session.judge(name, asset, f"{name} did not come to its end")
                 outcome: SweepOutcome = driver.cluster.sync(execution.run)
-                if not outcome.complete:
-                    session.failing = outcome.why()
+                session.judge(name, asset, outcome.why())
                 track(tracker, session, compiled, store, outcome)
     return outcome
 
