@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from scalable import TaskError, UsageError, open_store
-from tests.session.builders import Project
-from tests.waiting import LONG_S
+from scalable import AdaptiveScaler, ScaleDecision, TaskError, UsageError, open_store
+from tests.session.builders import Project, nap
+from tests.waiting import LONG_S, until
 
 
 @pytest.mark.parametrize(("line", "words"), [("sys.exit('no grid')", "no grid"), ("raise Stop('enough')", "enough")])
@@ -68,3 +70,30 @@ def test_a_forked_child_leaves_the_session_alone(project: Project) -> None:
     out, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 0
     assert out.split() == ["7"]
+
+
+class Stumbling(AdaptiveScaler):
+    """Raises every other time that it is asked."""
+
+    asked = 0
+
+    def evaluate(self, **facts: Any) -> ScaleDecision:
+        self.asked += 1
+        if self.asked % 2:
+            raise ZeroDivisionError("no worker, no average")
+        return super().evaluate(**facts)
+
+
+def test_a_scaler_of_ones_own_that_raises_is_told_of_once_and_stops_nothing(
+    project: Project, caplog: pytest.LogCaptureFixture
+) -> None:
+    scaler = Stumbling(min_workers={"demeter": 1}, max_workers={"demeter": 2}, cooldown_seconds=0)
+    session = project.session(target={"max_workers": 2})
+    client = session.start(adaptive=scaler)
+    futures = [client.submit(nap, 0.2, number, tag="demeter") for number in range(20)]
+    assert until(lambda: client.worker_count() == 2)
+    client.gather(futures)
+    assert until(lambda: scaler.asked >= 4)
+    session.close()
+    told = "the scaler could not decide: ZeroDivisionError: no worker, no average; it goes on"
+    assert [one.getMessage() for one in caplog.records] == [told]

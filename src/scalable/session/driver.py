@@ -48,6 +48,7 @@ from scalable.errors import UsageError
 from scalable.providers.base import LaunchRefused
 from scalable.providers.giving_up import give_up
 from scalable.quantities import Memory
+from scalable.runner import ends
 from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
@@ -104,6 +105,8 @@ class Driver:
         self.scaler = scaler
         self.now = SteadyClock()
         self.events: deque[Event] = deque()
+        self.handling = False
+        self.complaints: set[tuple[str, type[Exception]]] = set()
         self.works: dict[str, Work] = {}
         self.waiters: dict[str, asyncio.Future[tuple[RunState, Any]]] = {}
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
@@ -140,11 +143,22 @@ class Driver:
     async def run(self) -> None:
         """Time passes: look at what the engine cannot see, and wake it when it wants to be woken."""
         while not self.closed:
-            self.look()
-            self.control.poll()
-            if self.engine.next_wake() <= self.now():
-                self.handle(Tick())
+            for step in (self.look, self.control.poll, self.wake):
+                try:
+                    step()
+                except Exception as error:  # noqa: BLE001 - else retries and stuck runs would wait for ever
+                    self.complain("the driver stumbled", error)
             await asyncio.sleep(min(LOOK_EVERY_S, max(0.01, self.engine.next_wake() - self.now())))
+
+    def wake(self) -> None:
+        if self.engine.next_wake() <= self.now():
+            self.handle(Tick())
+
+    def complain(self, what: str, error: Exception) -> None:
+        """Once of each kind: it may happen twice a second."""
+        if (kind := (what, type(error))) not in self.complaints:
+            self.complaints.add(kind)
+            logger.error("%s: %s; it goes on", what, ends.said(error), exc_info=error)
 
     async def close(self) -> None:
         """Decide nothing more; workers that go from now on go with the session."""
@@ -227,18 +241,19 @@ class Driver:
     def handle(self, event: Event) -> None:
         """One event after the other, also those that carrying out an instruction leads to."""
         self.events.append(event)
-        if len(self.events) > 1:
+        if self.handling:
             return
-        while self.events:
-            try:
-                instructions = self.engine.handle(self.events[0], self.now())
+        self.handling = True
+        try:
+            while self.events:
+                instructions = self.engine.handle(self.events.popleft(), self.now())
                 removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
                 for (tag, reason), count in removed.items():
                     self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)
                 for instruction in instructions:
                     self.apply(instruction)
-            finally:
-                self.events.popleft()
+        finally:
+            self.handling = False
 
     def apply(self, instruction: Instruction) -> None:
         match instruction:
@@ -364,11 +379,15 @@ class Driver:
         """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
         queues = self.engine.state.tags
         waiting = {tag: one.waiting + queues[tag].queue.size for tag, one in seen.tags.items()}
-        decision = scaler.evaluate(
-            pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
-            active_workers={tag: one.live + one.requested for tag, one in seen.tags.items()},
-            busy_workers={tag: len(one.working) for tag, one in seen.tags.items()},
-        )
+        try:
+            decision = scaler.evaluate(
+                pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
+                active_workers={tag: one.live + one.requested for tag, one in seen.tags.items()},
+                busy_workers={tag: len(one.working) for tag, one in seen.tags.items()},
+            )
+        except Exception as error:  # noqa: BLE001 - the user's own code
+            self.complain("the scaler could not decide", error)
+            return
         if decision.has_changes:
             self.cluster.keep(self.follow(decision, {tag: len(one.holding) for tag, one in seen.tags.items()}))
 
