@@ -15,7 +15,7 @@ from scalable.reporting.page import page
 from scalable.telemetry import RunFolder
 from scalable.telemetry.redact import KNOWN
 from tests.reporting.builders import Read, made, plain_run, troubled_run
-from tests.telemetry.builders import START, a_live_run, a_run, record, task
+from tests.telemetry.builders import START, a_live_run, a_run, lost, record, task
 
 SECRETS = """store: postgresql://me:hunter2@db/rows
 env:
@@ -140,6 +140,7 @@ def test_a_large_run_stays_a_page(tmp_path: Path) -> None:
             record("task", at, key=f"t{at}", tag="kind-1", worker=f"w{at}", status="failed", error="ValueError: no"),
             record("peaks", at, worker=f"w{at}", tag="kind-1", peaks={"t": 1 + at}),
             record("alert", at, alert="WorkerMemory", state="firing", text=f"w{at} uses 88 %"),
+            lost(f"w{at}", at),
         )
     ]
     folder = a_run(tmp_path, *many)
@@ -148,4 +149,6 @@ def test_a_large_run_stays_a_page(tmp_path: Path) -> None:
     found = Read(text)
     assert "the latest 20" in found.said("Scaling")
     assert "1,500 failures, of which 500 are told" in found.said("Work")
+    assert "incidents 500 or more" in found.said("Summary")
+    assert "no record of their own, of those that are remembered" in found.said("Incidents")
     assert "Alerts: the latest 50 of 1,500" in found.said("Findings and alerts")

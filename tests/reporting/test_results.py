@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,23 @@ def test_what_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     found = Read(made(folder))
     assert "The first 100 of 150 rows" in found.said("Metrics") and "All 150" not in found.said("Metrics")
     assert "The first 3 of 8 metrics are drawn" in found.said("Effects")
+
+
+def test_the_best_of_a_metric_is_what_the_sweep_calls_better(tmp_path: Path) -> None:
+    folder, manifest = sweep_run(tmp_path, GAINS), tmp_path / "scalable.yaml"
+    assert best(made(folder), "sharpe") == ["isotonic"]
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace("costs_bps: [10, 30],", "costs_bps: [10, 30], metrics: {sharpe: lower},"))
+    assert best(made(folder), "sharpe") == ["sigmoid"]
+
+
+def best(text: str, metric: str) -> list[str]:
+    """Variants whose mean is marked as the best one."""
+    [table] = re.findall(r"<caption>Means over.*?</table>", text, flags=re.DOTALL)
+    variants = re.findall(r'<th scope="col" class="figure">(\w+)', table)
+    [row] = re.findall(rf'<th scope="row">{metric}</th>(.*?)</tr>', table)
+    cells = re.findall(r"<td.*?</td>", row)
+    return [variant for variant, cell in zip(variants, cells, strict=True) if 'class="good"' in cell]
 
 
 def test_where_rows_are_missing_or_failed_nothing_is_decided(tmp_path: Path) -> None:

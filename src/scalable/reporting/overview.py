@@ -11,6 +11,7 @@ from scalable.reporting.elements import Child, Markup, chip, facts, paragraph, t
 from scalable.reporting.material import Material
 from scalable.reporting.results import SweepResults
 from scalable.reporting.sections import sentence
+from scalable.reporting.trouble_sections import forgotten, unrecorded
 from scalable.sweeps.decisions import Decision, Verdict
 from scalable.telemetry.words import fine, length, moment, named, paid, plain
 
@@ -151,5 +152,5 @@ def tiles(found: Material) -> Iterator[tuple[str, str, str, str]]:
         yield "memory", percent(max(shares)), "of its limit", "warn" if max(shares) > 0.8 else ""
     count = report["retries"]["count"]
     yield "retries", f"{count:,}", "", "warn" if count else ""
-    troubles = len(report["incidents"])
-    yield "incidents", f"{troubles:,}", "", "bad" if troubles else ""
+    troubles = len(found.incidents) + len(unrecorded(found))
+    yield "incidents", f"{troubles:,}", "or more" if forgotten(found) else "", "bad" if troubles else ""

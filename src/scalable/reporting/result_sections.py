@@ -126,7 +126,8 @@ def metrics_of(each: SweepResults) -> Markup | None:
     if outcome is None:
         return None
     summary = outcome.summary()
-    names = sorted(outcome.metric_names, key=lambda name: list(KNOWN).index(name) if name in KNOWN else len(KNOWN))
+    known = KNOWN | {metric.name: metric for metric in stated(outcome.metrics)}
+    names = sorted(outcome.metric_names, key=lambda name: list(known).index(name) if name in known else len(known))
     is_base = [same(one["variant"]) == same(outcome.baseline) for one in summary]
     columns = (
         "metric",
@@ -139,7 +140,7 @@ def metrics_of(each: SweepResults) -> Markup | None:
         )
     for name in names:
         values = [one["metrics"][name] for one in summary]
-        best = bests(name, values)
+        best = best_of(values, known[name].better) if name in known else None
         rows.append(
             [
                 name,
@@ -162,12 +163,12 @@ def metrics_of(each: SweepResults) -> Markup | None:
     )
 
 
-def bests(name: str, values: list[float | None]) -> float | None:
-    """The best of several different values, if the metric has a better and a worse."""
+def best_of(values: list[float | None], better: Better) -> float | None:
+    """The best of several different values."""
     numbers = [one for one in values if one is not None]
-    if name not in KNOWN or len(set(numbers)) < 2:
+    if len(set(numbers)) < 2:
         return None
-    return max(numbers) if KNOWN[name].better is Better.HIGHER else min(numbers)
+    return max(numbers) if better is Better.HIGHER else min(numbers)
 
 
 def rows_of(outcome: Outcome, names: list[str]) -> Iterator[list[Child]]:

@@ -10,6 +10,7 @@ from scalable.reporting.material import Material
 from scalable.reporting.sections import MOST_LISTED, listed
 from scalable.telemetry.evidence import evidence_lines
 from scalable.telemetry.incidents import Incident
+from scalable.telemetry.summary import MOST_LISTED as REMEMBERED
 from scalable.telemetry.words import clock, plain
 
 MOST_INCIDENTS = 20  # told with their evidence
@@ -36,8 +37,7 @@ def retries(found: Material) -> Markup | None:
 
 
 def incidents(found: Material) -> Markup | None:
-    told = {(each.kind, each.run or each.worker) for each in found.incidents}
-    others = [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
+    others = unrecorded(found)
     if not found.incidents and not others:
         return None
     latest = found.incidents[-MOST_INCIDENTS:]
@@ -49,8 +49,20 @@ def incidents(found: Material) -> Markup | None:
 
     note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
     columns = ("at", "kind", "work", "worker", "detail")
-    rest = listed(others, row, columns, "Losses that have no record of their own")
+    title = "Losses that have no record of their own"
+    rest = listed(others, row, columns, f"{title}, of those that are remembered" if forgotten(found) else title)
     return join([paragraph(note) if note else None, map(incident, latest), rest])
+
+
+def unrecorded(found: Material) -> list[dict[str, Any]]:
+    """Losses that no incident's file tells of."""
+    told = {(each.kind, each.run or each.worker) for each in found.incidents}
+    return [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
+
+
+def forgotten(found: Material) -> bool:
+    """Whether there were more losses than are remembered one by one."""
+    return sum(found.report["losses"].values()) > REMEMBERED
 
 
 def incident(each: Incident) -> Markup:
