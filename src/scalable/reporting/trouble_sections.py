@@ -62,7 +62,7 @@ def unrecorded(found: Material) -> list[dict[str, Any]]:
 
 def forgotten(found: Material) -> bool:
     """Whether there were more losses than are remembered one by one."""
-    return sum(found.report["losses"].values()) > REMEMBERED
+    return bool(sum(found.report["losses"].values()) > REMEMBERED)
 
 
 def incident(each: Incident) -> Markup:
