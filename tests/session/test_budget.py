@@ -89,3 +89,12 @@ def test_nothing_is_started_when_others_have_spent_it_all(project: Project) -> N
     session = project.session(target=SECOND, budget={"monthly": "10 EUR"})
     with pytest.raises(PlanningError, match=r"nothing is left of this month's budget of EUR 10\.00"):
         session.start()
+
+
+def test_a_run_beside_it_whose_journal_cannot_be_read_keeps_nothing_from_starting(project: Project) -> None:
+    other = a_live_run(project.folder / ".scalable/runs", spent(10))
+    other.journal.unlink()
+    other.journal.mkdir()
+    with project.session(target=SECOND, budget={"monthly": "1000 EUR"}) as client:
+        assert client.submit(int, "5").result() == 5
+    assert project.ended() == ("ok", "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import suppress
 from decimal import Decimal
 
 from scalable.errors import ScalableError
@@ -30,7 +31,8 @@ def catch_up(own: RunFolder) -> None:
         learned = set(known(base / FILE).get("runs", ()))
         for run in RunFolder.list(base)[-LOOKED_AT:]:
             if run != own and run.run_id not in learned and not is_running(run):
-                learn(base, Summary.of(read(run.journal)))
+                with suppress(OSError):  # another user's run
+                    learn(base, Summary.of(read(run.journal)))
     except ScalableError as error:  # a spoilt history: the runs themselves are recorded
         logger.warning("%s", error)
 
@@ -44,9 +46,10 @@ class Account:
 
     def spent(self, currency: str) -> Decimal:
         """What it paid this month by now, in this money."""
-        for record in self.records.new():
-            if record["kind"] in ("cost", "gauge"):
-                self.summary.pay(record["t"], money(record.get("spent", record.get("cost"))))
+        with suppress(OSError):  # another user's, or a disk that does not answer: what is known of it counts on
+            for record in self.records.new():
+                if record["kind"] in ("cost", "gauge"):
+                    self.summary.pay(record["t"], money(record.get("spent", record.get("cost"))))
         paid = self.summary.spent_by_month.get(month(time.time()))
         return paid.amount if paid is not None and paid.currency == currency else Decimal(0)
 
@@ -63,10 +66,12 @@ class Others:
         """When this one began; its own part of the budget is without that already."""
 
     def spent(self) -> Money:
-        for run in RunFolder.list(self.base):
-            if run.run_id not in self.known:
-                self.known.add(run.run_id)
-                self.accounts.append(Account(run))
+        """Never raises: who asks is in the middle of other things, and asks again."""
+        with suppress(ScalableError):
+            for run in RunFolder.list(self.base):
+                if run.run_id not in self.known:
+                    self.known.add(run.run_id)
+                    self.accounts.append(Account(run))
         return Money(sum((one.spent(self.currency) for one in self.accounts), Decimal(0)), self.currency)
 
     def since(self) -> Money:

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,11 @@ def is_running(run: RunFolder) -> bool:
     if has_ended(run.journal):
         return False
     summary = Summary()
-    for record in read(run.journal):
-        summary.add(record)
-        if summary.started or summary.records > LOOKED_AT:
-            break
+    with suppress(OSError):  # another user's run; its run.json says as much, if that can be read
+        for record in read(run.journal):
+            summary.add(record)
+            if summary.started or summary.records > LOOKED_AT:
+                break
     return not state_of(summary, run.facts()).over
 
 
