@@ -186,6 +186,8 @@ def test_series_stay_bounded_and_keep_both_ends() -> None:
     for number in range(5000):
         if number % 10 == 0:
             view.add(record("progress", number, run="r", worker="w", tag="demeter", step=1, memory=GIB))
+        if number == 1:
+            view.add(record("progress", number, run="r", worker="w", tag="demeter", step=1, memory=int(1.9 * GIB)))
         workers, tasks = {"demeter": {"live": number}}, {"demeter": {"waiting": 5, "running": 1}}
         view.add(record("gauge", number, workers=workers, tasks=tasks, cost={"amount": 1.5, "currency": "USD"}))
     series = shown(view)["series"]
@@ -193,6 +195,7 @@ def test_series_stay_bounded_and_keep_both_ends() -> None:
     assert all(len(series[name]) == len(series["t"]) for name in ("waiting", "running", "memory_share", "cost"))
     assert len(series["live"]["demeter"]) == len(series["t"]) and series["live"]["demeter"][-1] == 4999
     assert series["t"][0] == START and series["t"] == sorted(series["t"]) and 0.5 in series["memory_share"]
+    assert max(share for share in series["memory_share"] if share) == 0.95, "a short peak is kept"
 
 
 def test_alerts_that_hold_are_told_apart_from_those_that_passed() -> None:

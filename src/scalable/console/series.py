@@ -52,6 +52,9 @@ class Series:
             self.latest, self.skipped, self.share = None, 0, None
         if len(self.points) > MOST_POINTS - 1:
             self.latest = self.points[-1]
+            for dropped, later in zip(self.points[1::2], self.points[2::2], strict=False):
+                shares = [one["memory_share"] for one in (dropped, later) if one["memory_share"] is not None]
+                later["memory_share"] = max(shares, default=None)
             self.points = self.points[::2]
             self.every *= 2
 
