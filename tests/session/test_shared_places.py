@@ -6,10 +6,11 @@ import pytest
 
 from scalable.engine.events import SweepKind
 from scalable.errors import UnknownNameError
-from scalable.session.places import Place, give_back
+from scalable.session.places import LOST, Place, give_back
 from scalable.store import RowStatus, open_store
 from tests.session.builders import Project
 from tests.session.test_sweeps import Sweeps
+from tests.waiting import until
 
 STORE = "sqlite:///.scalable/results.db"
 HOLDER = "dag run 1"
@@ -64,6 +65,24 @@ def test_who_gives_up_waiting_stands_in_line_no_more_and_takes_nothing_from_othe
         with Place(store, "other", SweepKind.NORMAL, 1, print, HOLDER):
             late.give_up()
             assert [(one.name, one.held) for one in store.leases().list()] == [("other", True)]
+
+
+def test_a_place_that_is_lost_is_told_to_the_driver_and_had_again_whatever_becomes_of_those_who_are_told(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("scalable.session.places.BEATS_PER_LIFE", 100)
+    monkeypatch.setattr("scalable.session.places.ASK_EVERY_S", 0.05)
+    heard: list[str] = []
+    with open_store(STORE) as store, Place(store, "mine", SweepKind.NORMAL, 1, broken) as place:
+        place.on_change = heard.append
+        with monkeypatch.context() as others:
+            others.setattr(place, "decide", lambda *_: "another sweep has it")
+            place.ticket.release()
+            assert until(lambda: heard) == [LOST]
+        assert until(lambda: heard[1:]) == [""]
 
 
 def test_a_driver_that_is_started_again_computes_what_is_missing_and_adds_no_attempts(sweeps: Sweeps) -> None:

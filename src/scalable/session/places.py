@@ -154,9 +154,10 @@ class Place:
                 lost = "" if held and not self.climbing else self.lost or LOST
                 if lost != self.lost:
                     self.lost = lost
-                    if lost:
-                        self.tell(lost)
                     self.on_change(lost)
+                    if lost:
+                        with suppress(Exception):  # whoever is told may be gone; the place must be had again
+                            self.tell(lost)
 
     def kept(self) -> bool:
         """Whether the place is still held, or held again."""
