@@ -122,6 +122,18 @@ def test_fields_that_make_no_sense_are_passed_over() -> None:
     shown(view, workers=[3], alerts=[None])
 
 
+def test_a_sweep_that_is_run_again_in_a_session_counts_anew() -> None:
+    first = (rows("A fold 0", "0-1,4-5", failed="5"), rows("B fold 0", "2-3,6-7"))
+    over = record("sweep-ended", 30, sweep="trial", status="incomplete", reason="1 row failed")
+    view = viewed(*a_sweep(), *first, over, *a_sweep(there=7, cells_there="0-4,6-7")[1:])
+    (sweep,) = shown(view)["sweeps"]
+    assert (sweep["there"], sweep["rows"], sweep["failed"], sweep["units_done"]) == (7, 0, 0, 0)
+    assert (sweep["status"], sweep["reason"]) == ("running", "")
+    view.add(rows("A fold 0", "5", count=1))
+    (sweep,) = shown(view)["sweeps"]
+    assert sweep["there"] + sweep["rows"] == sweep["expected"] == 8
+
+
 def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> None:
     view = viewed(*a_sweep())
     assert shown(view)["sweeps"][0]["left_s"] is None

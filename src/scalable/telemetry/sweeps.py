@@ -68,7 +68,10 @@ class SweepProgress:
         return self.cpu_s / self.timed_s if self.timed_s > 0 else None
 
     def start(self, record: Mapping[str, Any]) -> None:
+        """Also again: a session may run a sweep several times, each for what is missing or for one asset."""
         self.began = record["t"] if self.began is None else min(self.began, record["t"])
+        self.rows = self.failed = self.units_done = 0
+        self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
         given = mapping(record.get("settings"))
         self.settings = ", ".join(f"{name}={given[name]}" for name in sorted(given))
