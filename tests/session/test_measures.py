@@ -18,6 +18,7 @@ import pytest
 
 from scalable import proc
 from scalable.artefacts import open_artefacts
+from scalable.providers.members import Member
 from scalable.quantities import Money
 from scalable.session import live, measures
 from scalable.session.dependencies import Dependencies
@@ -228,6 +229,24 @@ def test_a_clock_that_is_set_back_does_not_hold_up_alerts(project: Project, monk
         assert until(lambda: len(looks) > 1)
     assert looks == sorted(looks)
     assert looks[0] > 1e9
+
+
+def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = SimpleNamespace(tag="model")
+    member = Member("model-0", template, SimpleNamespace(), time.time())  # type: ignore[arg-type]
+    record = SimpleNamespace(requested=0, workers=0, ahead=0, returning=0)
+    state = SimpleNamespace(tags={"model": record}, paused="", braked="")
+    driver = SimpleNamespace(
+        engine=SimpleNamespace(state=state), counted={}, cluster=SimpleNamespace(members={member.name: member})
+    )
+    monkeypatch.setattr(measures, "time", SimpleNamespace(time=lambda: time.time() + 4000))
+
+    found = measures.Measures(driver)  # type: ignore[arg-type]
+    [late] = [one.value for one in found.of_tags([]) if one.metric == "scalable_scale_up_seconds"]
+    assert late < 300
+    member.asked -= 4000
+    [late] = [one.value for one in found.of_tags([]) if one.metric == "scalable_scale_up_seconds"]
+    assert late >= 4000
 
 
 def complete(told: dict[str, Any]) -> dict[str, Any]:

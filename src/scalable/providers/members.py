@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class Member:
     template: WorkerTemplate
     launched: Launched
     since: float
+    """When it was asked for, in seconds since the epoch."""
     address: str | None = None
     """Set while it is connected."""
     joined: bool = False
@@ -38,6 +40,12 @@ class Member:
     worked: bool = False
     """Tasks were running on it when it died."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: float = field(default_factory=time.monotonic)
+    """When it was asked for, by a clock that nobody sets."""
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.asked
 
     @property
     def tag(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -45,7 +44,7 @@ class Replacements:
     def lost(self, member: Member, fate: Fate) -> None:
         """It is gone, and nobody had told it to go."""
         if member.joined:
-            young = not member.worked and time.time() - member.since < YOUNG_S
+            young = not member.worked and member.age_s < YOUNG_S
             self.short_lives[member.tag] = self.short_lives[member.tag] + 1 if young else 0
             self.failed_starts[member.tag] = 0
         else:

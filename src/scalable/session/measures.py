@@ -162,7 +162,7 @@ class Measures:
 
     def of_tags(self, workers: list[dict[str, Any]]) -> Iterator[Sample]:
         driver, state = self.driver, self.driver.engine.state
-        now, doing = time.time(), Counter((one["tag"], one["state"]) for one in workers)
+        doing = Counter((one["tag"], one["state"]) for one in workers)
         longest: dict[str, float] = {}
         for one in workers:
             for run in one["runs"]:
@@ -174,14 +174,14 @@ class Measures:
             tasks = driver.counted.get("tasks", {}).get(tag, {})
             for name, count in tasks.items():
                 yield Sample("scalable_tasks", count, {"tag": tag, "state": name})
-            awaited = [m.since for m in driver.cluster.members.values() if m.tag == tag and not (m.joined or m.leaving)]
+            awaited = [m.age_s for m in driver.cluster.members.values() if m.tag == tag and not (m.joined or m.leaving)]
             asked = driver.now() - record.requested_at if record.requested else 0.0
-            late = max(now - min(awaited, default=now), asked)
+            late = max([asked, *awaited])
             lacking = bool(awaited) or record.requested > 0 or record.workers == 0
             waiting = tasks.get("waiting", 0) - record.ahead - record.returning
             pending = waiting if lacking and not (state.paused or state.braked) else 0
             yield Sample("scalable_pending_tasks", max(0, pending), label)
-            yield Sample("scalable_scale_up_seconds", round(max(0.0, late), 1), label)
+            yield Sample("scalable_scale_up_seconds", round(late, 1), label)
             yield Sample("scalable_run_seconds", round(longest.get(tag, 0.0), 1), label)
 
     def of_sweeps(self) -> Iterator[Sample]:
