@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry.redact import HIDDEN, redact, redact_text, suspicious
+from scalable.telemetry.encoding import line_of, text_of
+from scalable.telemetry.redact import HIDDEN, KNOWN, redact, redact_text, suspicious
 
 SECRET = "hunter2hunter2"
 
@@ -100,6 +101,17 @@ def test_nesting_without_end_is_cut() -> None:
     for _ in range(500):
         deep = [deep]
     assert SECRET not in json.dumps(redact(deep))
+
+
+@pytest.mark.parametrize("secret", ['quo"te-of-the-lab', "back\\slash-of-the-lab", "two\nlines-of-the-lab"])
+def test_a_known_secret_is_found_in_a_record_where_json_writes_it_otherwise(
+    secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_TOKEN", secret)
+    monkeypatch.setattr(KNOWN, "looked", float("-inf"))
+    record = {"t": 1.0, "kind": "note", "text": f"no answer to {secret}, nor to {json.dumps(secret)}"}
+    hidden = f'no answer to {HIDDEN}, nor to "{HIDDEN}"'
+    assert json.loads(line_of(record))["text"] == json.loads(text_of(record))["text"] == hidden
 
 
 words = st.sampled_from(

@@ -7,6 +7,7 @@ secrets whatever they are called. ``suspicious`` is a quick look that lets most 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -114,10 +115,12 @@ class KnownSecrets:
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> set[str]:
+        """As they are, and as they stand in JSON: quotes, backslashes and ends of lines look different there."""
         return {
-            value
+            form
             for name, value in environment.items()
             if len(value) >= SHORTEST_SECRET and not value.startswith("/") and looks_secret(name)
+            for form in (value, json.dumps(value, ensure_ascii=False)[1:-1])
         }
 
 
