@@ -128,6 +128,14 @@ def test_a_long_timeline_is_thinned_and_keeps_its_ends() -> None:
     assert told["timeline"][-1]["t"] == START + 4999.5
 
 
+def test_a_long_timeline_keeps_every_kind_of_worker() -> None:
+    pairs = (part for n in range(2500) for part in (joined(f"a{n}", n, "one"), joined(f"b{n}", n, "two")))
+    line = report(*pairs)["timeline"]
+    for tag in ("one", "two"):
+        course = [point for point in line if point["tag"] == tag]
+        assert len(course) > 1000 and (course[0]["workers"], course[-1]["workers"]) == (1, 2500)
+
+
 lives = st.lists(
     st.sampled_from(["started", "joined", "removed", "closed", "lost", "pending", "leaving"]), min_size=1, max_size=8
 )

@@ -15,7 +15,9 @@ from typing import Any
 from scalable.telemetry.fields import count, number, tag_of, text
 
 CLOSED = "session closed"  # the reason of a removal that is the end of the run, not a change in it
-MOST_POINTS = 4000  # of the timeline; when it gets longer every other one is dropped
+MOST_POINTS = 4000  # of the timeline; when it gets longer every other one of each tag is dropped
+
+Point = tuple[float, str, int]  # a moment, a tag, and how many workers of it there are from then on
 
 
 @dataclass(slots=True)
@@ -58,8 +60,7 @@ class Kind:
 class Fleet:
     workers: dict[str, Worker] = field(default_factory=dict)
     kinds: defaultdict[str, Kind] = field(default_factory=lambda: defaultdict(Kind))
-    timeline: list[tuple[float, str, int]] = field(default_factory=list)
-    """How many workers of a tag there are from a moment on."""
+    timeline: list[Point] = field(default_factory=list)
     busy: Counter[str] = field(default_factory=Counter)
     """Microseconds each worker spent on tasks, also on those that failed."""
     worked_until: dict[str, float] = field(default_factory=dict)
@@ -137,7 +138,7 @@ class Fleet:
     def point(self, moment: float, tag: str) -> None:
         self.timeline.append((moment, tag, self.kinds[tag].live))
         if len(self.timeline) > MOST_POINTS:
-            self.timeline = [*self.timeline[:-1:2], self.timeline[-1]]
+            self.timeline = thinned(self.timeline)
 
     def busy_share(self, tag: str, until: float) -> float | None:
         """Which part of the time they were there the workers of a tag spent on tasks."""
@@ -154,3 +155,14 @@ class Fleet:
     def awaited(self, tag: str) -> list[Worker]:
         """Asked for, not here, and not given up."""
         return [w for w in self.workers.values() if w.tag == tag and w.joined is None and not w.gone]
+
+
+def thinned(timeline: list[Point]) -> list[Point]:
+    """Every other point of each tag, and its last one."""
+    whole, seen, kept = Counter(tag for _, tag, _ in timeline), Counter[str](), []
+    for point in timeline:
+        tag = point[1]
+        seen[tag] += 1
+        if seen[tag] % 2 or seen[tag] == whole[tag]:
+            kept.append(point)
+    return kept
