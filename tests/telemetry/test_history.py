@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from scalable.planning import History
 from scalable.telemetry import HistoryError, Summary, learn
+from scalable.telemetry.fields import month
 from tests.telemetry.builders import (
     GIB,
     Record,
@@ -220,6 +222,18 @@ def test_money_counts_in_its_month_only(tmp_path: Path) -> None:
     assert str(understood(tmp_path, "2026-05").spent_this_month) == "EUR 4.00"
     learn(tmp_path, a_summary("run-4", paid(9)))
     assert str(understood(tmp_path, "2026-05").spent_this_month) == "EUR 4.00"
+
+
+@pytest.mark.parametrize("at", [4.2e9, 5e11], ids=["2103", "no-date"])
+def test_money_told_by_a_clock_that_was_wrong_is_this_months(at: float, tmp_path: Path) -> None:
+    learn(tmp_path, a_summary("run-1", paid(2, at=at)))
+    assert str(understood(tmp_path, month(time.time())).spent_this_month) == "EUR 2.00"
+
+
+def test_a_month_to_come_does_not_hide_what_is_spent_until_then(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text('{"spent_this_month": {"month": "2103-02", "amount": "2 EUR"}}')
+    learn(tmp_path, a_summary("run-1", paid(1)))
+    assert str(understood(tmp_path, "2026-04").spent_this_month) == "EUR 1.00"
 
 
 def test_money_without_a_month_from_an_older_file_is_added_to(tmp_path: Path) -> None:

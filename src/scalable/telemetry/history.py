@@ -18,7 +18,7 @@ from typing import Any
 
 from scalable.errors import QuantityError, ScalableError
 from scalable.quantities import Memory, Money, plain
-from scalable.telemetry.fields import mapping, number, text
+from scalable.telemetry.fields import mapping, month, number, text
 from scalable.telemetry.files import write_beside
 from scalable.telemetry.summary import Summary
 from scalable.telemetry.sweeps import SweepProgress
@@ -157,15 +157,18 @@ def possible(seconds: float) -> bool:
 
 
 def spent(before: object, summary: Summary) -> dict[str, str]:
-    """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten."""
-    latest = max(summary.spent_by_month)
-    amount = summary.spent_by_month[latest]
+    """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten.
+
+    Only a clock that was wrong speaks of a month to come; kept, it would hide what is spent until that month.
+    """
+    told, today = max(summary.spent_by_month), month(time.time())
+    amount, latest = summary.spent_by_month[told], min(told or today, today)
     then = text(mapping(before).get("month"))
     try:
         paid = Money.parse(mapping(before).get("amount") if then else before) if before else None
     except QuantityError:
         paid = None
-    if paid is None or (then and then < latest):
+    if paid is None or (then and then < latest) or then > today:
         return written(latest, amount)
     if then > latest:
         return written(then, paid)
@@ -175,8 +178,8 @@ def spent(before: object, summary: Summary) -> dict[str, str]:
     return written(latest, paid + amount)
 
 
-def written(month: str, amount: Money) -> dict[str, str]:
-    return {"month": month, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+def written(when: str, amount: Money) -> dict[str, str]:
+    return {"month": when, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
 
 
 def bytes_of(peak: object) -> int:
