@@ -182,6 +182,15 @@ def test_a_question_that_was_taken_and_not_answered_may_still_be_acted_on_and_th
         ask(folder, "keep", within_s=1.0)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look into everybody's folders")
+def test_root_is_told_to_ask_as_the_sessions_user_and_takes_no_folder_from_it(tmp_path: Path) -> None:
+    folder = a_live_run(tmp_path)
+    os.chown(folder.path, 65534, 65534)
+    with pytest.raises(NoAnswerError, match=r"is another user's; ask as that user: sudo -u '#65534' scalable"):
+        ask(folder, "echo", within_s=0.1)
+    assert not folder.control.exists(), "the session could not read it, nor could its user write to it"
+
+
 def test_files_are_for_their_owner_only(tmp_path: Path) -> None:
     folder = a_live_run(tmp_path)
     with ThreadPoolExecutor(1) as pool:

@@ -78,6 +78,8 @@ def ask(
     """
     if not is_running(run):
         raise NoAnswerError(f"{run.run_id} is over: nobody is there to ask; scalable report  shows what it did")
+    if os.geteuid() == 0 and (user := run.path.stat().st_uid) != 0:  # what root makes here the session cannot read
+        raise NoAnswerError(f"{run.run_id} is another user's; ask as that user: sudo -u '#{user}' scalable …")
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
     asked = {"ask": question, "arguments": arguments, "by": by or who(), "asked": time.time(), "within_s": within_s}
     try:
