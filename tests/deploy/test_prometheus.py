@@ -83,6 +83,25 @@ def test_thresholds_of_the_manifest_are_in_the_rules_and_in_their_tests(
     assert "SUCCESS" in tool(folder, "promtool", "test", "rules", "rules/scalable_test.yml")
 
 
+@pytest.mark.parametrize(
+    ("policy", "stuck", "long"),
+    [
+        ("after: 20m, walltime: 3h", "> 1200", "> 10800"),
+        ("after: 1m, walltime: 1m", "> 300", "> 600"),
+    ],
+)
+def test_what_the_manifest_lets_a_run_do_is_no_alert_before(
+    policy: str, stuck: str, long: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "version: 1\nproject: {name: lab}\ntargets: {here: {provider: local}}\n"
+    text += f"policies: {{stuck: {{{policy}}}}}\n"
+    (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
+    groups = yaml.safe_load((deployed(tmp_path) / "rules/scalable.yml").read_text())["groups"]
+    found = {rule["alert"]: rule["expr"] for rule in groups[0]["rules"]}
+    assert stuck in found["Stuck"] and found["RunLong"].endswith(long)
+
+
 def test_rules_in_less_time_are_rules_too(tmp_path: Path) -> None:
     (tmp_path / "rules").mkdir()
     text = rendered(Watching(Path("runs"), tmp_path, scaled(1 / 150))).files["rules/scalable.yml"]
@@ -117,6 +136,7 @@ def test_drivers_that_are_pods_are_found_by_their_labels_if_their_namespace_is_n
     (kept,) = relabelled(folder, job["relabel_configs"], [described, *others])
     found = {name: kept[name] for name in ("run", "project", "role")}
     assert found == {"run": "lab-calibration-x7k2p", "project": "lab", "role": "driver"}
+    assert "that runs in the cluster, as an account that may list pods" in (folder / "README.md").read_text()
 
 
 def relabelled(folder: Path, rules: list[Any], pods: list[dict[str, str]]) -> list[dict[str, str]]:

@@ -56,9 +56,9 @@ def rendered(watching: Watching) -> Rendered:
         ALERTMANAGER: alertmanager_file(watching),
         DASHBOARD: grafana.rendered(),
     }
-    steps = next_steps(watching)
-    files["README.md"] = readme(watching, steps)
-    return Rendered(files, (), steps)
+    steps, notes = next_steps(watching), in_cluster(watching.namespace)
+    files["README.md"] = readme(watching, steps, notes)
+    return Rendered(files, notes, steps)
 
 
 def prometheus_file(watching: Watching) -> str:
@@ -92,6 +92,14 @@ def drivers_in(namespace: str) -> Object:
             {"target_label": "role", "replacement": "driver"},
         ],
     }
+
+
+def in_cluster(namespace: str | None) -> tuple[str, ...]:
+    """What a person should know who wants drivers to be found that are pods."""
+    if namespace is None:
+        return ()
+    where = f"drivers in {namespace} are found by a Prometheus that runs in the cluster, as an account that may list"
+    return (f"{where} pods there; Debian's is built without Kubernetes, and its promtool refuses {CONFIG}",)
 
 
 def alertmanager_file(watching: Watching) -> str:
@@ -145,10 +153,10 @@ def next_steps(watching: Watching) -> tuple[str, ...]:
     )
 
 
-def readme(watching: Watching, steps: Sequence[str]) -> str:
+def readme(watching: Watching, steps: Sequence[str], notes: Sequence[str]) -> str:
     lines = ["# Watching sessions with Prometheus", ""]
     lines += [f"Every session that keeps its runs in `{watching.runs.absolute()}` is found by itself."]
-    lines += [f"Needs {NEEDED}.", "", "```sh", *steps, "```", ""]
+    lines += [f"Needs {NEEDED}.", "", *(f"To know: {note}.\n" for note in notes), "```sh", *steps, "```", ""]
     lines += [f"In Grafana: Dashboards, New, Import, `{DASHBOARD}`; choose your Prometheus as its data source.", ""]
     lines += ["| alert | when | for | severity | what to do |", "|---|---|---|---|---|"]
     lines += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, SecretStr, WithJsonSchema, field_validator
@@ -10,8 +10,11 @@ from pydantic import BeforeValidator, SecretStr, WithJsonSchema, field_validator
 from scalable.errors import QuantityError
 from scalable.manifest.fields import BOOLS, Section, as_number
 from scalable.quantities import Duration, Share
-from scalable.telemetry.alerts import RULES, Rule
+from scalable.telemetry.alerts import RULES, Rule, adjusted
 from scalable.wording import not_defined, shown
+
+if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
 
 OFF = "off"
 Numbers = dict[str, float | None]
@@ -76,3 +79,15 @@ class Alerts(Section):
                 problems.append(QuantityError(f"{name}: {error.message}", error.remedy, (name,)))
         QuantityError.raise_all(problems)
         return found
+
+
+def rules_of(manifest: Manifest) -> tuple[Rule, ...]:
+    """With the manifest's thresholds; how long it lets a run be silent, or last, is no alert before."""
+    stuck = manifest.policies.stuck
+    allowed = {"Stuck": stuck.after, "RunLong": stuck.walltime}
+    longer = {
+        name: time.seconds
+        for name, time in allowed.items()
+        if time is not None and time.seconds > BY_NAME[name].when.threshold
+    }
+    return adjusted({**longer, **manifest.alerts.thresholds})

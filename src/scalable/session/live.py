@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scalable.manifest.alerts import rules_of
 from scalable.quantities import Money
 from scalable.session.alerting import Alerting
 from scalable.session.measures import Purse
 from scalable.session.serving import serve
 from scalable.session.webhook import Webhook
-from scalable.telemetry.alerts import RULES, adjusted
 from scalable.telemetry.encoding import text_of
 from scalable.telemetry.fields import month
 from scalable.telemetry.files import write_beside
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scalable")
 
-RUN_LONG_S = next(rule.when.threshold for rule in RULES if rule.name == "RunLong")
 EVERY_S = 2.0  # at most so often
 CLOSE_WITHIN_S = 2.0
 AT_LEAST_EVERY_S = 10.0  # although nothing changed, so that a reader sees that someone is there
@@ -52,10 +51,6 @@ def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: 
         fixed = sum((one for one in budget.fixed.values() if one.currency == currency), Money.zero(currency))
         before = spent if spent is not None and spent.currency == currency else Money.zero(currency)
         measures.purse = Purse(budget.monthly, fixed, before, month(time.time()))
-    thresholds = dict(manifest.alerts.thresholds)
-    walltime = manifest.policies.stuck.walltime
-    if walltime is not None and walltime.seconds > RUN_LONG_S:
-        thresholds.setdefault("RunLong", walltime.seconds)  # the manifest says that its runs may take that long
     webhook = None
     if (url := manifest.alerts.webhook) is not None:
         where = f"run {folder.run_id} of {facts['project']} on {facts['target']}"
@@ -63,7 +58,7 @@ def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: 
             url.get_secret_value(), where, lambda why: driver.journal.write("alert", alert="webhook", text=why)
         )
     labels = {"run": folder.run_id, "project": str(facts["project"])}
-    return Live(driver, folder, serve(driver, labels), Alerting(adjusted(thresholds), driver.journal, webhook))
+    return Live(driver, folder, serve(driver, labels), Alerting(rules_of(manifest), driver.journal, webhook))
 
 
 def forget_killed(targets: Path) -> None:

@@ -14,8 +14,9 @@ from scalable.deploy.deployment import chosen, deployment, namespace_name
 from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
+from scalable.manifest.alerts import rules_of
 from scalable.manifest.load import read
-from scalable.telemetry.alerts import RULES, Rule, adjusted
+from scalable.telemetry.alerts import RULES, Rule
 from scalable.telemetry.folders import runs_dir
 
 ONLY_FOR = {
@@ -96,7 +97,7 @@ def own_rules(options: argparse.Namespace) -> tuple[Rule, ...]:
     if not options.manifest and not path.exists():
         return RULES
     loaded = context.load_named(read(path), str(path), options.target, options.overlay)
-    return adjusted(loaded.manifest.alerts.thresholds)
+    return rules_of(loaded.manifest)
 
 
 def address(text: str) -> str:
