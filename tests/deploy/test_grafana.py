@@ -60,6 +60,14 @@ def test_legends_name_labels_that_the_query_keeps() -> None:
             assert label in kept, query
 
 
+def test_what_may_have_one_name_in_several_runs_or_another_unit_is_never_taken_as_one() -> None:
+    asked = [query["expr"] for query in queries(json.loads(grafana.rendered()))]
+    kept = [set(by.split(", ")) for expression in asked for by in re.findall(r"by \(([\w, ]+)\)", expression)]
+    assert any("worker" in labels for labels in kept)
+    assert all("run" in labels for labels in kept if "worker" in labels), "workers of two runs have the same names"
+    assert all("by (currency)" in expression for expression in asked if "_cost_" in expression)
+
+
 def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = board["panels"]
     return found

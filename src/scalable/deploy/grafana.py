@@ -46,6 +46,11 @@ def highest(of: str, expression: str) -> str:
     return f"topk({MOST}, max by ({of}) ({expression}))"
 
 
+def by_worker(expression: str) -> tuple[str, str]:
+    """The query and its legend; workers of different runs often have the same name."""
+    return highest("run, worker", expression), "{{worker}} of {{run}}"
+
+
 PANELS = (
     figure(
         "Rows stored",
@@ -56,7 +61,7 @@ PANELS = (
     figure("Workers", "That are there.", 'sum(scalable_workers@{state=~"busy|idle"})'),
     figure("Work waiting", "For a worker, or for room to start one.", "sum(scalable_pending_tasks@)"),
     figure("Retries", "Attempts that had to be repeated.", "sum(scalable_retries_total@)", limit=1),
-    figure("Spent", "By these runs.", "sum(scalable_cost_total@)", "none"),
+    Panel("Spent", "By these runs.", (("sum by (currency) (scalable_cost_total@)", "{{currency}}"),), "none", "stat"),
     figure(
         "Alerts",
         "Firing now.",
@@ -79,7 +84,7 @@ PANELS = (
     Panel(
         "Memory of workers against their limit",
         f"The {MOST} nearest to it. Above 0.8 there is an alert; at 1 the worker is killed.",
-        ((highest("worker", "scalable_worker_memory_bytes@ / scalable_worker_memory_limit_bytes@"), "{{worker}}"),),
+        (by_worker("scalable_worker_memory_bytes@ / scalable_worker_memory_limit_bytes@"),),
         "percentunit",
         limit=0.8,
         maximum=1,
@@ -87,13 +92,13 @@ PANELS = (
     Panel(
         "Memory by worker",
         f"The {MOST} largest.",
-        ((highest("worker", "scalable_worker_memory_bytes@"), "{{worker}}"),),
+        (by_worker("scalable_worker_memory_bytes@"),),
         "bytes",
     ),
     Panel(
         "CPU of workers against their limit",
         f"The {MOST} nearest to it. A pool that stays at 1 is slowed down by its limit.",
-        ((highest("worker", "scalable_worker_cpu_cores@ / scalable_worker_cpu_limit_cores@"), "{{worker}}"),),
+        (by_worker("scalable_worker_cpu_cores@ / scalable_worker_cpu_limit_cores@"),),
         "percentunit",
         limit=0.9,
         maximum=1,
@@ -128,7 +133,7 @@ PANELS = (
     Panel(
         "Idle time of workers",
         f"The {MOST} longest since the last sign of progress. At 300 s without a row a worker is stuck.",
-        ((highest("worker", "finetune_pod_idle_seconds@"), "{{worker}}"),),
+        (by_worker("finetune_pod_idle_seconds@"),),
         "s",
         limit=300,
     ),
