@@ -267,6 +267,11 @@ def test_the_file_is_formatted_as_people_format_theirs(tmp_path: Path, target: s
             ("cluster", "calibration"),
             r"targets.cluster.env.DB_PASSWORD would stand in the DAG .* write DB_PASSWORD: \{secret: NAME, key: KEY\}",
         ),
+        (
+            {"target": {"env": {"SCALABLE_STORE_URL": "postgresql://lab:hunter2@db/results"}}},
+            ("cluster", "calibration"),
+            r"targets.cluster.env.SCALABLE_STORE_URL would stand in the DAG for all to read",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_with_what_to_write(

@@ -26,7 +26,7 @@ from scalable.quantities import Cpu, Memory
 from scalable.sizing.places import places
 from scalable.sizing.resources import Size
 from scalable.store.places import SQLITE, scheme_of
-from scalable.telemetry.redact import looks_secret
+from scalable.telemetry.redact import looks_secret, redact_text
 from scalable.wording import plural, undefined
 
 IN_IMAGE = f"{HOME}/scalable.yaml"
@@ -93,7 +93,7 @@ def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, pr
             f"with a password, {where}.env: {{{STORE}: {{secret: NAME, key: KEY}}}}"
         )
     for variable, value in target.env.items():
-        if not isinstance(value, SecretKey) and looks_secret(variable):
+        if not isinstance(value, SecretKey) and (looks_secret(variable) or redact_text(text(value)) != text(value)):
             raise UsageError(
                 f"{where}.env.{variable} would stand in the DAG for all to read; "
                 f"write {variable}: {{secret: NAME, key: KEY}}"
