@@ -220,7 +220,9 @@ def test_workers_reach_the_object_store_and_what_the_target_names() -> None:
         assert network.reaches(pod, 443, address="52.216.0.1")
         assert network.reaches(pod, 9000, address="10.20.3.4")
         assert not network.reaches(pod, 9000, address="10.21.3.4")
-        assert not network.reaches(pod, 443, address="169.254.169.254")
+        assert network.reaches(pod, 443, address="2600:1f00::1")
+        for machines_own in ("169.254.169.254", "fd00:ec2::254", "fd20:ce::254", "fd00:42::42"):
+            assert not network.reaches(pod, 443, address=machines_own), "a node's credentials are not a pod's"
 
 
 def test_a_host_name_is_said_to_leave_its_port_open_in_the_notes_and_in_the_file() -> None:
@@ -327,6 +329,17 @@ def test_a_prometheus_that_is_named_and_nobody_else_may_ask_the_driver_for_its_f
     plain = render()
     assert "ports" not in driver(plain)["containers"][0] and "SCALABLE_METRICS_PORT" not in str(plain.files)
     assert not Network.of(plain).lets_in(DRIVER, port, pod={"app": "prometheus"}, namespace="monitoring")
+
+
+@pytest.mark.parametrize("helm", [False, True])
+def test_a_prometheus_gets_the_right_to_find_drivers_and_no_other(helm: bool) -> None:
+    found = render(prometheus="monitoring", helm=helm)
+    (role,) = (one for one in objects(found) if one["metadata"]["name"] == "scalable-prometheus")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    given = "create rolebinding scalable-prometheus --role scalable-prometheus --serviceaccount monitoring:NAME"
+    assert any(given in step for step in found.next)
+    plain = render(helm=helm)
+    assert "scalable-prometheus" not in str((plain.files, plain.next)), "nobody asked for it"
 
 
 def hears(connection: socket.socket) -> bytes:
@@ -568,4 +581,11 @@ def test_a_projects_own_requirements_and_wheels_go_into_the_image(tmp_path: Path
 
 def test_files_with_secrets_and_results_stay_out_of_the_image(tmp_path: Path) -> None:
     ignored = render(project=tmp_path, folder=tmp_path / "deploy").files["Dockerfile.dockerignore"].splitlines()
-    assert {".git", ".scalable", "**/*.env", "**/*.pem", "deploy"} <= set(ignored)
+    assert {".git", ".scalable", "**/.env.*", "**/*.env", "**/*.pem", "deploy"} <= set(ignored)
+
+
+def test_what_the_project_keeps_out_of_its_images_stays_out_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / ".dockerignore").write_text("secrets/\n!**/*.pem\n", encoding="utf-8")
+    ignored = render(project=tmp_path, folder=tmp_path / "deploy").files["Dockerfile.dockerignore"].splitlines()
+    assert "secrets/" in ignored
+    assert ignored.index("!**/*.pem") < ignored.index("**/*.pem"), "of two patterns the last one holds"

@@ -8,8 +8,9 @@ from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
 from scalable.providers.kubernetes.site import MANAGED
 
-DRIVER, USER = "scalable-driver", "scalable-user"
-RIGHTS = (
+DRIVER, USER, WATCHER = "scalable-driver", "scalable-user", "scalable-prometheus"
+Right = tuple[str, tuple[str, ...], tuple[str, ...]]
+RIGHTS: tuple[Right, ...] = (
     ("", ("pods",), ("create", "get", "list", "watch", "delete")),
     ("", ("pods/log",), ("get",)),
     ("", ("configmaps",), ("create", "get", "delete")),
@@ -17,8 +18,10 @@ RIGHTS = (
     ("", ("events",), ("list", "watch")),
 )
 """What a driver does; secrets of others it can neither read nor list."""
-FORWARD = ("", ("pods/portforward",), ("create", "get"))
+FORWARD: Right = ("", ("pods/portforward",), ("create", "get"))
 """How a driver outside of the cluster reaches the run's relay."""
+FIND: Right = ("", ("pods",), ("get", "list", "watch"))
+"""How Prometheus finds drivers."""
 STANDARD = "restricted"  # the strictest of Kubernetes' three pod security standards
 
 Object = dict[str, Any]
@@ -52,21 +55,35 @@ def rights(deployment: Deployment) -> list[Document]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": DRIVER},
     }
     command = f"kubectl --namespace {deployment.namespace} create rolebinding NAME --role {USER} --user NAME"
-    return [
-        Document(role(deployment, DRIVER), ("All that a driver does, in this namespace only.",)),
+    found = [
+        Document(role(deployment, DRIVER, *RIGHTS), ("All that a driver does, in this namespace only.",)),
         Document(binding),
-        Document(role(deployment, USER, FORWARD), ("For people who run from their own machine:", command)),
+        Document(role(deployment, USER, *RIGHTS, FORWARD), ("For people who run from their own machine:", command)),
+    ]
+    if deployment.prometheus:
+        comments = ("For a Prometheus that looks for drivers here:", *watching_steps(deployment))
+        found.append(Document(role(deployment, WATCHER, FIND), comments))
+    return found
+
+
+def watching_steps(deployment: Deployment) -> list[str]:
+    """What a Prometheus needs that has no rights in other namespaces than its own."""
+    if not deployment.prometheus:
+        return []
+    return [
+        f"kubectl --namespace {deployment.namespace} create rolebinding {WATCHER} --role {WATCHER}"
+        f" --serviceaccount {deployment.prometheus}:NAME  # NAME: the account of your Prometheus"
     ]
 
 
-def role(deployment: Deployment, name: str, *more: tuple[str, tuple[str, ...], tuple[str, ...]]) -> Object:
+def role(deployment: Deployment, name: str, *rights: Right) -> Object:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": metadata(deployment, name),
         "rules": [
             {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
-            for group, resources, verbs in (*RIGHTS, *more)
+            for group, resources, verbs in rights
         ],
     }
 

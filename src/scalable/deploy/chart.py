@@ -14,6 +14,7 @@ from pathlib import Path
 import yaml
 
 from scalable import __version__
+from scalable.deploy.access import watching_steps
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import written
 from scalable.deploy.objects import objects, secret_steps
@@ -92,6 +93,7 @@ def steps(deployment: Deployment, folder: Path) -> list[str]:
         f"kubectl apply --filename {folder}/namespace.yaml",
         *secret_steps(deployment),
         f"helm install {release}",
+        *watching_steps(deployment),
         f"kubectl --namespace {deployment.namespace} logs --follow job/{deployment.project}-run-1",
         f"helm upgrade {release}  # again: computes what the store lacks",
     ]

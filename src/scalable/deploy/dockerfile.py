@@ -22,19 +22,31 @@ from scalable.providers.kubernetes.objects import USER
 FILESYSTEMS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """Which package reads an object store, by the URL's scheme."""
 WHEELS, REQUIREMENTS = "wheels", "requirements.txt"
+OWN_IGNORED = ".dockerignore"
 IGNORED = (
-    ".git", ".scalable", "**/.venv", "**/__pycache__", "**/*.db", "**/.env", "**/*.env", "**/*.pem", "**/*.key",
-    "**/kubeconfig*", ".kube",
+    ".git", ".scalable", "**/.venv", "**/__pycache__", "**/*.db", "**/.env", "**/.env.*", "**/*.env", "**/*.pem",
+    "**/*.key", "**/kubeconfig*", ".kube", ".ssh", ".aws", "**/.netrc",
 )  # fmt: skip
 """What is in no image: histories, results, and files in which people keep secrets."""
 
 
 def files(deployment: Deployment, folder: Path, project: Path) -> dict[str, str]:
-    """Docker takes the ignored files from the one beside the Dockerfile, so the project's own stay as they are."""
+    """Docker reads only the ignored files beside the Dockerfile, so those of the project are among them."""
     here, around = folder.resolve(), project.resolve()
     inside = [str(here.relative_to(around))] if here.is_relative_to(around) and here != around else []
-    ignored = "".join(f"{pattern}\n" for pattern in (*IGNORED, *inside))
+    ignored = "".join(f"{pattern}\n" for pattern in (*own_ignored(project / OWN_IGNORED), *IGNORED, *inside))
     return {"Dockerfile": dockerfile(deployment, project), "Dockerfile.dockerignore": ignored}
+
+
+def own_ignored(file: Path) -> list[str]:
+    """Before ours, so that none of its exceptions lets a secret in."""
+    if not file.is_file():
+        return []
+    return [
+        f"# {OWN_IGNORED} of the project",
+        *file.read_text(encoding="utf-8", errors="replace").splitlines(),
+        "# and besides",
+    ]
 
 
 def dockerfile(deployment: Deployment, project: Path) -> str:

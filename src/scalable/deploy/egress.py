@@ -27,6 +27,7 @@ OBJECT_STORES = {
 """Whom a bucket's URL means where no variable names another endpoint."""
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
 LINK_LOCAL = "169.254.0.0/16"  # where clouds hand out their machines' credentials
+CREDENTIALS_V6 = ("fd00:ec2::254/128", "fd20:ce::254/128", "fd00:42::42/128")  # the same at AWS, Google and Scaleway
 SERVICE = re.compile(r"(?:[\w-]+\.)*[\w-]+\.(?P<namespace>[a-z0-9-]+)\.svc(\.cluster\.local)?\.?")
 EXAMPLE = "write host:port, e.g. prices.example.com:443, 10.0.0.0/16:5432 or db.data.svc:5432"
 
@@ -92,7 +93,10 @@ class Destination:
 
 
 def anywhere() -> list[Object]:
-    return [{"ipBlock": {"cidr": "0.0.0.0/0", "except": [LINK_LOCAL]}}, {"ipBlock": {"cidr": "::/0"}}]
+    return [
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [LINK_LOCAL]}},
+        {"ipBlock": {"cidr": "::/0", "except": [*CREDENTIALS_V6]}},
+    ]
 
 
 def store_destination(url: str | None) -> Destination | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalable.deploy import chart, dockerfile
+from scalable.deploy.access import watching_steps
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import written
 from scalable.deploy.objects import objects, secret_steps
@@ -40,6 +41,7 @@ def plain_steps(deployment: Deployment, folder: Path) -> list[str]:
         f"kubectl apply --filename {folder}/00-namespace.yaml",
         *secret_steps(deployment),
         f"kubectl apply --filename {folder}",
+        *watching_steps(deployment),
         f"kubectl --namespace {deployment.namespace} logs --follow job/{deployment.job}",
         f"kubectl replace --force --filename {folder}/60-job.yaml  # again: computes what the store lacks",
     ]
