@@ -72,6 +72,22 @@ def test_a_worker_that_cannot_reach_its_scheduler_ends_with_a_sentence() -> None
     assert "Traceback" not in ended.stderr
 
 
+def test_a_worker_that_has_notice_while_it_looks_for_its_scheduler_goes_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        options = WorkerOptions(f"tcp://127.0.0.1:{silent.getsockname()[1]}", "early", {"a": 1}, connect_within=600)
+        command = [sys.executable, "-m", "scalable.worker", *options.arguments()]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+            silent.settimeout(LONG_S)
+            silent.accept()[0].close()
+            worker.terminate()
+            try:
+                said = worker.communicate(timeout=LONG_S)[1]
+            finally:
+                worker.kill()
+    assert worker.returncode == 0
+    assert "scalable worker: had notice before it was connected" in said
+
+
 def test_a_worker_whose_surroundings_are_wrong_ends_with_a_sentence(tmp_path: Path) -> None:
     script = tmp_path / "ready.py"
     script.write_text("import no_such_module_anywhere")

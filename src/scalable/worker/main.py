@@ -107,8 +107,10 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     notice = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, notice.set)
+    noticed = asyncio.ensure_future(notice.wait())
     try:
-        await asyncio.wait_for(worker, options.connect_within)
+        if not await connects(worker, options.connect_within, unless=noticed):
+            return end(0, "had notice before it was connected")
     except (TimeoutError, OSError):
         reason = await asyncio.to_thread(why_not, options.scheduler, options.connect_within)
         return end(CANNOT_CONNECT, f"cannot reach the scheduler at {options.scheduler}: {reason}")
@@ -120,7 +122,6 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
         remedy = "install the same versions if results must be the same"
         worker.log_event(TOPIC, {"kind": "finding", "code": "packages-differ", "text": text, "remedy": remedy})
     finished = asyncio.ensure_future(worker.finished())
-    noticed = asyncio.ensure_future(notice.wait())
     while not (finished.done() or noticed.done() or closes(worker)):
         await asyncio.wait({finished, noticed}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
     if not closes(worker):
@@ -139,6 +140,19 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
         shutil.rmtree(scratch, ignore_errors=True)
         os._exit(status)
     return status
+
+
+async def connects(worker: Any, within: float, *, unless: asyncio.Future[Any]) -> bool:
+    """Whether it is connected before that; raises if it cannot be."""
+    connecting = asyncio.ensure_future(asyncio.wait_for(worker, within))
+    await asyncio.wait({connecting, unless}, return_when=asyncio.FIRST_COMPLETED)
+    if not connecting.done():
+        connecting.cancel()
+        await asyncio.wait({connecting})
+    if connecting.cancelled():
+        return False
+    connecting.result()
+    return True
 
 
 class TellingWorker(Worker):
