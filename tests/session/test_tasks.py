@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from scalable import ManifestError, ScalableSession
 from scalable.errors import UsageError
-from scalable.session.tasks import TaskError
+from scalable.session.tasks import TaskError, run_tasks
 from tests.session.builders import Project, here
+from tests.waiting import until
 
 CODE = """
     import json, os, time
@@ -283,3 +285,29 @@ def test_the_report_tells_what_the_tasks_did(project: Project) -> None:
     assert report["tasks"]["demeter"]["failed"] == 1
     assert report["losses"] == {"raised": 1}
     assert report["workers"]["demeter"] | {"most": 1} == report["workers"]["demeter"]
+
+
+def test_the_store_has_the_latest_of_a_task_that_is_run_again(project: Project) -> None:
+    session = a_session(project, {"count": ("count", {"arguments": {"note": str(project.folder / "calls")}})})
+    with session, session.open_store() as store:
+        for number in range(1, 6):
+            assert session.run_tasks() == {"count": number}
+            (row,) = store.rows()
+            assert (row.value, row.attempt) == (number, number)
+
+
+def test_tasks_that_nobody_waits_for_any_longer_are_ended(project: Project) -> None:
+    """As Ctrl-C in a notebook does it, whose session lives on."""
+    session = a_session(project, {"span": ("span", {"arguments": {"seconds": 600}})})
+    with session, session.open_store() as store:
+        driver = session.live()
+
+        async def interrupted() -> None:
+            work = asyncio.ensure_future(run_tasks(driver, session.manifest.tasks, store, {}, None))
+            while not driver.attempts.under_way:
+                await asyncio.sleep(0.01)
+            work.cancel()
+            await asyncio.wait({work})
+
+        driver.cluster.sync(interrupted)
+        assert until(lambda: not driver.attempts.under_way)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.caching import key_of
-from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.engine.rules import WorkerKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
@@ -60,28 +60,32 @@ async def run_tasks(
     problems: dict[str, str] = {}
     running: dict[str, asyncio.Task[tuple[str, RunState, Any]]] = {}
     left = dict(tasks)
-    marked = store.marked()
-
-    while left or running:
-        for name, task in list(left.items()):
-            if broken := [need for need in task.needs if need in problems]:
-                problems[name] = f"not started: {', '.join(broken)} did not finish"
-                del left[name]
-            elif all(need in results for need in task.needs):
-                running[name] = asyncio.ensure_future(
-                    start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"), cache_dir)
-                )
-        if not running:
-            continue
-        done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
-        for name in [name for name, one in running.items() if one in done]:
-            run, state, value = running.pop(name).result()
-            row = row_of(driver, run, name, tasks[name], state, value, marked)
-            receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
-            if state is RunState.FINISHED:
-                results[name] = value
-            else:
-                problems[name] = f"{state.value}: {value}"
+    keys = {name: key_of((name, task.run, task.arguments, task.needs)) for name, task in tasks.items()}
+    before = store.find(list(keys.values()))
+    try:
+        while left or running:
+            for name, task in list(left.items()):
+                if broken := [need for need in task.needs if need in problems]:
+                    problems[name] = f"not started: {', '.join(broken)} did not finish"
+                    del left[name]
+                elif all(need in results for need in task.needs):
+                    running[name] = asyncio.ensure_future(
+                        start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"), cache_dir)
+                    )
+            if not running:
+                continue
+            done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
+            for name in [name for name, one in running.items() if one in done]:
+                run, state, value = running.pop(name).result()
+                row = row_of(driver, run, name, keys[name], state, value, before.get(keys[name]))
+                receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
+                if state is RunState.FINISHED:
+                    results[name] = value
+                else:
+                    problems[name] = f"{state.value}: {value}"
+    finally:  # nobody waits any longer for what still runs
+        for one in running.values():
+            one.cancel()
     for receipt in await asyncio.gather(*receipts):
         if not receipt.safe:
             raise StoreError(f"results could not be stored: {receipt.reason}")
@@ -107,7 +111,11 @@ async def start(
     tag = fitting(driver.engine.state.rules.kinds, task.component, peak)
     run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
     futures = await driver.submit(Sweep(run.sweep, SweepKind.FREE, (run,), workers=1), {run.id: work})
-    return run.id, *await futures[run.id]
+    try:
+        return run.id, *await futures[run.id]
+    except asyncio.CancelledError:
+        driver.handle(SweepCancelled(run.sweep))
+        raise
 
 
 def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> str:
@@ -117,11 +125,8 @@ def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> s
     return tag
 
 
-def row_of(
-    driver: Driver, run: str, name: str, task: Task, state: RunState, value: Any, marked: Mapping[str, int]
-) -> Row:
-    """A task's row: its key is what it calls and with what. Its attempts follow one that was marked as failed."""
-    key = key_of((name, task.run, task.arguments, task.needs))
+def row_of(driver: Driver, run: str, name: str, key: str, state: RunState, value: Any, earlier: Row | None) -> Row:
+    """A task's row: its key is what it calls and with what. Its attempts follow those of the row that is there."""
     record = driver.engine.state.runs[run]
     finished = state is RunState.FINISHED
     return Row(
@@ -130,7 +135,7 @@ def row_of(
         value=as_json(value) if finished else None,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
         error=None if finished else redact_text(str(value)),
-        attempt=marked.get(key, 0) + len(record.past) + 1 if finished else max(1, len(record.past)),
+        attempt=(earlier.attempt if earlier is not None else 0) + max(1, len(record.past) + finished),
         worker=record.worker or None,
     )
 
