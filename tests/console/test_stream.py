@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from scalable.console.board import Board
 from scalable.console.watching import Watching
 from scalable.telemetry import RunFolder
 from scalable.telemetry.folders import RunFolderError
+from scalable.telemetry.liveness import State, state_of
 from tests.console.browser.serving import served
 from tests.console.client import Client, Event
 from tests.console.test_view import a_sweep, rows
@@ -177,6 +179,21 @@ def test_runs_are_listed_the_latest_first_with_how_they_ended(tmp_path: Path) ->
     assert board.latest() == live.run_id
     write(live, [ended(time.time() - START)])
     assert board.runs()[0]["state"] == "ok" and board.latest() == live.run_id
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path, pid=2**22, end=False)
+
+    def late(*told: Any) -> State:
+        if "ended" not in run.journal.read_text():
+            write(run, [ended()])
+        return state_of(*told)
+
+    monkeypatch.setattr("scalable.console.board.state_of", late)
+    found = Board(tmp_path)
+    assert [one["state"] for one in (*found.runs(), *found.runs())] == ["ok", "ok"]
 
 
 def test_a_run_that_has_written_nothing_yet_is_looked_at_again(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ class Board:
         if (known := self.known.get(run.run_id)) is not None:
             return known
         found = reported(run) or looked_at(run)
+        if found["state"] == State.GONE.value:  # it may have said its end since its journal was read
+            found = reported(run) or looked_at(run)
         if found["state"] not in OPEN:
             self.known[run.run_id] = found
         return found
