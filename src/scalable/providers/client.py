@@ -54,7 +54,13 @@ class ScalableClient(Client):
             )
         backend = cluster.backend if isinstance(cluster, ClusterHandle) else cluster
         self.tagged = backend if isinstance(backend, TaggedCluster) else None
-        super().__init__(backend, **options)
+        try:
+            super().__init__(backend, **options)
+        except BaseException:  # Dask would keep the loop's thread until this object is collected
+            self.status = "closed"
+            if (runner := getattr(self, "_loop_runner", None)) is not None:
+                runner.stop()
+            raise
         if not self.asynchronous and self.loop is not None:
             self.loop.add_callback(ignore_given_up_waits)
 

@@ -14,7 +14,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import Any, ClassVar
 
 import dask
@@ -39,6 +39,7 @@ logger = logging.getLogger("scalable")
 QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "2s"}
 """What a scheduler measures of itself all the time, less often: it shares this machine with the workers."""
 CLOSED = "session closed"  # why workers go when the cluster does
+LOOP_WITHIN_S = 10.0  # for the event loop to end: threads that wait for a disk or a service may not
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -159,9 +160,21 @@ class TaggedCluster(Cluster):
         """End all workers and the scheduler. Safe from any thread, any number of times, after any failure."""
         if self.status is Status.closed and not self._loop_runner.is_started():
             return
-        with suppress(RuntimeError, UsageError):  # the loop is gone at the end of the process
-            self.sync(self._close, callback_timeout=timeout)
-        self._loop_runner.stop()
+        try:
+            with suppress(RuntimeError, UsageError):  # the loop is gone at the end of the process
+                self.sync(self._close, callback_timeout=timeout)
+        except BaseException:
+            if self._ending is not None and self._ending.done():  # else it goes on without this caller
+                self._leave_loop()
+            raise
+        self._leave_loop()
+
+    def _leave_loop(self) -> None:
+        """End its thread, unless a client still uses it."""
+        try:
+            self._loop_runner.stop(LOOP_WITHIN_S)
+        except TimeoutError:
+            logger.warning("the cluster is closed; a disk or a service that it asked before has not answered yet")
         self._quiet.close()
 
     # In the event loop
@@ -199,13 +212,21 @@ class TaggedCluster(Cluster):
             for address in list(self.scheduler.workers):
                 with suppress(KeyError, OSError):
                     self.scheduler.close_worker(address)
-        await asyncio.gather(*(self.stop(member) for member in members))
-        await self.launcher.close()
+        async with AsyncExitStack() as ends:  # the last first; each is done whatever becomes of those before
+            ends.push_async_callback(self._end_scheduler)
+            ends.push_async_callback(self.launcher.close)
+            stopped = await asyncio.gather(*(self.stop(member) for member in members), return_exceptions=True)
+            for failure in filter(None, stopped):
+                raise failure
+
+    async def _end_scheduler(self) -> None:
         self.status = Status.running  # the base closes only what runs
-        await super()._close()
-        if self.scheduler is not None:
-            await self.scheduler.close(reason="cluster closed")
-        self.status = Status.closed
+        try:
+            await super()._close()
+            if self.scheduler is not None:
+                await self.scheduler.close(reason="cluster closed")
+        finally:
+            self.status = Status.closed
 
     def keep(self, work: Any) -> None:
         """Run something in the background until the cluster closes."""
@@ -292,6 +313,9 @@ class TaggedCluster(Cluster):
             await asyncio.wait_for(member.launched.stop(gently=gently), STOP_WITHIN_S)
         except TimeoutError:
             logger.error("%s did not end within %g s (%s)", member.name, STOP_WITHIN_S, member.launched.job)
+        except Exception:  # of a backend; a caller who is only interrupted leaves it to whoever closes the cluster
+            self.over(member, None)
+            raise
         self.over(member, None)
 
     def over(self, member: Member, fate: Fate | None) -> None:
@@ -347,7 +371,7 @@ class TaggedCluster(Cluster):
             host=state.host,
             pid=state.pid if isinstance(getattr(state, "pid", None), int) else None,
             slots=member.template.slots,
-            took_s=round(time.time() - member.since, 3),
+            took_s=round(member.age_s, 3),
         )
 
     def waits(self, member: Member, reason: str) -> None:
@@ -374,6 +398,7 @@ def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 @atexit.register
 def close_all() -> None:
     """The last way out: whatever the script forgot."""
-    for cluster in list(TaggedCluster._instances):
-        if cluster.status is not Status.closed and cluster.process == os.getpid():
-            cluster.close(timeout=STOP_WITHIN_S)
+    with ExitStack() as ends:  # each is done whatever becomes of the others
+        for cluster in list(TaggedCluster._instances):
+            if cluster.status is not Status.closed and cluster.process == os.getpid():
+                ends.callback(cluster.close, timeout=STOP_WITHIN_S)

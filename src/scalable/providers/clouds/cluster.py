@@ -64,9 +64,11 @@ class CloudCluster(TaggedCluster):
         with dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.health"]}):
             await super()._start()
 
-    async def _close(self) -> None:
-        await super()._close()
-        forget(self.handout)
+    async def _end(self) -> None:
+        try:
+            await super()._end()
+        finally:
+            forget(self.handout)
 
 
 def build(fleet: Fleet, target: AwsTarget | GcpTarget, spec: DeploymentSpec, run: str) -> CloudCluster:

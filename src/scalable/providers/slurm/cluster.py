@@ -84,8 +84,8 @@ class SlurmCluster(TaggedCluster):
         logs = Path(logs_location).expanduser() if logs_location else home / "logs"
         launcher = SlurmLauncher(site, logs.resolve(), unique)
         security = certified(self.handout)
-        Project.here(self.project, code).hand_out(self.handout)
         try:
+            Project.here(self.project, code).hand_out(self.handout)
             super().__init__(
                 launcher,
                 templates,
@@ -174,4 +174,9 @@ class SlurmCluster(TaggedCluster):
         assert isinstance(self.launcher, SlurmLauncher)
         self.launcher.closing.set()  # whoever waits for Slurm to answer stops waiting
         await super()._close()
-        forget(self.handout)
+
+    async def _end(self) -> None:
+        try:
+            await super()._end()
+        finally:
+            forget(self.handout)
