@@ -24,6 +24,7 @@ def checked(call: Call, folder: Path, sweep: str, command: str = "validate") -> 
     ("sweep", "path", "words"),
     [
         ("factor: calibration, assets: [A], settings: {horizn: 6h}", "sweeps.s.settings.horizn", "write horizon"),
+        ("factor: calibration, assets: [A], settings: {model: logistic}", "sweeps.s.settings.model", "known: "),
         ("factor: calibration, assets: [A], settings: {take_profit: x}", "sweeps.s.settings.take_profit", "e.g. 1.0"),
         ("factor: calibration, assets: [A], settings: {cleanlab: maybe}", "sweeps.s.settings.cleanlab", "off, prune"),
         (
@@ -62,6 +63,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(
         ("factor: calibration, assets: [A], folds: 15", "unless another fold_size is locked"),
         ("factor: calibration, assets: [A], settings: {market: ./nowhere}", "nor a folder on this machine"),
         ("factor: mine, variants: [1, 2], assets: [A]", "write run: package.module:function"),
+        ("factor: model, variants: [xgboost, logistic], assets: [A]", "write run: package.module:function"),
     ],
 )
 def test_what_may_work_elsewhere_or_on_another_base_is_a_warning(

@@ -24,20 +24,20 @@ def impossible(manifest: Manifest) -> Iterator[Finding]:
     if not sweeps:
         return
     try:
-        from scalable.finetune.settings import DEFAULTS
+        from scalable.finetune.settings import DEFAULTS, OF_OTHERS
     except ModuleNotFoundError:  # without the extra nothing runs here; who only plans is not kept from it
         return
+    read = set(DEFAULTS) - OF_OTHERS
     for name, sweep in sweeps.items():
         here: Path = ("sweeps", name)
-        if sweep.factor not in DEFAULTS:
+        if sweep.factor not in read:
             message = f"the trading workload has nothing called {sweep.factor!r}, and no other is named"
             remedy = "write run: package.module:function for a workload of your own"
             yield Finding((*here, "factor"), message, "no-workload", remedy, warning=True)
             continue
-        unknown = [setting for setting in sweep.settings if setting not in DEFAULTS]
+        unknown = [setting for setting in sweep.settings if setting not in read]
         for setting in unknown:
-            known = set(DEFAULTS) - set(OWN_KEYS)
-            yield undefined((*here, "settings", setting), "setting", setting, known, about_key=True)
+            yield undefined((*here, "settings", setting), "setting", setting, read - set(OWN_KEYS), about_key=True)
         first: dict[Path, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
         for found in refused(here, sweep, unknown):
             first.setdefault(found.path, found)

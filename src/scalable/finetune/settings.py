@@ -33,6 +33,8 @@ DEFAULTS: dict[str, Any] = {
     "rebalance": "1d",  # how often WFRB's portfolio is put together anew
     "top": 3,  # and of how many assets
 }
+OF_OTHERS = frozenset({"model", "rebalance", "top"})
+"""What Discovery and WFRB read and the trading workload does not."""
 MODELS = ("xgboost", "logistic", "random_forest", "extra_trees")
 """The families Discovery screens."""
 FREE = frozenset({"timeframe", "fold_size", "n_features", "focal_loss", "label_smoothing"})
@@ -105,6 +107,3 @@ def contradictions(settings: Mapping[str, Any]) -> None:
         )
     if settings["fold"] >= settings["folds"]:
         raise SettingError(f"fold: {settings['fold']} is not one of {settings['folds']} folds; they count from 0")
-    if settings["model"] != "xgboost" and (focal or smoothing):
-        loss = "focal_loss: off" if focal else "label_smoothing: 0.0"
-        raise SettingError(f"model: {settings['model']} is fitted with its own loss; write {loss} or model: xgboost")

@@ -46,7 +46,7 @@ class Compiled:
     """In the order of the grid."""
     base_env: Mapping[str, Any]
     data: Mapping[str, str]
-    """By asset: a fingerprint of what its rows read outside."""
+    """By asset: a fingerprint of all that its rows read outside."""
     asset: str | None = None
     """The only one whose rows are meant, where a sweep is run asset by asset."""
 
@@ -130,13 +130,12 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
         workload = find_workload(sweep.run)
     except StageError as error:
         raise StageError(f"sweeps.{name}: {error}") from None
+    unread(sweep, workload, f"sweeps.{name}")
     keys = Keys(workload)
-    settings = {
-        **base_env, **sweep.settings, "trials": rows.trials, "seed": rows.seed, "folds": rows.folds,
-    }  # fmt: skip
-    unread(sweep, workload, f"sweeps.{name}.settings")
+    locked = {key: value for key, value in base_env.items() if key in workload.reads}  # others are other workloads'
+    settings = {**locked, **sweep.settings, "trials": rows.trials, "seed": rows.seed, "folds": rows.folds}
     cells = []
-    data: dict[str, str] = {}
+    data: dict[str, set[str]] = {asset: set() for asset in rows.assets}
     with uncollected():
         for where in rows:
             given = {"asset": where.asset, "fold": where.fold, "cost_bps": where.cost_bps, where.factor: where.variant}
@@ -151,18 +150,23 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
             found = keys.of(whole)
             identity = (name, where.factor, where.variant, where.asset, where.fold, where.cost_bps)
             read = {key: whole[key] for key in workload.reads}
-            run_key = key_of((identity, found[workload.row.name]))
-            cells.append((RowWork(run_key, read, found, keys.parts(whole)), where))
-            data.setdefault(where.asset, keys.data(whole))
-    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), data)
+            work = RowWork(key_of((identity, found[workload.row.name])), read, found, keys.parts(whole))
+            cells.append((work, where))
+            data[where.asset].update(keys.outside(work.keys, *work.parts.values()))
+    prints = {asset: key_of(texts) for asset, texts in data.items()}
+    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), prints)
 
 
 def unread(sweep: Sweep, workload: Workload, where: str) -> None:
-    """Refuse settings that no stage reads: a slip of the pen would go unnoticed."""
-    known = workload.reads | set(workload.defaults or {})
+    """Refuse a factor and settings that no stage reads: a slip of the pen would go unnoticed."""
     for name in sweep.settings:
-        if name not in known:
-            raise StageError(f"{where}: {undefined('setting', name, known)}")
+        if name not in workload.reads:
+            raise StageError(f"{where}.settings: {undefined('setting', name, workload.reads)}")
+    if not workload.reads & {sweep.factor, "variant"}:
+        raise StageError(
+            f"{where}.factor: no stage reads {sweep.factor!r}, so its variants would all give the same rows; vary what "
+            f"is read: {', '.join(sorted(workload.reads))}"
+        )
 
 
 def reachable(manifest: Manifest, base_env: Mapping[str, Any]) -> set[str]:

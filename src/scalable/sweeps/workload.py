@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -127,7 +127,9 @@ class Keys:
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
         self.known: dict[tuple[Any, ...], str] = {}
-        self.outside: dict[tuple[Any, ...], str] = {}
+        self.read: dict[tuple[Any, ...], str] = {}
+        self.texts: dict[str, str] = {}
+        """What stages read outside, by their keys."""
 
     def of(self, configuration: Configuration) -> dict[str, str]:
         """Of the stages that the row needs; one that is left out has the key of what passes through it."""
@@ -171,22 +173,21 @@ class Keys:
         if at not in self.known:
             outside = self.read_outside(stage, values)
             self.known[at] = key_of((stage.name, self.workload.code[stage.name], values, outside, inputs))
+            if stage.inputs is not None:
+                self.texts[self.known[at]] = f"{stage.name} {outside}"
         return self.known[at]
 
     def read_outside(self, stage: Stage[..., Any], values: Configuration) -> str:
         if stage.inputs is None:
             return ""
         at = (stage.name, key_of(dict(values)))
-        if at not in self.outside:
-            self.outside[at] = stage.inputs(**values)
-        return self.outside[at]
+        if at not in self.read:
+            self.read[at] = stage.inputs(**values)
+        return self.read[at]
 
-    def data(self, configuration: Configuration) -> str:
-        """What a row reads outside, whatever its settings are."""
-        needed = self.workload.needed(configuration)
-        read = [stage for stage in self.workload.stages if stage.inputs is not None and stage.name in needed]
-        texts = {one.name: self.read_outside(one, {name: configuration[name] for name in one.reads}) for one in read}
-        return key_of(texts)
+    def outside(self, *keys: Mapping[str, str]) -> Iterator[str]:
+        """What the stages of these keys read outside, whatever their settings are."""
+        return (self.texts[key] for each in keys for key in each.values() if key in self.texts)
 
 
 def inputs_of(
