@@ -1,6 +1,6 @@
 """A declared sweep as what it consists of: rows (cells of the grid) and searches (what must be computed for them).
 
-The grid is never held in memory unless asked for; a row's key is a hash of everything that identifies it.
+The grid is never held in memory; rows have their keys where the sweep is compiled.
 """
 
 from __future__ import annotations
@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from itertools import product
 from typing import Any, NamedTuple
 
 from scalable.catalogue import FACTORS, TRIALS, Factor, Variant
-from scalable.garbage import uncollected
 from scalable.manifest.work import Sweep
-
-KEY_BYTES = 16  # 128 bit: two of 10 million rows collide with probability 1e-25
 
 
 class Cell(NamedTuple):
@@ -78,24 +74,6 @@ class Grid:
     def rows_per_search(self) -> int:
         return len(self) // self.searches
 
-    def keyed(self, fingerprint: bytes = b"") -> Iterator[tuple[str, Cell]]:
-        """Every cell with its key. ``fingerprint`` stands for what else decides the row: data, code, libraries."""
-        base = blake2b(encoded((self.trials, self.seed)) + fingerprint, digest_size=KEY_BYTES)
-        ends = [(encoded(end), *end) for end in product(range(self.folds), self.costs_bps)]
-        for variant, asset in product(self.variants, self.assets):
-            head = base.copy()
-            head.update(encoded((self.factor, variant, asset)))
-            for tail, fold, cost in ends:
-                key = head.copy()
-                key.update(tail)
-                yield key.hexdigest(), MAKE_CELL((self.factor, variant, asset, fold, cost))
-
-
-def expand(grid: Grid, fingerprint: bytes = b"") -> list[tuple[str, Cell]]:
-    """All cells with their keys at once."""
-    with uncollected():
-        return list(grid.keyed(fingerprint))
-
 
 def canonical(written: list[Variant] | None, factor: Factor) -> tuple[Variant, ...]:
     """The factor's own variants for those written, so that ``1`` and ``1.0`` are one row with one key."""
@@ -103,12 +81,3 @@ def canonical(written: list[Variant] | None, factor: Factor) -> tuple[Variant, .
         return factor.variants
     own = {(isinstance(v, bool), v): v for v in factor.variants}
     return tuple(own.get((isinstance(v, bool), v), v) for v in written)
-
-
-def encoded(values: tuple[Variant, ...]) -> bytes:
-    """Values as bytes that differ whenever a value, its type or the order differs."""
-    parts = []
-    for value in values:
-        text = repr(value).encode()
-        parts.append(b"%s:%d:%s" % (type(value).__name__.encode(), len(text), text))
-    return b"|".join(parts)

@@ -1,9 +1,7 @@
-"""A declared sweep as rows, searches and keys."""
+"""A declared sweep as rows and searches."""
 
 from __future__ import annotations
 
-import gc
-import re
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, TRIALS, baseline, is_heavy, profile_for
-from scalable.grid import Cell, Grid, encoded, expand
+from scalable.grid import Cell, Grid
 from scalable.manifest.work import Sweep
 
 NAMED_GROUPS = {name: list(assets) for name, assets in GROUPS.items()}
@@ -20,10 +18,6 @@ NAMED_GROUPS = {name: list(assets) for name, assets in GROUPS.items()}
 def grid(factor: str = "calibration", **options: Any) -> Grid:
     sweep = {"factor": factor, "assets": "defi_top5", "folds": 5, "costs_bps": [10, 20, 30], **options}
     return Grid.of(Sweep.model_validate(sweep), NAMED_GROUPS)
-
-
-def keys(which: Grid, fingerprint: bytes = b"") -> list[str]:
-    return [key for key, _ in which.keyed(fingerprint)]
 
 
 @pytest.mark.parametrize(
@@ -105,90 +99,6 @@ def test_trials_follow_the_power_mode_unless_given(options: dict[str, Any], tria
     assert TRIALS == {"standard": 15, "deep": 30}
 
 
-def test_keys_are_128_bit_and_unique_over_all_factors() -> None:
-    seen = [key for factor in FACTORS for key in keys(grid(factor, assets="defi_full"))]
-
-    assert len(set(seen)) == len(seen) == 17 * 5 * 3 * sum(len(factor.variants) for factor in FACTORS.values())
-    assert all(re.fullmatch(r"[0-9a-f]{32}", key) for key in seen)
-
-
-def test_keys_come_with_their_rows() -> None:
-    sweep = grid("n_features")
-
-    assert [cell for _, cell in sweep.keyed()] == list(sweep)
-
-
-def test_the_same_sweep_has_the_same_keys() -> None:
-    assert keys(grid("timeframe")) == keys(grid("timeframe"))
-    assert keys(grid(), b"data v1") == keys(grid(), b"data v1")
-
-
-def test_a_key_is_stable_over_releases() -> None:
-    """Stored rows are found again by it: if this fails, every finished sweep would be computed anew."""
-    assert keys(grid("calibration", folds=1, costs_bps=[10]))[0] == "de7de1fdf8bebde88b4950888d96149f"
-
-
-def test_a_row_keeps_its_key_when_the_sweep_around_it_changes() -> None:
-    small = {cell: key for key, cell in grid("n_features", folds=2, costs_bps=[20], variants=["full"]).keyed()}
-    large = {cell: key for key, cell in grid("n_features").keyed()}
-
-    assert small.items() <= large.items()
-
-
-@pytest.mark.parametrize("change", [{"seed": 1}, {"trials": 15}, {"power": "standard"}])
-def test_what_decides_a_result_decides_its_key(change: dict[str, Any]) -> None:
-    assert not set(keys(grid())) & set(keys(grid(**change)))
-
-
-def test_another_fingerprint_of_data_or_code_gives_other_keys() -> None:
-    assert not set(keys(grid())) & set(keys(grid(), b"other"))
-    assert not set(keys(grid(), b"one")) & set(keys(grid(), b"other"))
-
-
-def test_variants_that_differ_only_by_type_are_rows_of_their_own() -> None:
-    own = grid("own", variants=[1, "1", 1.0, True], folds=1, costs_bps=[10], assets=["A"])
-
-    found = list(own.keyed())
-    assert len({key for key, _ in found}) == 4
-    assert [(type(cell.variant), cell.variant) for _, cell in found] == [
-        (int, 1),
-        (str, "1"),
-        (float, 1.0),
-        (bool, True),
-    ]
-
-
-def test_a_key_belongs_to_one_row_whatever_stands_beside_it() -> None:
-    alone = keys(grid("own", variants=[True], folds=1, costs_bps=[10], assets=["A"]))
-    beside = keys(grid("own", variants=[1, True], folds=1, costs_bps=[10], assets=["A"]))
-
-    assert beside[1:] == alone
-
-
-VALUES = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False), st.booleans())
-ROWS = st.lists(VALUES, min_size=1, max_size=4).map(tuple)
-
-
-@given(ROWS, ROWS)
-def test_values_encode_alike_only_if_value_type_and_order_are_the_same(
-    one: tuple[Any, ...], other: tuple[Any, ...]
-) -> None:
-    same = [(type(value), repr(value)) for value in one] == [(type(value), repr(value)) for value in other]
-
-    assert (encoded(one) == encoded(other)) == same
-
-
-@given(st.text(), st.text())
-def test_swapped_values_encode_differently(one: str, other: str) -> None:
-    assert (encoded((one, other)) == encoded((other, one))) == (one == other)
-
-
-def test_text_cannot_pretend_to_be_two_values() -> None:
-    assert encoded(("a|str:3:'b'",)) != encoded(("a", "b"))
-    assert encoded((5, 3)) != encoded((3, 5))
-    assert encoded((1,)) != encoded(("1",))
-
-
 def test_three_factors_are_heavy_and_no_other() -> None:
     assert {name for name in FACTORS if is_heavy(name)} == {"cusum_training_mode", "n_features", "btc_features"}
     assert not is_heavy("a factor of ones own")
@@ -208,9 +118,3 @@ def test_groups_have_five_and_seventeen_assets() -> None:
     assert GROUPS["defi_top5"] == ("AAVEUSDC", "UNIUSDC", "LDOUSDC", "ARBUSDC", "OPUSDC")
     assert len(GROUPS["defi_full"]) == len(set(GROUPS["defi_full"])) == 17
     assert set(GROUPS["defi_top5"]) <= set(GROUPS["defi_full"])
-
-
-def test_expanding_gives_all_keyed_cells_and_leaves_the_collector_as_it_was() -> None:
-    grid = Grid("f", ("a", "b"), ("X", "Y"), 2, (1.0,), 30, 0, False)
-    assert expand(grid) == list(grid.keyed())
-    assert gc.isenabled()
