@@ -69,16 +69,13 @@ def test_a_process_over_its_limit_is_killed_and_the_group_knows_why(group: Memor
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
     ended(process)
     assert group.out_of_memory() == 1
-    assert 190 * MIB < group.peak() <= 200 * MIB
 
 
 @kernel
-def test_a_process_within_its_limit_is_not_touched_and_its_peak_is_known(group: MemoryGroup) -> None:
+def test_a_process_within_its_limit_is_not_touched(group: MemoryGroup) -> None:
     process = started(eat(100))
     group.add(process.pid)
     assert tell(process) == b"ate\n"
-    assert 100 * MIB < group.peak() < 150 * MIB
-    assert 95 * MIB < group.used() < 150 * MIB
     assert ended(process) == -signal.SIGKILL
     assert group.out_of_memory() == 0
 
@@ -92,17 +89,6 @@ def test_children_count_together(group: MemoryGroup) -> None:
     eventually(group.out_of_memory, "a process is killed")
     proc.kill(group.pids())
     ended(process)
-
-
-@kernel
-def test_the_peak_can_be_counted_anew(group: MemoryGroup) -> None:
-    process = started(eat(150))
-    group.add(process.pid)
-    assert tell(process) == b"ate\n"
-    ended(process)
-    before = group.peak()
-    assert group.reset_peak()
-    assert group.peak() < before / 2
 
 
 @kernel
@@ -172,9 +158,7 @@ def test_a_folder_that_is_no_group_is_told_of(tmp_path: Path) -> None:
 # Version 2, on a folder with the kernel's files; the kernel makes those of a new group, here a patched mkdir does
 
 FILES = {"memory.max": "", "memory.swap.max": "", "memory.oom.group": "", "cgroup.procs": ""} | {
-    "memory.peak": "12345\n",
     "memory.events": "low 0\nhigh 0\nmax 7\noom 2\noom_kill 3\noom_group_kill 1\n",
-    "memory.stat": "anon 4096\nfile 8192\nshmem 1024\n",
     "cgroup.controllers": "cpu memory pids\n",
     "cgroup.subtree_control": "",
 }
@@ -211,27 +195,9 @@ def test_version_2_limits_memory_without_swap_and_kills_a_run_as_a_whole(version
     assert group.path.name.endswith("-abc")
     written = {name: group.read(name).strip() for name in ("memory.max", "memory.swap.max", "memory.oom.group")}
     assert written == {"memory.max": str(300 * MIB), "memory.swap.max": "0", "memory.oom.group": "1"}
-    assert (group.peak(), group.out_of_memory(), group.used()) == (12345, 3, 5120)
+    assert group.out_of_memory() == 3
     assert group.add(4711)
     assert group.pids() == [4711]
-
-
-def test_version_2_keeps_the_file_open_in_which_the_peak_was_reset(version_2: Path) -> None:
-    group = MemoryGroup.make("x", MIB, version_2)
-    assert group is not None
-    assert group.reset_peak()
-    (group.path / "memory.peak").rename(group.path / "moved")
-    assert group.peak() == 2345  # read through the same file
-    group.close()
-    assert group.peak() == 0
-
-
-def test_version_2_without_a_peak_says_so(version_2: Path) -> None:
-    group = MemoryGroup.make("x", MIB, version_2)
-    assert group is not None
-    (group.path / "memory.peak").unlink()
-    assert not group.reset_peak()
-    assert group.peak() == 0
 
 
 def test_version_2_asks_its_group_to_pass_memory_on(tmp_path: Path) -> None:

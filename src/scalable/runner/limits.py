@@ -42,7 +42,6 @@ class MemoryGroup:
     def __init__(self, path: Path, version: int) -> None:
         self.path = path
         self.version = version
-        self._peak_file: int | None = None  # version 2 forgets a reset when the file is closed
 
     @classmethod
     def make(cls, name: str, limit_bytes: int, base: Path | None = None) -> MemoryGroup | None:
@@ -96,34 +95,6 @@ class MemoryGroup:
         text = self.read("memory.max" if self.version == 2 else "memory.limit_in_bytes").strip()
         return int(text) if text.isdecimal() and int(text) < LARGEST else 0
 
-    def used(self) -> int:
-        """Bytes that cannot be had back by forgetting what is also on a disk."""
-        stat = self.numbers("memory.stat")
-        names = ("anon", "shmem") if self.version == 2 else ("total_rss", "total_shmem")
-        return sum(stat.get(name, 0) for name in names)
-
-    def peak(self) -> int:
-        """The most it used since it was made or reset, file pages in memory included; 0 if the kernel keeps none."""
-        if self.version == 1:
-            return number(self.read("memory.max_usage_in_bytes"))
-        if self._peak_file is not None:
-            with suppress(OSError):
-                return number(os.pread(self._peak_file, 64, 0).decode())
-        return number(self.read("memory.peak"))
-
-    def reset_peak(self) -> bool:
-        """Count the peak from now on. Version 2 can since Linux 6.12, for whoever keeps the file open."""
-        if self.version == 1:
-            return self.write("memory.max_usage_in_bytes", 0)
-        try:
-            if self._peak_file is None:
-                self._peak_file = os.open(self.path / "memory.peak", os.O_RDWR | os.O_CLOEXEC)
-            os.pwrite(self._peak_file, b"0", 0)
-        except OSError:
-            self._forget_peak_file()
-            return False
-        return True
-
     def out_of_memory(self) -> int:
         """How many of its processes the kernel has killed for want of memory."""
         return self.numbers("memory.events" if self.version == 2 else "memory.oom_control").get("oom_kill", 0)
@@ -133,7 +104,6 @@ class MemoryGroup:
 
     def close(self) -> bool:
         """Remove the group. One whose processes live stays; the next one made here removes it once they have ended."""
-        self._forget_peak_file()
         until = time.monotonic() + CLOSE_WITHIN_S
         while not removed(self.path):
             if self.pids() or time.monotonic() > until:
@@ -153,11 +123,6 @@ class MemoryGroup:
     def numbers(self, file: str) -> dict[str, int]:
         pairs = (line.split() for line in self.read(file).splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
-
-    def _forget_peak_file(self) -> None:
-        if self._peak_file is not None:
-            os.close(self._peak_file)
-            self._peak_file = None
 
 
 def place_here() -> Place:
@@ -278,8 +243,3 @@ def words(path: Path) -> list[str]:
         return path.read_text().split()
     except OSError:
         return []
-
-
-def number(text: str) -> int:
-    text = text.strip()
-    return int(text) if text.isdecimal() else 0
