@@ -253,7 +253,8 @@ class SweepExecution:
         self.computed += len(rows)
         failed = [row.run_key for row in rows if not row.finished]
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=run, count=len(rows), failed=len(failed), fresh=run in self.fresh,
+            "rows", sweep=self.compiled.name, run=run, count=len(rows) - receipt.dead,
+            failed=min(len(failed), len(rows) - receipt.dead), fresh=run in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
         )  # fmt: skip
 

@@ -196,10 +196,10 @@ KINDS: Mapping[str, Kind] = {
         {
             "sweep": "its name",
             "run": "the unit",
-            "count": "how many rows",
+            "count": "how many rows, without dead letters",
             "failed": "how many of them failed",
             "fresh": "whether the stage its rows share was computed for them, not found",
-            "aside": "whether the store refused them for good, so that they are dead letters",
+            "aside": "whether the store refused some for good, so that they are dead letters",
             "cells": "their positions in the grid",
             "failed_cells": "positions of those that failed",
         },

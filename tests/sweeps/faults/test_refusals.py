@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from scalable.store import SweepStatus, open_store
+from scalable.telemetry import read
 from tests.sweeps.faults.conftest import Make
 from tests.sweeps.faults.miniature import Miniature, metrics, undisturbed, wait_for
 from tests.tools.postgres import PrivatePostgres
@@ -127,6 +128,9 @@ def test_rows_that_the_database_refuses_for_good_are_told_and_follow_without_bei
     status, said = mini.here()
     assert status == 1
     assert '"finished": 16' in said and '"aside": "store' in said and "a constraint or trigger" in said
+    (folder,) = mini.run_folders()
+    told = [one for one in read(folder.journal) if one["kind"] == "rows"]
+    assert sum(one["count"] for one in told) == 16, "a dead letter is not stored"
     change(mini.store_url, "DROP TRIGGER closed")
     executed = mini.executed()
     assert mini.here(["dlq", "replay", "--all"])[0] == 0
