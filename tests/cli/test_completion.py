@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 
 from scalable.cli.arguments.upkeep import SHELLS
 from scalable.cli.main import main
+from tests.waiting import until
 
+SETUP = """fpath=($PWD/functions $fpath); autoload -U compinit; compinit -u -D; \
+save() { print -rn -- $BUFFER > part; mv part line }; zle -N save; bindkey '^X' save; touch ready"""
 MANIFEST = "targets: {local: {}, lab: {}}\nsweeps: {calibration: {}, timeframe: {}}\n"
 
 
@@ -58,6 +62,34 @@ def test_bash_completes_commands_options_choices_and_names_of_the_manifest(folde
     assert sweeps == ["calibration", "timeframe"]
     assert one == ["calibration"]
     assert targets == ["local", "lab"]
+
+
+def test_zsh_asks_for_names_when_it_completes_one_and_not_at_every_tab(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh"]) == 0
+    asking = [line for line in capsys.readouterr().out.splitlines() if "$(scalable" in line]
+    assert [line.partition("(")[0] for line in asking] == ["_scalable_targets", "_scalable_sweeps"]
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_options_and_names_of_the_manifest(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "zsh"]) == 0
+    (folder / "functions").mkdir()
+    (folder / "functions/_scalable").write_text(capsys.readouterr().out, encoding="utf-8")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "TERM": "xterm"}
+    terminal, its = os.openpty()
+    with subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=its, stdout=its, stderr=its, env=env, start_new_session=True
+    ) as zsh:
+        try:
+            os.write(terminal, f"{SETUP}\n".encode())
+            assert until((folder / "ready").exists)
+            os.write(terminal, b"scalable run --sw\tcal\t--tar\tla\t\x18")
+            assert until((folder / "line").exists)
+        finally:
+            zsh.kill()
+            os.close(terminal)
+            os.close(its)
+    assert (folder / "line").read_text(encoding="utf-8") == "scalable run --sweep calibration --target lab "
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "sweeps: 3", "a: [", "sweeps: {\n"])

@@ -25,6 +25,7 @@ def upkeep_commands(add: Add) -> None:
         "completion",
         "print a shell completion script",
         "completion bash > ~/.local/share/bash-completion/completions/scalable",
+        "completion zsh > ~/.zfunc/_scalable      with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc",
         "completion fish > ~/.config/fish/completions/scalable.fish",
         "completion sweeps      names in the manifest; what such a script asks for",
     )

@@ -10,6 +10,7 @@ import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from scalable.cli.arguments.upkeep import NAMES
 
@@ -29,11 +30,21 @@ def run(options: argparse.Namespace) -> int:
     top = parser()
     for action in actions(top):
         if action.dest in NAMED:
-            action.complete = shtab.cmd(f"scalable completion {NAMED[action.dest]}")  # type: ignore[attr-defined]
+            action.complete = asking(NAMED[action.dest])  # type: ignore[attr-defined]
         elif action.dest in FILES + FOLDERS:
             action.complete = shtab.FILE if action.dest in FILES else shtab.DIRECTORY  # type: ignore[attr-defined]
     print(shtab.complete(top, shell=options.shell))
     return 0
+
+
+def asking(part: str) -> Any:
+    """How each shell gets names: when it completes one, in the folder it is in then."""
+    import shtab
+
+    command, function = f"scalable completion {part}", f"_scalable_{part}"
+    ways: Any = shtab.cmd(command)  # in zsh that would ask for every option at every Tab, which takes seconds
+    body = f'local -a names=(${{(f)"$({command})"}}); compadd -a names'
+    return {**ways, "zsh": function, "preamble": {**ways["preamble"], "zsh": f"{function}() {{ {body} }}"}}
 
 
 def names(part: str) -> list[str]:
