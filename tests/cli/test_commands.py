@@ -227,6 +227,7 @@ def test_schema_is_valid_json_schema(call: Call) -> None:
     schema = call("schema").json
     Draft202012Validator.check_schema(schema)
     assert {"version", "project"} <= set(schema["required"])
+    assert schema["title"] == "scalable.yaml"
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "tcsh"])
@@ -550,6 +551,12 @@ def test_wrong_arguments_are_wrong_use(example: Call, arguments: tuple[str, ...]
     assert refused.err
 
 
+def test_what_follows_two_dashes_is_an_argument_like_others_but_of_a_workflow_the_scripts_own(example: Call) -> None:
+    assert "cannot read nowhere.yaml" in example("validate", "--", "nowhere.yaml").err
+    lost = example("run", "--", "--year", "2030")
+    assert (lost.status, "name it: --workflow" in lost.err) == (2, True)
+
+
 def test_an_acceptance_that_fails_fails_the_command(example: Call, tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8").replace("monthly: 200 EUR", "monthly: 150 EUR")
     (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
@@ -603,7 +610,15 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path, comman
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize(("words", "meant"), [("explian uni", "explain"), ("incidents shwo 1", "show")])
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("explian uni", "explain"),
+        ("incidents shwo 1", "show"),
+        ("status --wach", "--watch"),
+        ("run --swep=a", "--sweep"),
+    ],
+)
 def test_a_misspelt_word_is_answered_with_the_one_that_was_meant(tmp_path: Path, words: str, meant: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "scalable", *words.split()], cwd=tmp_path, capture_output=True, text=True, timeout=60

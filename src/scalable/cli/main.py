@@ -52,8 +52,8 @@ def waiting(command: str) -> AbstractContextManager[None]:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Our arguments, and those after ``--``, which belong to a workflow script."""
-    at = arguments.index("--") if "--" in arguments else len(arguments)
+    """Our arguments, and those of ``run`` after ``--``, which belong to a workflow script."""
+    at = arguments.index("--") if arguments[:1] == ["run"] and "--" in arguments else len(arguments)
     return arguments[:at], arguments[at + 1 :]
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from scalable import __version__
 from scalable.cli.arguments.operating import operator_commands
@@ -47,6 +48,19 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
+class CommandParser(Parser):
+    """One that complains itself about what it does not know, with its own usage; argparse leaves it to the top."""
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from difflib import get_close_matches
+
+            near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; write {near[0]}" if near else ""))
+        return found, unknown
+
+
 class TopParser(Parser):
     """Its help lists the commands by what they are for."""
 
@@ -68,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         description="Describe a sweep once, see its size, time, cost and risk before paying, then run it anywhere.",
     )
     top.add_argument("--version", action="version", version=f"scalable {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=CommandParser)
     top.summaries = {title: {} for title in GROUPS}
     for title, commands_of in GROUPS.items():
 

@@ -24,7 +24,7 @@ def json_schema() -> dict[str, Any]:
         fields = parts[name]["properties"]
         fields["workloads"] = {"anyOf": [NAMES, fields["workloads"]]}
     parts["Target"]["properties"]["provider"]["not"] = {"enum": list(BUILT_IN)}
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "scalable.yaml", **open_up(schema)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **open_up(schema), "title": "scalable.yaml"}
 
 
 def open_up(part: Any) -> Any:

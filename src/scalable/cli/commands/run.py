@@ -50,6 +50,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name a sweep, tasks or a workflow, not several of them")
     if options.workflow is not None:
         check_script(options.workflow)
+    elif options.rest:
+        raise UsageError(f"{options.rest[0]}: what follows -- is for a script; name it: --workflow F.py")
     loaded = context.load(options)
     sweep = options.sweep or (None if options.workflow or options.tasks else only_sweep(loaded.manifest))
     if sweep is None:
