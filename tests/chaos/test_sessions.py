@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -98,7 +101,7 @@ def test_a_run_in_one_process_has_no_connection_to_cut(project: Project, chaos: 
         assert (status, "threads of the driver; write processes: true" in text) == (1, True)
 
 
-def test_a_storm_is_told_as_a_table_and_as_json(crowd: Crowd, chaos: Printed) -> None:
+def test_a_storm_is_told_in_lines_and_as_json(crowd: Crowd, chaos: Printed) -> None:
     few = ("storm", "--seed", "5", "--faults", "3", "--over", "0.5", "--kinds", "kill-runner=2,stop-runner")
     status, text = chaos(*few)
     assert status == 0
@@ -107,6 +110,33 @@ def test_a_storm_is_told_as_a_table_and_as_json(crowd: Crowd, chaos: Printed) ->
     status, text = chaos(*few, "--format", "json")
     told: dict[str, Any] = json.loads(text)
     assert [one["made"] for one in told["faults"]] == [True] * 3
+
+
+def test_a_storm_is_told_while_it_lasts(crowd: Crowd) -> None:
+    rate = ("--faults", "500", "--over", "250", "--kinds", "kill-runner")
+    command = [sys.executable, "-m", "scalable", "chaos", "storm", *rate, "--run-id", str(crowd.run.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as storm:
+        try:
+            assert storm.stdout is not None
+            told = [storm.stdout.readline() for _ in range(2)]
+            assert "kill runner of" in told[1] or "not made" in told[1]
+            assert storm.poll() is None
+        finally:
+            storm.kill()
+
+
+def test_a_fault_is_told_with_its_time_in_utc_as_everything_else_is(
+    crowd: Crowd, chaos: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        before = int(time.time())
+        status, text = chaos("kill-runner")
+        after = int(time.time())
+    time.tzset()
+    assert status == 0
+    assert text[:8] in {f"{datetime.fromtimestamp(when, UTC):%H:%M:%S}" for when in range(before, after + 1)}
 
 
 def test_without_a_run_nothing_happens(project: Project, chaos: Printed) -> None:
@@ -129,6 +159,7 @@ def test_with_several_runs_one_must_be_named(crowd: Crowd, chaos: Printed) -> No
         (["storm", "--faults", "-1"], "--faults is '-1'; write a whole number from 0"),
         (["storm", "--kinds", "kill-moon"], "there is no fault 'kill-moon'; there are kill-worker"),
         (["storm", "--kinds", "kill-worker=often"], "--kinds is 'often'; write a number from 0"),
+        (["storm", "--kinds", "kill-worker=0"], "--kinds: nothing can be drawn from 'kill-worker=0'"),
         (["fill-memory", "--leave", "much"], "--leave"),
     ],
 )
@@ -150,7 +181,7 @@ def test_on_a_terminal_a_person_is_asked(crowd: Crowd, chaos: Printed, monkeypat
     assert crowd.workers["model-0"].poll() is None
     monkeypatch.setattr(sys, "stdin", Terminal(""))
     assert chaos("kill-worker", "--worker", "model-0", "--yes")[0] == 0
-    assert until(lambda: crowd.workers["model-0"].poll() == -9, 10)
+    assert until(lambda: crowd.workers["model-0"].poll() == -9)
 
 
 def test_a_disk_is_not_filled_to_the_brim(crowd: Crowd, chaos: Printed) -> None:

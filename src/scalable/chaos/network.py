@@ -1,6 +1,6 @@
 """Faults of the connection between a worker and its scheduler, made without touching firewall or routes.
 
-``severed`` shuts down the worker's own sockets to the scheduler: both ends see the connection break at once, as when a
+``sever`` shuts down the worker's own sockets to the scheduler: both ends see the connection break at once, as when a
 switch resets it. It takes the right to look into the worker (the same user where ``ptrace_scope`` is 0, or root).
 To make a worker unreachable without breaking its connection, as a lost cable does, stop its process: ``stopped``.
 """

@@ -5,24 +5,27 @@ from __future__ import annotations
 import argparse
 import random
 import secrets
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from scalable.chaos import FAULTS, Made, Scene, Wish, storm
 from scalable.chaos.storms import USUAL
 from scalable.cli import operating
-from scalable.cli.output import console, print_json, show_table
+from scalable.cli.output import console, print_json
 from scalable.errors import QuantityError, UsageError
 from scalable.quantities import Duration, Memory
 from scalable.telemetry import RunFolder
 from scalable.telemetry.liveness import is_running
+from scalable.telemetry.words import clock
 from scalable.wording import plural
 
 LOOK_EVERY_S = 0.2  # at whether the run is over while a fault lasts
+LINE = "{:>7}  {:<11}  {:>5}  {}"  # of a storm, told as its faults are made
 
 
 def run(options: argparse.Namespace) -> int:
@@ -70,9 +73,15 @@ def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed
     if not operating.confirmed(question, options.yes):
         return 1
     made: list[Made] = []
+    screen = console() if options.format == "text" else None
+    if screen is not None:
+        screen.print(LINE.format("after", "fault", "for", "what"))
     try:
         for one in storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish):
             made.append(one)
+            if screen is not None:
+                screen.print(line(one), soft_wrap=True)
+                sys.stdout.flush()
     finally:  # also of a storm that was interrupted it is good to know what it did
         tell(options, folder, seed, faults, made)
     return 0
@@ -83,10 +92,8 @@ def tell(options: argparse.Namespace, folder: RunFolder, seed: int, faults: int,
     if options.format == "json":
         print_json({"run_id": folder.run_id, "seed": seed, "made": done, "faults": [one.to_dict() for one in made]})
         return
-    screen = console()
-    show_table(screen, (">after", "fault", ">for", "what"), [row(one) for one in made])
     early = f"; it ended after {len(made)} of {faults}" if len(made) < faults else ""
-    screen.print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
+    console().print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
 
 
 def wait(folder: RunFolder, seconds: float) -> None:
@@ -95,13 +102,9 @@ def wait(folder: RunFolder, seconds: float) -> None:
         time.sleep(min(LOOK_EVERY_S, left))
 
 
-def row(made: Made) -> tuple[str, str, str, str]:
+def line(made: Made) -> str:
     lasted = f"{made.seconds:.1f} s" if made.seconds is not None else ""
-    return f"{made.at:.1f} s", made.name, lasted, made.what
-
-
-def clock(moment: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(moment))
+    return LINE.format(f"{made.at:.1f} s", made.name, lasted, made.what)
 
 
 def weights(text: str) -> Mapping[str, float]:
@@ -112,6 +115,8 @@ def weights(text: str) -> Mapping[str, float]:
         if name not in FAULTS:
             raise UsageError(f"--kinds: there is no fault {name!r}; there are {', '.join(FAULTS)}")
         found[name] = number("--kinds", weight) if equals else 1.0
+    if not 0 < sum(found.values()) < inf:
+        raise UsageError(f"--kinds: nothing can be drawn from {text!r}; write e.g. kill-runner=9,kill-worker=1")
     return found
 
 

@@ -10,11 +10,12 @@ from scalable.cli import operating
 from scalable.cli.output import console, print_json
 from scalable.errors import UsageError
 from scalable.telemetry.folders import own_name
+from scalable.telemetry.words import stamp
 
 
 def run(options: argparse.Namespace) -> int:
     seconds = number_of_seconds(options.seconds)
-    path = Path(options.output or f"profile-{own_name(options.name, 'run')}-{time.strftime('%H%M%S')}.svg")
+    path = Path(options.output or f"profile-{own_name(options.name, 'run')}-{stamp(time.time(), '%H%M%S')}.svg")
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file in it, e.g. --output {path / 'profile.svg'}")
     folder = operating.chosen(options)
