@@ -342,6 +342,18 @@ def test_of_a_pod_that_ended_at_once_the_log_is_kept_too(tmp_path: Path) -> None
     run(scene())
 
 
+def test_a_pod_whose_log_cannot_be_kept_is_deleted_all_the_same(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with a_launcher(tmp_path / "no such folder") as (server, launcher):
+            [worker] = await launched(launcher, "small-0")
+            server.logs[worker.name] = "trial 1 of 30\n"
+            await worker.stop()
+            assert worker.deleted
+            assert server.names("pods") == []
+
+    run(scene())
+
+
 def test_a_worker_that_is_to_go_gets_its_time_and_one_that_is_dead_does_not() -> None:
     async def scene() -> None:
         async with a_launcher() as (server, launcher):

@@ -186,7 +186,7 @@ class WorkerPod:
     def keep(self, text: str) -> None:
         assert self.log is not None
         if text:
-            with self.log.open("a", encoding="utf-8") as file:
+            with suppress(OSError), self.log.open("a", encoding="utf-8") as file:  # a full disk keeps no pod alive
                 file.write(text)
 
 
