@@ -12,16 +12,16 @@ SWEEP := examples/calibration
 .PHONY: run console test test-all soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
-	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable plan --sweep calibration
+	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" plan --sweep calibration
 	@echo
-	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable run --sweep calibration
+	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" run --sweep calibration
 	@echo
 	@echo "  this was  scalable plan  and  scalable run --sweep calibration  in $(SWEEP)"
 	@echo "  see it:   make console    the same in the browser, also while it runs"
 	@echo "  more:     $(BIN)/scalable --help"
 
 console: $(READY)  ## the page on which runs of that sweep are seen, live or later
-	@cd $(SWEEP) && $(ROOT)/$(BIN)/scalable console
+	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" console
 
 test: $(DEV) system  ## everything a change must pass
 	@$(BIN)/python -m pytest -n 2 -q
@@ -52,7 +52,7 @@ format: $(DEV)
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info src/*.egg-info
 
 # What the product needs, and what its developers need on top.
 $(READY): pyproject.toml constraints.txt

@@ -66,8 +66,8 @@ def test_a_stopped_process_stands_still_and_goes_on_afterwards() -> None:
     with running(WAITS) as process:
         assert said(process) == "ready"
         with chaos.stopped(process.pid):
-            assert until(lambda: state(process.pid) == "T", 10)
-        assert until(lambda: state(process.pid) != "T", 10)
+            assert until(lambda: state(process.pid) == "T")
+        assert until(lambda: state(process.pid) != "T")
         process.communicate("", timeout=10)
         assert process.returncode == 0
 
@@ -99,7 +99,7 @@ def test_a_lost_node_takes_all_processes_with_it() -> None:
         tree = proc.tree(process.pid)
         assert chaos.lose(process.pid) == 3
         assert process.wait(10) == -9
-        assert until(lambda: not any(map(proc.alive, tree)), 10)
+        assert until(lambda: not any(map(proc.alive, tree)))
 
 
 def test_another_process_of_the_same_number_is_not_touched() -> None:

@@ -36,10 +36,10 @@ def begun(note: Path) -> bool:
     return until(note.exists)
 
 
-def take_a_second(note: str) -> str:
+def end_when_told(note: str) -> str:
     with Path(note).open("a", encoding="ascii") as file:
         file.write("begun\n")
-    time.sleep(1)
+    until(Path(f"{note}-go").exists)
     return "done"
 
 
@@ -51,15 +51,16 @@ def grow_when_told(note: str, size: int) -> int:
 
 def test_work_whose_runner_is_killed_is_done_by_another_if_it_may_be(session: ScalableSession, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    future = guarded(session, take_a_second, str(note), retries=1)
+    future = guarded(session, end_when_told, str(note), retries=1)
     assert begun(note)
     with Scene(session.folder).prepare("kill-runner").make():
+        Path(f"{note}-go").touch()
         assert future.result(LONG_S) == "done"
     assert note.read_text(encoding="ascii").count("begun") == 2
 
 
 def test_work_whose_runner_is_killed_says_so_otherwise(session: ScalableSession, tmp_path: Path) -> None:
-    future = guarded(session, take_a_second, str(tmp_path / "note"))
+    future = guarded(session, end_when_told, str(tmp_path / "note"))
     assert begun(tmp_path / "note")
     with Scene(session.folder).prepare("kill-runner").make(), pytest.raises(RunKilledError, match="SIGKILL, not by us"):
         future.result(LONG_S)
@@ -67,9 +68,10 @@ def test_work_whose_runner_is_killed_says_so_otherwise(session: ScalableSession,
 
 def test_a_runner_that_stands_still_for_a_moment_goes_on(session: ScalableSession, tmp_path: Path) -> None:
     note = tmp_path / "note"
-    future = guarded(session, take_a_second, str(note))
+    future = guarded(session, end_when_told, str(note))
     assert begun(note)
     with Scene(session.folder).prepare("stop-runner").make():
+        Path(f"{note}-go").touch()
         time.sleep(0.5)
         assert not future.done()
     assert future.result(LONG_S) == "done"
@@ -96,7 +98,7 @@ def test_crashing_work_harms_nobody_else(session: ScalableSession, how: str) -> 
 
 def test_a_daemon_that_work_leaves_behind_is_ended(session: ScalableSession) -> None:
     daemon = guarded(session, workloads.leave_daemon).result(LONG_S)
-    assert until(lambda: not proc.alive(daemon), 10)
+    assert until(lambda: not proc.alive(daemon))
 
 
 def test_runners_of_workers_that_are_threads_are_found_below_the_driver(session: ScalableSession) -> None:

@@ -37,7 +37,7 @@ def test_a_storm_hits_runners_and_leaves_none_of_them_stopped(crowd: Crowd) -> N
     assert all(one.made for one in made), made
     assert {one.name for one in made} == {"kill-runner", "stop-runner"}
     assert before - set(crowd.marked())
-    assert until(lambda: not stopped(crowd), 10)
+    assert until(lambda: not stopped(crowd))
     assert all(process.poll() is None for process in crowd.workers.values())
 
 

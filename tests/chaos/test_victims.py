@@ -78,7 +78,7 @@ def test_workers_that_are_threads_of_the_driver_are_refused_in_words(project: Pr
     session = project.session()
     with session:
         living = Processes(session.folder)
-        assert until(lambda: living.joined()[0], 10)
+        assert until(lambda: living.joined()[0])
         with pytest.raises(NoVictimError, match="threads of the driver; write processes: true"):
             living.workers()
 
@@ -103,7 +103,7 @@ def test_preparing_a_fault_does_nothing_and_making_it_does(crowd: Crowd) -> None
     assert fault.what == f"kill worker model-0 (process {victim.pid})"
     assert victim.poll() is None
     with fault.make():
-        assert until(lambda: victim.poll() == -9, 10)
+        assert until(lambda: victim.poll() == -9)
 
 
 def children(pid: int) -> list[int]:

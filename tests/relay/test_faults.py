@@ -84,8 +84,8 @@ def test_workers_dialled_before_the_cut_must_connect_again_first() -> None:
 def test_a_relay_without_a_driver_for_its_time_ends() -> None:
     async def scene() -> None:
         async with a_relay(keep=0.1) as desk:
-            unused = asyncio.ensure_future(desk.relay.until_unused())
             async with a_tunnel(desk, echo) as tunnel:
+                unused = asyncio.ensure_future(desk.relay.until_unused())
                 await asyncio.sleep(0.2)
                 assert not unused.done()
                 assert tunnel.link is not None

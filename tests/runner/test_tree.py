@@ -97,7 +97,7 @@ say(); time.sleep(600)
 """
     with program(SAY + chain) as it:
         time.sleep(0.2)  # let it fork for a while
-        assert len(it.members()) > 1
+        eventually(lambda: len(it.members()) > 1, "a child")
         assert_ended(it, proc.end_tree(it.pid, it.mark), 2)
         time.sleep(0.1)
         assert it.members() == []

@@ -17,6 +17,7 @@ from distributed import get_worker
 
 from scalable import proc
 from scalable.session.session import ScalableSession
+from tests.waiting import until
 
 
 @dataclass
@@ -86,4 +87,12 @@ def here(*anything: object) -> str:
 
 def nap(seconds: float, *anything: object) -> str:
     time.sleep(seconds)
+    return here()
+
+
+def meet(others: Path, count: int, *anything: object) -> str:
+    """Called on workers: holds each of them until so many have come, however long they take to start."""
+    others.mkdir(exist_ok=True)
+    (others / here()).touch()
+    assert until(lambda: len(list(others.iterdir())) >= count)
     return here()

@@ -17,17 +17,18 @@ from tests.waiting import until
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    """Whatever a test does, no event loop outlives it."""
+    """Whatever a test does, no event loop of its own outlives it."""
+    before = loops()
     for name in [name for name in os.environ if name.startswith("SCALABLE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SCALABLE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     yield Project(tmp_path)
-    assert until(lambda: not loops(), 10), f"an event loop outlives the test:\n{stacks()}"
+    assert until(lambda: not loops() - before), f"an event loop outlives the test:\n{stacks()}"
 
 
-def loops() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "IO loop"]
+def loops() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "IO loop"}
 
 
 def stacks() -> str:

@@ -109,7 +109,7 @@ futures[0].result()
     assert sorted(workers) == sorted(project.workers())
     script.send_signal(signal.SIGKILL)
     finish(script)
-    assert until(lambda: not any(proc.alive(pid) for pid in workers), within=5)
+    assert until(lambda: not any(proc.alive(pid) for pid in workers))
 
 
 def test_a_deaf_worker_does_not_keep_a_session_from_closing(project: Project) -> None:

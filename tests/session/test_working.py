@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from scalable.errors import UnknownTagError, UsageError
 from scalable.providers.base import LaunchRefused
 from scalable.providers.client import WorkerKilledError
 from scalable.session.tasks import TaskError
-from tests.session.builders import Project, here, nap
+from tests.session.builders import Project, here, meet
 from tests.waiting import LONG_S, until
 
 
@@ -33,14 +34,18 @@ def overlap(spans: list[tuple[float, float]]) -> bool:
 
 
 @pytest.mark.parametrize("processes", [False, True])
-def test_eight_tasks_on_four_workers_take_two_rounds(project: Project, processes: bool) -> None:
+def test_four_workers_have_four_tasks_at_once_and_each_of_them_one(project: Project, processes: bool) -> None:
+    def both(number: int) -> tuple[str, tuple[float, float]]:
+        return meet(folder, 4), span(0.1, number)
+
+    folder = project.folder / "met"
     with project.session(target={"max_workers": 4, "processes": processes}) as client:
-        client.gather(client.map(here, range(8), tag="demeter"))
-        began = time.monotonic()
-        workers = client.gather([client.submit(nap, 0.5, number, tag="demeter") for number in range(8)])
-        took = time.monotonic() - began
-    assert len(set(workers)) == 4
-    assert 1.0 <= took < 4.0, "two rounds of half a second, and less than one after the other on a busy machine"
+        done = client.gather(client.map(both, range(8), tag="demeter"))
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for worker, one in done:
+        spans.setdefault(worker, []).append(one)
+    assert len(spans) == 4
+    assert not any(overlap([one, next_]) for of in map(sorted, spans.values()) for one, next_ in pairwise(of))
 
 
 class TestTwoComponents:
@@ -158,7 +163,7 @@ class TestTwoComponents:
 def test_workers_that_join_later_take_their_part(project: Project) -> None:
     session = project.session(target={"max_workers": 1})
     with session as client:
-        futures = [client.submit(nap, 0.1, number, tag="demeter") for number in range(40)]
+        futures = [client.submit(meet, project.folder / "met", 4, number, tag="demeter") for number in range(40)]
         session.scale({"demeter": 4})
         assert len(set(client.gather(futures))) == 4
 
