@@ -1,6 +1,7 @@
-"""What of a configuration cannot work, found before anything starts: values that are unknown, and ones that contradict.
+"""What the stages from bars to folds cannot do, found before anything starts: lengths of time and their contradictions.
 
-Every message names the setting, what is wrong with it and what to write instead.
+Whether choices are known and numbers whole, ``scalable.finetune.settings`` has looked before. Every message names the
+setting, what is wrong with it and what to write instead.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import QuantityError
-from scalable.finetune.events import MODES
 from scalable.finetune.folds import LEAST_TRAINING_FOLDS, TRAINING_FOLDS, TUNING_SHARE, embargo_seconds
-from scalable.finetune.labels import CLASSES
 from scalable.finetune.market.bars import DAY, seconds_of
 from scalable.finetune.market.generator import DAYS_PER_YEAR, STEP
 from scalable.finetune.market.loading import SYNTHETIC
@@ -24,7 +23,7 @@ MOST_YEARS = 50.0  # of generated bars: 5 million
 def check(configuration: Mapping[str, Any]) -> None:
     """Raise for what the stages from bars to folds cannot do."""
     found: list[QuantityError] = []
-    for guard in (check_market, check_bars, check_choices, check_barriers, check_folds):
+    for guard in (check_market, check_bars, check_barriers, check_folds):
         try:
             guard(configuration)
         except QuantityError as error:
@@ -37,9 +36,6 @@ def check_market(configuration: Mapping[str, Any]) -> None:
     if not isinstance(market, str) or (market != SYNTHETIC and not Path(market).expanduser().is_dir()):
         refuse("market", market, f"is neither {SYNTHETIC} nor a folder", "write synthetic, or a folder of <ASSET>.csv")
     number(configuration, "years", 0, MOST_YEARS)
-    seed = configuration["market_seed"]
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        refuse("market_seed", seed, "is not a whole number from 0 on", "write e.g. 0")
 
 
 def check_bars(configuration: Mapping[str, Any]) -> None:
@@ -60,16 +56,6 @@ def check_bars(configuration: Mapping[str, Any]) -> None:
         )
 
 
-def check_choices(configuration: Mapping[str, Any]) -> None:
-    for name, known in (
-        ("classification_mode", tuple(CLASSES)),
-        ("cusum_training_mode", tuple(MODES)),
-        ("btc_features", ("off", "on")),
-    ):
-        if configuration[name] not in known:
-            refuse(name, configuration[name], "is not known", f"write {', '.join(known)}")
-
-
 def check_barriers(configuration: Mapping[str, Any]) -> None:
     for name in ("take_profit", "stop_loss"):
         number(configuration, name, 0, 100)
@@ -81,8 +67,6 @@ def check_folds(configuration: Mapping[str, Any]) -> None:
     pause = embargo_seconds(configuration["embargo"])
     horizon = seconds_of(configuration["horizon"], "horizon")
     folds = configuration["folds"]
-    if not isinstance(folds, int) or isinstance(folds, bool) or folds < 1:
-        refuse("folds", folds, "is not a number of folds", "write e.g. 5")
     tuning = TUNING_SHARE * LEAST_TRAINING_FOLDS * size
     if pause + horizon > tuning / 2:
         refuse(

@@ -59,6 +59,11 @@ def test_columns_are_blank_until_their_window_is_full_and_finite_after() -> None
     assert np.isnan(column(market(), "volatility_ratio_96")[: 4 * 96]).all()
 
 
+@pytest.mark.parametrize("bars", [1, 5, 100])
+def test_fewer_bars_than_a_window_has_leave_its_columns_blank(bars: int) -> None:
+    assert np.isnan(features(quiet(bars)).values[:, NAMES.index("trend_168")]).all()
+
+
 def test_a_price_that_does_not_move_and_is_not_traded_gives_no_infinity() -> None:
     still = replace(quiet(500), volume=np.zeros(500))
     assert not np.isinf(features(still).values).any()

@@ -216,6 +216,12 @@ def test_the_stages_read_a_folder_at_their_timeframe_and_at_most_so_many_years(t
     assert year.time[-1] + year.timeframe == MONDAY + 400 * 24 * HOUR
 
 
+def test_bars_too_few_for_one_of_the_timeframe_are_told(tmp_path: Path) -> None:
+    written(tmp_path, lines(3))
+    with pytest.raises(MarketDataError, match="AAVEUSDC has 3 bars of 1 h, which make no whole bar of 4h"):
+        bars(asset="AAVEUSDC", market=str(tmp_path), years=3.0, market_seed=0, timeframe="4h")
+
+
 def test_the_content_of_the_file_counts_and_not_its_name_or_age(tmp_path: Path) -> None:
     path = written(tmp_path, lines())
     before = digest(path)

@@ -115,7 +115,7 @@ def trend(basis: Basis, window: int) -> Floats:
     """The mean price of the newer half against the older, in standard deviations of the window's move."""
     half = window // 2
     newer = rolling_mean(basis.price, half)
-    older = np.concatenate((np.zeros(half), newer[:-half]))
+    older = np.concatenate((np.zeros(half), newer))[: len(newer)]
     return ratio(newer - older, deviation(basis, window) * sqrt(window))
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from scalable.finetune.market.bars import BITCOIN, DAY, Bars, resample, seconds_of, span
+from scalable.finetune.market.errors import MarketDataError
 from scalable.finetune.market.files import digest, file_of, read
 from scalable.finetune.market.generator import DAYS_PER_YEAR, generate
+from scalable.quantities import Duration
 from scalable.sweeps.stages import stage
+from scalable.wording import plural
 
 SYNTHETIC = "synthetic"
 
@@ -42,4 +45,8 @@ def loaded(asset: str, market: str, years: float, market_seed: int, timeframe: s
         found = read(file_of(market, asset), asset)
         begin = found.time[-1] + found.timeframe - round(years * DAYS_PER_YEAR * DAY)
         found = span(found, int(found.time.searchsorted(begin)), len(found))
-    return resample(found, seconds_of(timeframe, "timeframe"))
+    made = resample(found, seconds_of(timeframe, "timeframe"))
+    if not len(made):
+        have = f"{plural(len(found), 'bar')} of {Duration(float(found.timeframe))}"
+        raise MarketDataError(f"{asset} has {have}, which make no whole bar of {timeframe}; bring more of them")
+    return made
