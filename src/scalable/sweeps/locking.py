@@ -67,8 +67,16 @@ def lock(
     config = store.config() if on is None else on
     why = justified(decision, variant, force, reason.strip())
     factor = decision.factor
-    if factor in config.base_env and same(config.base_env[factor]) == same(variant):
-        return Locked(config, changed=False)
+    if factor in config.base_env:
+        now = config.base_env[factor]
+        if same(now) == same(variant):
+            return Locked(config, changed=False)
+        if same(now) != same(decision.baseline) and not force:
+            raise LockRefused(
+                f"{factor} {variant} is not locked: {factor} {now} is, with which sweep {decision.sweep} has compared "
+                f"nothing. Add {now} to sweeps.{decision.sweep}.variants and run it again; to lock {variant} "
+                f'nevertheless: scalable lock {factor} {variant} --force --reason "…"'
+            )
     changed = {**config.base_env, factor: variant}
     return Locked(
         store.set_config(changed, factor=factor, variant=variant, reason=cut(why), expect_version=config.version)

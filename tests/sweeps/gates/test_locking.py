@@ -69,6 +69,16 @@ def test_the_baseline_may_always_be_locked(store: Store, decision: Decision) -> 
     assert lock(store, decision, "none").config.base_env == {"calibration": "none"}
 
 
+@pytest.mark.parametrize("variant", ["isotonic", "none"])
+def test_nothing_replaces_a_locked_variant_that_it_was_not_compared_with(
+    store: Store, decision: Decision, variant: str
+) -> None:
+    store.set_config({"calibration": "beta"}, factor="calibration", variant="beta", reason="it won", expect_version=0)
+    with pytest.raises(LockRefused, match=r"calibration beta is, .* Add beta to sweeps\.calibration\.variants"):
+        lock(store, decision, variant)
+    assert lock(store, decision, variant, force=True, reason="beta is gone").config.base_env == {"calibration": variant}
+
+
 def test_locking_twice_changes_nothing(store: Store, decision: Decision) -> None:
     lock(store, decision, "isotonic")
     again = lock(store, decision, "isotonic")
