@@ -175,6 +175,13 @@ def test_what_is_no_server_is_refused_where_it_is_written_and_a_warning_in_the_e
     assert "MLFLOW_TRACKING_URI is not used" in caplog.text
 
 
+@pytest.mark.parametrize("password", ["secret", "sec/ret", "sec@ret", "sec ret#?"])
+def test_an_address_that_is_refused_is_shown_without_its_password(password: str) -> None:
+    with pytest.raises(TrackingError) as refused:
+        open_tracker(f"http://me:{password}@host:none")
+    assert "'http://host:none'" in str(refused.value) and "sec" not in str(refused.value)
+
+
 def test_a_record_that_another_driver_is_sending_is_left_to_it(tmp_path: Path) -> None:
     hold = (
         "import sys; from pathlib import Path; from scalable.caching.claims import claimed\n"

@@ -186,4 +186,4 @@ def milliseconds(seconds: float) -> int:
 
 
 def without_password(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
+    return re.sub(r"//.*@", "//", url, flags=re.DOTALL)  # to the last @: a password may hold any character
