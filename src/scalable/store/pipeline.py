@@ -30,7 +30,7 @@ logger = logging.getLogger("scalable.store")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Written:
     """What became of a group of entries."""
 
     fate: Fate
@@ -51,21 +51,21 @@ class Pipeline:
         self._left = list(self._find_left())
         self._own: Outbox | None = None
 
-    def write(self, entries: Sequence[Entry]) -> Outcome:
+    def write(self, entries: Sequence[Entry]) -> Written:
         self._dead = {}
         try:
             if entries:
                 self._outbox().append(entries)
         except OutboxError as unsafe:
             failure = self._store(entries)
-            return Outcome(Fate.REFUSED if failure else Fate.COMMITTED, failure and f"{failure}; {unsafe}", self._dead)
+            return Written(Fate.REFUSED if failure else Fate.COMMITTED, failure and f"{failure}; {unsafe}", self._dead)
         if self.waiting > len(entries):
             failure, _ = self._replay()
         else:
             failure = self._store(entries) if entries else ""
             if self._own and not failure:
                 self._own.clear()
-        return Outcome(Fate.KEPT if failure else Fate.COMMITTED, failure, self._dead)
+        return Written(Fate.KEPT if failure else Fate.COMMITTED, failure, self._dead)
 
     @property
     def waiting(self) -> int:

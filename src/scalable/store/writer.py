@@ -11,7 +11,7 @@ from typing import NamedTuple
 from scalable.store.entries import Entry
 from scalable.store.errors import StoreError
 from scalable.store.interface import Fate, Receipt
-from scalable.store.pipeline import GROUP, Outcome, Pipeline
+from scalable.store.pipeline import GROUP, Pipeline, Written
 
 
 class Job(NamedTuple):
@@ -57,13 +57,13 @@ class Writer:
     def _run(self) -> None:
         while (jobs := self._next()) is not None:
             try:
-                outcome = self.pipeline.write([entry for job in jobs for entry in job.entries])
+                written = self.pipeline.write([entry for job in jobs for entry in job.entries])
             except BaseException as error:  # noqa: BLE001  whoever waits must hear of it, and others may go on
                 for job in jobs:
                     job.receipt.set_exception(error)
                 continue
             for job in jobs:
-                job.receipt.set_result(receipt(job, outcome))
+                job.receipt.set_result(receipt(job, written))
 
     def _next(self) -> list[Job] | None:
         """The jobs of one group; none when it is time to ask the database again; None at the end."""
@@ -80,9 +80,9 @@ class Writer:
             return jobs
 
 
-def receipt(job: Job, outcome: Outcome) -> Receipt:
+def receipt(job: Job, written: Written) -> Receipt:
     """What became of the entries of one job, of those of a group."""
-    dead = [reason for entry in job.entries if (reason := outcome.dead.get(entry.identity))] if outcome.dead else []
-    if dead and outcome.fate is Fate.COMMITTED:
+    dead = [reason for entry in job.entries if (reason := written.dead.get(entry.identity))] if written.dead else []
+    if dead and written.fate is Fate.COMMITTED:
         return Receipt(Fate.SET_ASIDE, len(job.entries), dead[0], len(dead))
-    return Receipt(outcome.fate, len(job.entries), outcome.reason, len(dead))
+    return Receipt(written.fate, len(job.entries), written.reason, len(dead))
