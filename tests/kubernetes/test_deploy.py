@@ -15,7 +15,7 @@ from tests.tools.kube import KubeClient, KubeError
 @pytest.fixture
 def deployed(kube: Namespace) -> list[dict[str, Any]]:
     """All but the Job and the namespace, which is there, really made; each was taken in a dry run first."""
-    things = objects(render(MANIFEST.replace("namespace: lab", f"namespace: {kube.name}")))
+    things = objects(render(MANIFEST.replace("namespace: lab", f"namespace: {kube.name}"), prometheus="monitoring"))
     for thing in things:
         if thing["kind"] == "Namespace":
             thing["metadata"]["name"] += "-other"
