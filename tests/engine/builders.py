@@ -75,6 +75,7 @@ class World:
     kinds: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: Money | None = None
     price: Money | None = None
+    most_workers: int | None = None
     now: float = 0.0
     log: list[tuple[float, Instruction]] = field(default_factory=list)
     made: int = 0
@@ -100,7 +101,7 @@ class World:
             idle_s=600.0,
         )
         policies = Policies.model_validate(self.policies)
-        self.engine = Engine(Rules(kinds, {"compute": room}, policies, self.budget))
+        self.engine = Engine(Rules(kinds, {"compute": room}, policies, self.budget, self.most_workers))
         return self
 
     # What it is
@@ -111,6 +112,10 @@ class World:
 
     def with_nodes(self, most: int) -> World:
         self.nodes = most
+        return self.rebuild()
+
+    def with_most_workers(self, most: int) -> World:
+        self.most_workers = most
         return self.rebuild()
 
     def with_policy(self, section: str, **values: Any) -> World:

@@ -40,6 +40,7 @@ from scalable.engine.events import (
     WorkersRefused,
     WorkersWithdrawn,
 )
+from scalable.engine.exchange import NEEDED
 from scalable.engine.pace import MOST_AHEAD, UNIT_S
 from scalable.engine.retries import FREE
 from scalable.engine.rules import Rules
@@ -224,12 +225,12 @@ class Invariants:
                 self.final[run] = state
             case AddWorkers(tag, count):
                 self.asked(tag, count, now)
-            case RemoveWorker(worker, tag, _, forced):
-                self.dismissed(worker, tag, forced, now)
+            case RemoveWorker(worker, tag, reason, forced):
+                self.dismissed(worker, tag, forced, now, made_room=reason == NEEDED)
             case Alert("budget"):
                 self.braked = True
 
-    def dismissed(self, worker: str, tag: str, forced: bool, now: float) -> None:
+    def dismissed(self, worker: str, tag: str, forced: bool, now: float, *, made_room: bool) -> None:
         record = self.workers[worker]
         deaf = forced and any(run in self.killed_for for run in record.given)
         assert not record.given or deaf, "a busy worker was removed"
@@ -244,10 +245,15 @@ class Invariants:
             self.seen.add("over the maximum")
             assert maximum is not None
             assert self.staying(tag) >= max(maximum, minimum), "sent away without need"
-        if not forced:
-            pool = self.rules.kinds[tag].pool
-            self.cooled(now, self.last_up.get(pool), "scaled down right after scaling up")
-            self.last_down[pool] = now
+        if made_room:
+            self.seen.add("made room")
+            starved = [other for other in self.rules.kinds if other != tag and not self.staying(other)]
+            waiting = [run for run in self.sweep_of if run not in self.live]
+            needy = (self.waiting_outside.get(t) or any(self.may_run_on(r, t) for r in waiting) for t in starved)
+            assert any(needy), "made room for nobody"
+        elif not forced:
+            self.cooled(now, self.last_up.get(tag), "scaled down right after scaling up")
+            self.last_down[tag] = now
 
     def staying(self, tag: str) -> int:
         """Workers that are there or to come and were not told to go."""
@@ -297,8 +303,8 @@ class Invariants:
         if staying <= minimum:
             self.seen.add("raised to the minimum")
         else:
-            self.cooled(now, self.last_down.get(kind.pool), "scaled up right after scaling down")
-        self.last_up[kind.pool] = now
+            self.cooled(now, self.last_down.get(tag), "scaled up right after scaling down")
+        self.last_up[tag] = now
         needed = -(-sum(self.may_run_on(run, tag) for run in self.sweep_of) // kind.slots)
         half_used = sum(len(w.given) < kind.slots for w in self.workers.values() if w.tag == tag and w.given)
         lent = sum(w.tag == tag and w.outside and not w.leaving for w in self.workers.values())

@@ -82,7 +82,7 @@ def test_a_queued_run_says_that_the_pool_was_just_scaled_down() -> None:
     world.passes(20)
     world.with_sweep("b")
     assert world.explains("b/1") == [
-        "queued for a standard worker: no worker; the pool was scaled down and may grow again in 100 s",
+        "queued for a standard worker: no worker; idle ones were given back and may be asked for again in 100 s",
     ]
 
 

@@ -170,7 +170,6 @@ def test_waiting_work_takes_the_place_of_idle_workers_of_another_kind() -> None:
     world.happens(BoundsSet("standard", 6, None), with_outside_work(waiting=1, tag="heavy"))
     assert len(world.removed()) == 1
     world.happens(WorkerLost(world.removed()[0]))
-    world.passes(COOLDOWN_S)
     assert world.asked("heavy") == [1]
 
 

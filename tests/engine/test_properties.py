@@ -179,7 +179,7 @@ def test_no_trace_breaks_an_invariant(part: int) -> None:
 def test_the_generated_worlds_reach_every_kind_of_end() -> None:
     """The property test would prove little if its worlds were tame; these are how wild they are at least."""
     wanted: set[object] = {"finished", "failed", "stopped", "refused", "retried", *SweepKind}
-    wanted |= {"outside work", "asked for outside work", "raised to the minimum", "over the maximum"}
+    wanted |= {"outside work", "asked for outside work", "raised to the minimum", "over the maximum", "made room"}
     wanted |= {"given ahead", "taken back", "came back", "killed before it began"}
     wanted |= {"killed by operator", "verdict withdrawn", "refused sweep"}
     seen: set[object] = set()

@@ -145,15 +145,59 @@ def test_new_work_right_after_scaling_down_waits_out_the_cooldown() -> None:
     assert world.state("b/1") is RunState.RUNNING
 
 
-def test_idle_workers_make_room_for_another_tag_before_their_time() -> None:
+def test_an_idle_worker_makes_room_at_once_for_a_kind_that_has_none() -> None:
     world = a_world().with_nodes(1).with_policy("scaling", idle="1h").with_willing_cluster().with_sweep("a", runs=7)
     world.with_sweep("big", kind=SweepKind.HEAVY)
     world.finishes(*(f"a/{n}" for n in range(1, 8)))
-    assert world.asked("heavy") == [], "7 standard workers leave no room for 2 CPU"
+    assert world.state("big/1") is RunState.RUNNING, "neither its idle time nor a cooldown is waited for"
+    assert [one.reason for one in world.all(RemoveWorker)] == ["idle, others need its place"], "no more than must"
+
+
+def test_two_kinds_take_turns_within_one_limit() -> None:
+    world = a_world().with_most_workers(2).with_willing_cluster()
+    for name, kind in (("a", SweepKind.NORMAL), ("b", SweepKind.FREE), ("c", SweepKind.NORMAL), ("d", SweepKind.FREE)):
+        world.with_sweep(name, runs=2, kind=kind)
+        assert [world.state(f"{name}/{n}") for n in (1, 2)] == [RunState.RUNNING] * 2
+        world.finishes(f"{name}/1", f"{name}/2")
+
+
+def test_a_kind_without_workers_gets_the_place_of_another_kinds_minimum_and_gives_it_back() -> None:
+    world = a_world().with_kind("standard", minimum=2).with_most_workers(2).with_willing_cluster()
+    world.passes(1)
+    world.with_sweep("b", kind=SweepKind.FREE)
+    assert world.state("b/1") is RunState.RUNNING
+    assert world.asked("standard") == [2], "the minimum does not take the place back"
+    world.finishes("b/1")
     world.passes(120)
-    assert {one.reason for one in world.all(RemoveWorker)} == {"idle, others need its place"}
+    assert world.engine.state.tags["standard"].workers == 2
+
+
+def test_no_idle_worker_goes_for_another_kind_where_there_is_room() -> None:
+    world = a_world().with_policy("scaling", idle="1h").with_willing_cluster().with_sweep("a")
+    world.finishes("a/1")
+    world.passes(300)
+    world.with_sweep("b", kind=SweepKind.FREE)
+    assert world.removed() == []
+    assert world.state("b/1") is RunState.RUNNING
+
+
+def test_no_idle_worker_goes_where_that_would_make_no_room() -> None:
+    world = a_world().with_nodes(1).with_policy("scaling", idle="1h").with_willing_cluster()
+    world.with_sweep("a", runs=7, kind=SweepKind.FREE, on="standard").with_sweep("b", kind=SweepKind.FREE)
+    world.finishes("b/1")
+    world.with_sweep("big", kind=SweepKind.HEAVY)
+    assert world.removed() == [], "1.6 CPU are too few for a worker with 2"
+    world.finishes("a/1")
+    assert world.removed() == [world.starts("a/1")[0].worker]
+
+
+def test_a_kind_is_not_held_up_by_the_cooldown_of_another() -> None:
+    world = a_world().with_willing_cluster().with_sweep("a")
+    world.finishes("a/1")
     world.passes(120)
-    assert world.state("big/1") is RunState.RUNNING
+    assert world.removed() == ["w1"]
+    world.with_sweep("b", kind=SweepKind.FREE)
+    assert world.state("b/1") is RunState.RUNNING
 
 
 def test_a_refused_request_is_made_again_after_a_minute_then_two() -> None:

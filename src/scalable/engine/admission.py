@@ -55,8 +55,7 @@ def impossible(sweep: Sweep, rules: Rules) -> str:
         if tag not in rules.kinds:
             return f"no workers are tagged {tag!r}; known tags: {', '.join(sorted(rules.kinds))}"
         kind = rules.kinds[tag]
-        beside = {other: k.minimum for other, k in rules.kinds.items() if k.pool == kind.pool and other != tag}
-        if kind.maximum == 0 or not rules.pools[kind.pool].most(tag, beside):
+        if kind.maximum == 0 or not rules.pools[kind.pool].most(tag, {}):
             return f"the pool {kind.pool} can never hold a worker tagged {tag!r}"
     for run in sweep.runs:
         allowed = rules.kinds[run.tag].memory

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalable.engine import control, ending, events, fleet, signs, starting, sweeps, worker_events
+from scalable.engine import control, ending, events, exchange, fleet, signs, starting, sweeps, worker_events
 from scalable.engine.events import Event, Instruction
 from scalable.engine.explain import explain
 from scalable.engine.rules import Rules
@@ -94,7 +94,8 @@ def settle(state: State, now: float) -> None:
 
 
 def scale(state: State, now: float) -> None:
-    for tag, record in state.tags.items():
+    """Starved kinds come first: a place that was made for one is not taken back for another's minimum."""
+    for tag, record in sorted(state.tags.items(), key=lambda one: not one[1].starved):
         if record.loaded:
             starting.take_back_late(state, record, now)
         due = tag in state.touched or record.queue.size or record.outside or record.idle or record.minimum
@@ -105,4 +106,6 @@ def scale(state: State, now: float) -> None:
             record.late_reported = True
             text = f"{record.requested} × {tag} asked for {now - record.requested_at:.0f} s ago have not come"
             state.alert("scale-up-late", text)
+    if not (state.paused or state.braked):
+        state.out += exchange.make_room(state, now)
     state.touched.clear()

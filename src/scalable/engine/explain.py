@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalable.engine.events import RunState
-from scalable.engine.fleet import room_for, startable
+from scalable.engine.fleet import cooled_down, room_for, startable
 from scalable.engine.state import RunRecord, State
 from scalable.quantities import Duration
 from scalable.wording import plural
@@ -58,11 +58,12 @@ def queue_reason(state: State, record: RunRecord, now: float) -> str:
         return f"{tags.requested} workers were asked for {now - tags.requested_at:.0f} s ago and have not joined"
     if now < tags.ask_again:
         return f"the last request was refused; asking again in {tags.ask_again - now:.0f} s"
-    cooled = state.pools[kind.pool].last_down + state.rules.policies.scaling.cooldown.seconds
+    cooled = cooled_down(state, record.tag)
     if not tags.workers and now < cooled:
-        return f"no worker; the pool was scaled down and may grow again in {cooled - now:.0f} s"
-    if tags.workers + tags.requested >= room_for(state, record.tag):
-        return f"all {tags.workers} workers are busy and the pool {kind.pool} is full"
+        return f"no worker; idle ones were given back and may be asked for again in {cooled - now:.0f} s"
+    if tags.workers >= room_for(state, record.tag):
+        taken = f"all {tags.workers} workers are busy" if tags.workers else "no worker"
+        return f"{taken} and the pool {kind.pool} is full"
     if not startable(state, now, record):
         return "what is left of the budget does not cover it"
     return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"

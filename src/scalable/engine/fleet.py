@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
 
 from scalable.engine.events import (
@@ -94,6 +94,8 @@ def rescale(state: State, tag: str, now: float) -> list[Instruction]:
     if not tags.idle and live >= max(work, tags.minimum):
         return []
     room = room_for(state, tag)
+    if live < tags.minimum and any(cramped(state, other) for other in sharing(state, tag)):
+        room = min(room, max(live, work))  # what is being made for work that waits is not for workers without any
     minimum = 0 if stopped else min(tags.minimum, room)
     target, reason = wanted(
         active=live,
@@ -113,22 +115,45 @@ def rescale(state: State, tag: str, now: float) -> list[Instruction]:
 
 
 def room_for(state: State, tag: str) -> int:
-    """The most workers of a tag there may be: what the pool holds, and what is left of a limit over all tags."""
-    kind, tags = state.rules.kinds[tag], state.tags[tag]
+    """The most workers of a tag there may be; those told to go and not gone yet still take room."""
+    tags = state.tags[tag]
     if tags.room_at != state.fleet:
         tags.room_at = state.fleet
-        tags.room = state.rules.pools[kind.pool].most(tag, state.counts(kind.pool)) - tags.leaving
-        if state.rules.most_workers is not None:
-            others = sum(t.workers + t.requested + t.leaving for other, t in state.tags.items() if other != tag)
-            tags.room = max(0, min(tags.room, state.rules.most_workers - others - tags.leaving))
+        counts = {other: t.workers + t.requested + t.leaving for other, t in state.tags.items()}
+        tags.room = max(0, fitting(state, tag, counts) - tags.leaving)
     return tags.room
+
+
+def fitting(state: State, tag: str, counts: Mapping[str, int]) -> int:
+    """How many of a tag fit beside so many of the others: what the pool holds, within a limit over all tags."""
+    kinds, most = state.rules.kinds, state.rules.most_workers
+    here = {other: count for other, count in counts.items() if kinds[other].pool == kinds[tag].pool}
+    room = state.rules.pools[kinds[tag].pool].most(tag, here)
+    if most is None:
+        return room
+    return min(room, most - sum(count for other, count in counts.items() if other != tag))
+
+
+def sharing(state: State, tag: str) -> list[str]:
+    """Other tags whose workers may take the room of this one's."""
+    kinds, limited = state.rules.kinds, state.rules.most_workers is not None
+    return [other for other in state.tags if other != tag and (limited or kinds[other].pool == kinds[tag].pool)]
+
+
+def cramped(state: State, tag: str) -> int:
+    """How many workers a starved kind can use if it finds no room for them all; else none."""
+    tags = state.tags[tag]
+    if not tags.starved:
+        return 0
+    work = demand(state, tag)
+    work = work if tags.maximum is None else min(work, max(tags.maximum, tags.minimum))
+    return work if work > room_for(state, tag) else 0
 
 
 def grow(state: State, tag: str, count: int, least: int, reason: str, now: float) -> list[Instruction]:
     """Ask for workers. The ``least`` among them, which are missing to the minimum, wait for no cooldown."""
     kind, tags = state.rules.kinds[tag], state.tags[tag]
-    pool = state.pools[kind.pool]
-    if now < pool.last_down + state.rules.policies.scaling.cooldown.seconds:
+    if now < cooled_down(state, tag):
         count = least
     if now < tags.ask_again:
         return []
@@ -140,9 +165,14 @@ def grow(state: State, tag: str, count: int, least: int, reason: str, now: float
     state.fleet += 1
     tags.requested += count
     tags.requested_at = min(tags.requested_at, now)
-    pool.last_up = now
+    tags.last_up = now
     tags.late_reported = tags.faltered = False
     return [AddWorkers(tag, count, reason)]
+
+
+def cooled_down(state: State, tag: str) -> float:
+    """When workers of a tag may be asked for again after idle ones were given back."""
+    return state.tags[tag].last_down + state.rules.policies.scaling.cooldown.seconds
 
 
 def affordable(state: State, tag: str, count: int, now: float) -> int:
@@ -199,16 +229,13 @@ def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[In
     waiting = tags.queue.size or tags.ahead or tags.outside
     if not tags.idle or (waiting and not (state.paused or state.braked)):
         return []
-    pool = state.pools[state.rules.kinds[tag].pool]
-    if now < pool.last_up + policy.cooldown.seconds:
+    if now < tags.last_up + policy.cooldown.seconds:
         return []
-    crowded = others_wait_for_room(state, tag)
-    reason = "idle, others need its place" if crowded else "idle"
-    long_enough = takewhile(lambda w: crowded or now >= tags.idle[w.id] + policy.idle.seconds, idle(state, tags))
+    long_enough = takewhile(lambda w: now >= tags.idle[w.id] + policy.idle.seconds, idle(state, tags))
     chosen = list(islice(long_enough, max(0, live - floor)))
-    removed: list[Instruction] = [dismiss(state, worker, reason) for worker in chosen]
+    removed: list[Instruction] = [dismiss(state, worker, "idle") for worker in chosen]
     if removed:
-        pool.last_down = now
+        tags.last_down = now
     return removed
 
 
@@ -221,15 +248,6 @@ def give_back(state: State, tag: str, count: int) -> list[Instruction]:
 def idle(state: State, tags: TagRecord) -> Iterator[WorkerRecord]:
     """Workers that can be given back, longest idle first."""
     return (worker for worker in map(state.workers.__getitem__, tags.idle) if not worker.holding)
-
-
-def others_wait_for_room(state: State, tag: str) -> bool:
-    pool = state.rules.kinds[tag].pool
-    return any(
-        (len(record.queue) or record.outside) and record.workers + record.requested == 0
-        for other, record in state.tags.items()
-        if other != tag and (state.rules.kinds[other].pool == pool or state.rules.most_workers is not None)
-    )
 
 
 def drop_idle(state: State) -> None:
@@ -248,14 +266,13 @@ def remove_all(state: State) -> list[Instruction]:
 def wake(state: State, tag: str, tags: TagRecord, now: float) -> float:
     """When something about these workers is due without any event; what is due already was done."""
     policy = state.rules.policies.scaling
-    pool = state.pools[state.rules.kinds[tag].pool]
     times: list[float] = []
     if tags.queue.size or tags.ahead or tags.outside or tags.workers + tags.requested < tags.minimum:
-        times += [pool.last_down + policy.cooldown.seconds, tags.ask_again]
+        times += [cooled_down(state, tag), tags.ask_again]
     if tags.idle:
         longest = next(idle(state, tags), None)
         since = tags.idle[longest.id] if longest else NEVER
-        times += [since + policy.idle.seconds, pool.last_up + policy.cooldown.seconds]
+        times += [since + policy.idle.seconds, tags.last_up + policy.cooldown.seconds]
     if tags.loaded:
         times.append(next(iter(tags.loaded.values())) + PATIENCE_S)
     if tags.requested and not tags.late_reported:

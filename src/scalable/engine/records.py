@@ -1,4 +1,4 @@
-"""What the engine remembers about each run, worker, sweep, tag and pool."""
+"""What the engine remembers about each run, worker, sweep and tag."""
 
 from __future__ import annotations
 
@@ -175,12 +175,12 @@ class TagRecord:
     room_at: int = -1
     """For which state of the fleet ``room`` was computed."""
     late_reported: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class PoolRecord:
-    """When a pool last grew and last shrank, and when a worker in it last went, whatever the tag."""
-
     last_up: float = float("-inf")
+    """When workers were last asked for."""
     last_down: float = float("-inf")
-    last_gone: float = float("-inf")
+    """When idle ones were last given back by themselves, not to make room for others."""
+
+    @property
+    def starved(self) -> bool:
+        """Work waits, and no worker is there or asked for."""
+        return not (self.workers or self.requested) and bool(self.queue.size or self.outside)

@@ -11,7 +11,6 @@ from scalable.engine.records import (
     NEVER,
     Attempt,
     Experience,
-    PoolRecord,
     RunRecord,
     SweepRecord,
     TagRecord,
@@ -20,7 +19,7 @@ from scalable.engine.records import (
 from scalable.engine.rules import Rules
 from scalable.engine.spending import Spending
 
-__all__ = ["NEVER", "Attempt", "PoolRecord", "RunRecord", "State", "SweepRecord", "TagRecord", "WorkerRecord"]
+__all__ = ["NEVER", "Attempt", "RunRecord", "State", "SweepRecord", "TagRecord", "WorkerRecord"]
 
 
 @dataclass
@@ -34,7 +33,8 @@ class State:
     """Sweeps whose place keeps others out."""
     workers: dict[str, WorkerRecord] = field(default_factory=dict)
     tags: dict[str, TagRecord] = field(default_factory=dict)
-    pools: dict[str, PoolRecord] = field(default_factory=dict)
+    last_gone: dict[str, float] = field(default_factory=dict)
+    """When a worker last went, by pool."""
     spending: Spending = field(default_factory=Spending)
     live: int = 0
     """Runs that have a worker."""
@@ -66,7 +66,6 @@ class State:
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
             self.tags[tag] = TagRecord(RunQueue(), kind.minimum, kind.maximum)
-        self.pools = {name: PoolRecord() for name in self.rules.pools}
         self.spending.budget = self.rules.budget
 
     def alert(self, kind: str, text: str, run: str = "") -> None:
@@ -122,9 +121,4 @@ class State:
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
         """Whether nodes may still be kept for workers that have gone."""
-        return now <= self.pools[pool].last_gone + self.rules.pools[pool].idle_s
-
-    def counts(self, pool: str) -> dict[str, int]:
-        """Workers per tag that a pool holds or was asked for."""
-        kinds = self.rules.kinds
-        return {tag: t.workers + t.requested + t.leaving for tag, t in self.tags.items() if kinds[tag].pool == pool}
+        return now <= self.last_gone.get(pool, -NEVER) + self.rules.pools[pool].idle_s

@@ -51,7 +51,7 @@ def gone(state: State, record: WorkerRecord) -> None:
     retire(state, record)
     state.fleet += 1
     state.tags[record.tag].leaving -= 1
-    state.pools[state.rules.kinds[record.tag].pool].last_gone = state.handled
+    state.last_gone[state.rules.kinds[record.tag].pool] = state.handled
     del state.workers[record.id]
 
 

@@ -41,7 +41,7 @@ class Stuck(Section):
 
 class Scaling(Section):
     cooldown: Duration = Duration(120)
-    """No pool grows and shrinks within this time."""
+    """Workers of a kind are not added and removed within this time."""
     idle: Duration = Duration(0)
     """How long a worker without work is kept; its node is kept longer, by the pool's idle."""
 

@@ -84,7 +84,6 @@ class SessionObserver(Observer):
                 driver.scaler.min_workers.get(tag, 0),
                 driver.scaler.max_workers.get(tag),
             )
-        cooled = state.pools[state.rules.kinds[tag].pool].last_down + state.rules.policies.scaling.cooldown.seconds
         given_up = record.refusals >= fleet.MAX_REFUSALS and record.workers == 0
         refusal = replace(seen.refusal, given_up=given_up) if seen.refusal else None
         price = driver.meter.tariff.hourly(tag) if driver.meter is not None else None
@@ -96,7 +95,7 @@ class SessionObserver(Observer):
             minimum=minimum,
             maximum=maximum,
             unaccepted=max(0, record.requested - known),
-            cooling_s=max(0.0, cooled - driver.now()),
+            cooling_s=max(0.0, fleet.cooled_down(state, tag) - driver.now()),
             refusal=refusal,
             hourly=str(price) if price else "",
         )
