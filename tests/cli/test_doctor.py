@@ -243,6 +243,39 @@ def test_code_that_cannot_be_judged_from_its_text_is_not_blamed(call: Call, step
     assert the(found(call), "functions")["status"] == "ok"
 
 
+SWEEPS = """
+version: 1
+project: {name: lab}
+targets: {here: {provider: local, max_workers: 2, processes: true}}
+profiles: {standard: {request: {cpu: 1, memory: 1GiB}, limit: {cpu: 1, memory: 2GiB}}}
+sweeps:
+  own: {factor: depth, variants: [1, 2], assets: [a], run: "pack.steps:load", run_minutes: 1}
+"""
+BUILT_IN = "  shipped: {factor: calibration, assets: [AAVEUSDC], folds: 2, settings: {horizon: 8h}, run_minutes: 1}\n"
+
+
+def test_a_sweep_is_planned_and_its_function_looked_for_as_a_task_is(call: Call) -> None:
+    package("def load(cell): ...\n")
+    written(SWEEPS)
+    checks = found(call)
+    assert "1 target, 1 sweep" in the(checks, "manifest")["text"]
+    assert the(checks, "plan")["text"] == "own: 2 × standard"
+    assert the(checks, "memory")["text"].startswith("4 GiB for all workers, ")
+    assert the(checks, "functions")["text"].startswith("1 sweep can be found in ")
+    assert "target" not in checks, "a profile that no sweep takes may be larger than this machine"
+    written(SWEEPS.replace("pack.steps", "pack.nowhere"))
+    assert "sweeps.own.run: there is no module pack.nowhere" in the(found(call, status=1), "functions")["text"]
+
+
+def test_a_sweep_that_cannot_be_run_is_not_called_ready(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    package("def load(cell): ...\n")
+    written(SWEEPS + BUILT_IN.replace("horizon", "horizn"))
+    assert the(found(call, status=1), "manifest")["remedy"] == "write horizon"
+    written(SWEEPS + BUILT_IN)
+    monkeypatch.setattr(software, "importable", lambda module: module != "xgboost")
+    assert the(found(call, status=1), "workload")["remedy"] == "pip install 'scalable[finetune]'"
+
+
 def test_a_target_on_slurm_without_slurm_says_where_to_run(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     written(GOOD.replace("{provider: local, max_workers: 2, processes: true}", "{provider: slurm}"))
@@ -259,7 +292,7 @@ def a_case(tmp_path: Path, **target: Any) -> tuple[Case, SlurmTarget]:
     manifest = load_text(text, "scalable.yaml", env={}).manifest
     spec = DeploymentSpec.from_manifest(manifest, target_name="hpc", folder=str(tmp_path))
     chosen = SlurmTarget.model_validate({"provider": "slurm", **target})
-    return Case(manifest, replace(spec, target=chosen), {"model": 1}), chosen
+    return Case(manifest, replace(spec, target=chosen), [{"model": 1}]), chosen
 
 
 def looked_at(tmp_path: Path, listing: str = FAR, **target: Any) -> dict[str, Check]:

@@ -30,8 +30,8 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCALABLE_TARGET", raising=False)
 
-    def examine(queue: str = "main", cpus: int = 2, image: str = "") -> dict[str, dict[str, Any]]:
-        Path("scalable.yaml").write_text(MANIFEST.format(queue=queue, cpus=cpus, image=image))
+    def examine(queue: str = "main", cpus: int = 2, image: str = "", more: str = "") -> dict[str, dict[str, Any]]:
+        Path("scalable.yaml").write_text(MANIFEST.format(queue=queue, cpus=cpus, image=image) + more)
         capsys.readouterr()
         status = main(["doctor", "--format", "json"])
         answer = json.loads(capsys.readouterr().out)
@@ -58,6 +58,19 @@ def test_a_component_that_no_node_can_hold_fails_with_what_nodes_have(slurm: Pri
     assert check["text"].startswith("Slurm would refuse it (64 CPUs): ")
     assert check["remedy"] == ("lower components.large.cpus or memory; the largest nodes have 4 CPUs and 4000 MB")
     assert not slurm.living()
+
+
+def test_slurm_is_asked_for_the_profiles_that_sweeps_take_and_not_for_others(
+    slurm: PrivateSlurm, doctor: Doctor
+) -> None:
+    Path("steps.py").write_text("def depth(cell): ...\n")
+    sweep = 'sweeps: {own: {factor: depth, variants: [1, 2], assets: [a], run: "steps:depth", run_minutes: 1}}\n'
+    sizes = "profiles: {standard: {request: {cpu: 1, memory: 1GiB}, limit: {cpu: 2, memory: 2GiB}}}\n"
+    checks = doctor(more=sweep + sizes)
+    assert checks["job standard"]["status"] == "ok"
+    assert "job heavy" not in checks, "no node here could hold one, and nothing needs one"
+    refused = doctor(more=sweep + sizes.replace("cpu: 2", "cpu: 64"))["job standard"]
+    assert refused["remedy"].startswith("lower profiles.standard.limit.cpu or memory; ")
 
 
 def test_a_queue_that_does_not_exist_fails_with_those_that_do(slurm: PrivateSlurm, doctor: Doctor) -> None:

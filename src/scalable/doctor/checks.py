@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from scalable.manifest.models import Manifest
-from scalable.providers.base import DeploymentSpec
+from scalable.providers.base import DeploymentSpec, WorkerTemplate
 
 
 class Status(StrEnum):
@@ -43,11 +43,26 @@ def fail(name: str, text: str, remedy: str = "") -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is examined: a manifest with its target, and the workers the plan asks for."""
+    """What is examined: a manifest with its target, and the workers that plans ask for."""
 
     manifest: Manifest
     spec: DeploymentSpec
-    workers: Mapping[str, int] = field(default_factory=dict)
+    demands: Sequence[Mapping[str, int]] = ()
+    """By kind, for each thing that a run may be of: the components together, or one of the sweeps."""
+
+    @property
+    def parts(self) -> dict[str, WorkerTemplate]:
+        """The kinds of workers that somebody asks for; a profile that no sweep takes is none of them."""
+        asked = {*self.manifest.components, *(tag for each in self.demands for tag in each)}
+        return {tag: part for tag, part in self.spec.components.items() if tag in asked}
+
+    @property
+    def most_workers(self) -> int:
+        return max((sum(each.values()) for each in self.demands), default=0)
+
+    def key(self, tag: str) -> str:
+        """Where the manifest says how large such a worker is."""
+        return f"components.{tag}" if tag in self.manifest.components else f"profiles.{tag}.limit"
 
     @property
     def folder(self) -> Path:

@@ -24,17 +24,21 @@ def checks(case: Case) -> Iterator[Check]:
     runnable = {name: task for name, task in case.manifest.tasks.items() if task.run is not None}
     if in_image and runnable:
         yield ok("functions", f"{plural(len(runnable), 'task')} run what is in the image; that is not looked at")
-    elif runnable:
-        problems = [check for name, task in runnable.items() if (check := function(name, task, case.folder))]
-        yield from problems or [ok("functions", f"{plural(len(runnable), 'task')} can be found in {case.folder}")]
+        runnable = {}
+    own = {name: sweep.run for name, sweep in case.manifest.sweeps.items() if sweep.run is not None}
+    found = [function(f"tasks.{name}.run", str(task.run), case.folder, task) for name, task in runnable.items()]
+    found += [function(f"sweeps.{name}.run", run, case.folder) for name, run in own.items()]
+    if found:
+        counts = [plural(len(part), noun) for noun, part in (("task", runnable), ("sweep", own)) if part]
+        good = ok("functions", f"{' and '.join(counts)} can be found in {case.folder}")
+        yield from [problem for problem in found if problem] or [good]
     if isinstance(target, SlurmTarget) and target.code != "image":
         yield from project(case.folder, target.code)
 
 
-def function(name: str, task: Task, folder: Path) -> Check | None:
-    """What is wrong with a task's function; nothing if it is fine or cannot be judged from its text."""
-    module, _, wanted = str(task.run).partition(":")
-    where = f"tasks.{name}.run"
+def function(where: str, run: str, folder: Path, task: Task | None = None) -> Check | None:
+    """What is wrong with a function; nothing if it is fine or cannot be judged from its text."""
+    module, _, wanted = run.partition(":")
     found = located(module, folder)
     if found is None:
         text = f"{where}: there is no module {module} in {folder} or among the installed packages"
@@ -55,7 +59,9 @@ def function(name: str, task: Task, folder: Path) -> Check | None:
         text, remedy = not_defined("function", wanted, own)
         return fail("functions", f"{where}: in {shown}, {text}", remedy)
     node = defined[wanted]
-    if isinstance(node, ast.FunctionDef) and not node.decorator_list and (problem := misfit(node, task)):
+    if task is None or not isinstance(node, ast.FunctionDef) or node.decorator_list:
+        return None
+    if problem := misfit(node, task):
         return fail("functions", f"{where}: {wanted} in {shown} {problem}", "correct arguments or needs")
     return None
 

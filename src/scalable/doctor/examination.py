@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 
 from scalable.doctor import code, machine, software, storage
@@ -14,7 +14,8 @@ from scalable.providers.base import DeploymentSpec
 from scalable.session.here import history, this_machine
 from scalable.wording import plural
 
-TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime"})  # what a provider says and a check says better
+TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-machine"})
+"""What a provider says and a check says better."""
 
 
 def examine(path: Path, load: Callable[[], Loaded], on_step: Callable[[str], None] = lambda what: None) -> list[Check]:
@@ -46,15 +47,16 @@ def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Check]
         issues = [issue for issue in (*report.errors, *report.warnings) if issue.code not in TOLD_ELSEWHERE]
         yield from (as_check(issue, issue in report.errors) for issue in issues)
     yield "the plan"
-    workers, told = plan(loaded)
+    demands, told = plan(loaded)
     yield from told
-    case = Case(loaded.manifest, spec, workers)
+    case = Case(loaded.manifest, spec, demands)
     yield "folders and store"
     yield from storage.folders(case)
     yield from storage.store(case)
     yield "this machine"
     yield from machine.checks(case)
     yield "the code"
+    yield from software.workload(loaded.manifest, spec)
     yield from code.checks(case)
     if spec.target.provider == "slurm" and usable is not None:
         from scalable.doctor import slurm
@@ -70,29 +72,37 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
         return None, [as_check(issue, True, "manifest") for issue in error.report.errors]
     read = loaded.manifest
     parts: dict[str, Sized] = {"target": read.targets, "component": read.components, "task": read.tasks}
-    counted = ", ".join(plural(len(part), name) for name, part in parts.items())
+    parts["sweep"] = read.sweeps
+    counted = ", ".join(plural(len(part), name) for name, part in parts.items() if part) or "nothing to run"
     told = [ok("manifest", f"{path}: {counted}; target {loaded.target or 'this machine'}")]
     return loaded, [*told, *(as_check(issue, False, "manifest") for issue in loaded.report.warnings)]
 
 
-def plan(loaded: Loaded) -> tuple[Mapping[str, int], list[Check]]:
-    """How many workers of each kind would be asked for."""
-    from scalable.planning import Site
+def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Check]]:
+    """How many workers of each kind would be asked for, by the components and by each sweep."""
+    from scalable.planning import Site, plan_sweep
     from scalable.planning.components import plan_components
 
     try:
         past = history()
     except PlanningError as error:
         remedy = "move that file away; plans then start without history"
-        return {}, [fail("history", f"earlier runs cannot be read: {error}", remedy)]
-    if not loaded.manifest.components:
-        return {}, []
-    try:
-        site = Site(loaded.manifest, loaded.target, this_machine())
-        workers = plan_components(site, loaded.target, history=past).scale_plan.workers_by_tag
-    except ScalableError as error:
-        return {}, [fail("plan", str(error), "scalable plan  shows more")]
-    return workers, [ok("plan", ", ".join(f"{count} × {tag}" for tag, count in workers.items()))]
+        return [], [fail("history", f"earlier runs cannot be read: {error}", remedy)]
+    demands: list[Mapping[str, int]] = []
+    told = []
+    for sweep in [*([""] if loaded.manifest.components else []), *loaded.manifest.sweeps]:
+        try:
+            site = Site(loaded.manifest, loaded.target, this_machine())
+            planned = (
+                plan_sweep(site, sweep, None, past) if sweep else plan_components(site, loaded.target, history=past)
+            )
+        except ScalableError as error:
+            told.append(fail("plan", str(error), "scalable plan  shows more"))
+            continue
+        demands.append(planned.scale_plan.workers_by_tag)
+        asked = ", ".join(f"{count} × {tag}" for tag, count in demands[-1].items())
+        told.append(ok("plan", f"{sweep}: {asked}" if sweep else asked))
+    return demands, told
 
 
 def as_check(issue: Issue, error: bool, name: str = "target") -> Check:

@@ -21,16 +21,16 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 def checks(case: Case) -> Iterator[Check]:
-    if isinstance(case.spec.target, LocalTarget) and case.workers:
+    if isinstance(case.spec.target, LocalTarget) and case.demands:
         yield cpus(case)
         yield memory(case, case.spec.target)
         yield from threads(case, case.spec.target)
     most = case.spec.target.adaptive.maximum if case.spec.target.adaptive else 0
-    yield open_files(max(most, sum(case.workers.values())))
+    yield open_files(max(most, case.most_workers))
 
 
 def cpus(case: Case) -> Check:
-    wanted = sum(count * case.spec.components[tag].cpus for tag, count in case.workers.items())
+    wanted = max(sum(count * case.parts[tag].cpus for tag, count in each.items()) for each in case.demands)
     there = this_machine().cpu.cores
     text = f"{wanted} for all workers, {there:g} here"
     if wanted > there:
@@ -39,8 +39,9 @@ def cpus(case: Case) -> Check:
 
 
 def memory(case: Case, target: LocalTarget) -> Check:
-    limits = {tag: case.spec.components[tag].memory for tag in case.workers}
-    wanted = sum(count * limit.bytes for tag, count in case.workers.items() if (limit := limits[tag]) is not None)
+    limits = {tag: part.memory for tag, part in case.parts.items()}
+    sizes = {tag: limit.bytes if limit is not None else 0 for tag, limit in limits.items()}
+    wanted = max(sum(count * sizes[tag] for tag, count in each.items()) for each in case.demands)
     there = usable_memory()
     unlimited = [tag for tag, limit in limits.items() if limit is None]
     text = f"{Memory(wanted)} for all workers, {there} here"
@@ -48,9 +49,9 @@ def memory(case: Case, target: LocalTarget) -> Check:
     if small and target.processes:
         told = ", ".join(f"{tag} may use {limit}" for tag, limit in small.items())
         needs = f"a worker needs nearly {BARE_WORKER} before it runs anything"
-        return fail("memory", f"{told}, and {needs}", f"write e.g. components.{next(iter(small))}.memory: 500MiB")
+        return fail("memory", f"{told}, and {needs}", f"write e.g. {case.key(next(iter(small)))}.memory: 500MiB")
     if wanted > there.bytes:
-        remedy = "lower max_workers, or memory of components"
+        remedy = "lower max_workers, or memory of components and profiles"
         return warn("memory", f"{text}: the kernel kills some if all use what they may", remedy)
     if unlimited:
         return ok("memory", f"{text}; {', '.join(unlimited)} without a limit")
@@ -72,7 +73,7 @@ def threads(case: Case, target: LocalTarget) -> Iterator[Check]:
     """Thread pools of numerical libraries multiply with workers."""
     greedy = {
         tag: f"{name}={value}"
-        for tag, part in case.spec.components.items()
+        for tag, part in case.parts.items()
         for name, value in part.env.items()
         if name in THREAD_VARIABLES and value.isdecimal() and int(value) * part.slots > part.cpus
     }
@@ -81,7 +82,7 @@ def threads(case: Case, target: LocalTarget) -> Iterator[Check]:
         yield warn("threads", f"more threads than CPUs: {told}", "leave it out; workers get a number that fits")
     elif target.processes:
         yield ok("threads", "every worker gets as many as it has CPUs")
-    elif sum(case.workers.values()) > 1 and not any(name in os.environ for name in THREAD_VARIABLES):
+    elif case.most_workers > 1 and not any(name in os.environ for name in THREAD_VARIABLES):
         text = "with processes: false all workers share the thread pools of one process"
         yield warn("threads", f"{text}, each as large as the machine", "OMP_NUM_THREADS=1, or write processes: true")
 

@@ -64,10 +64,10 @@ def checks(case: Case) -> Iterator[Check]:
     queues = partitions(ask(["sinfo", "--noheader", "--format=%P|%a|%l|%F|%c|%m"]).out)
     yield from queue(target, queues)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        asked = {tag: pool.submit(could_start, case, target, part) for tag, part in case.spec.components.items()}
+        asked = {tag: pool.submit(could_start, case, target, part) for tag, part in case.parts.items()}
         accounts = pool.submit(account, target)
         for tag, answer in asked.items():
-            yield job(tag, case.spec.components[tag], answer.result(), sizes(target, queues))
+            yield job(case.parts[tag], case.key(tag), answer.result(), sizes(target, queues))
         yield from accounts.result()
     yield from containers(case, target)
     yield from nodes.checks(case, target, ask(["sinfo", "--noheader", "--Node", "--format=%N|%o"]).out)
@@ -165,16 +165,16 @@ def sizes(target: SlurmTarget, queues: list[Queue]) -> str:
     return f"; the largest nodes have {cpus} CPUs and {memory} MB" if chosen else ""
 
 
-def job(tag: str, part: WorkerTemplate, answer: Answer, largest: str) -> Check:
+def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Check:
     size = f"{plural(part.cpus, 'CPU')}{f', {part.memory}' if part.memory else ''}"
     if answer.good:
         when = re.search(r"to start at (\S+)", answer.err)
-        return ok(f"job {tag}", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}")
+        return ok(f"job {part.tag}", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}")
     said = told(answer.err)
     remedy = "correct queue, account, walltime or sbatch of the target"
     if "configuration" in said or "CPU" in said or "emory" in said:
-        remedy = f"lower components.{tag}.cpus or memory{largest}"
-    return fail(f"job {tag}", f"Slurm would refuse it ({size}): {said}", remedy)
+        remedy = f"lower {key}.{'cpu' if key.startswith('profiles') else 'cpus'} or memory{largest}"
+    return fail(f"job {part.tag}", f"Slurm would refuse it ({size}): {said}", remedy)
 
 
 def account(target: SlurmTarget) -> list[Check]:

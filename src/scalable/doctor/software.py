@@ -12,6 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from scalable.doctor.checks import Check, fail, ok
 from scalable.errors import ScalableError
+from scalable.manifest.models import Manifest
 from scalable.providers.base import DeploymentProvider, DeploymentSpec
 from scalable.providers.registry import get_provider
 
@@ -22,6 +23,8 @@ NEEDED = {
     "gcp": ("google.auth", "requests", "cryptography"),
 }
 """Modules that a provider imports; they come with the extra of its name."""
+WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna", "cleanlab")
+"""Modules of the trading workload, which come with the extra ``finetune``."""
 
 
 def versions() -> Iterator[Check]:
@@ -77,3 +80,12 @@ def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Chec
     except (ScalableError, ImportError) as error:
         return None, [fail("provider", f"{name} cannot be used: {error}", "choose another target")]
     return found, [ok("provider", f"{name} for target {spec.target_name}")]
+
+
+def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Check]:
+    """Whether what sweeps without a function of their own compute with is there, unless an image has it."""
+    if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
+        return
+    if missing := [module for module in WORKLOAD if not importable(module)]:
+        text = f"the trading workload needs {', '.join(missing)}, which is not installed"
+        yield fail("workload", text, "pip install 'scalable[finetune]'")

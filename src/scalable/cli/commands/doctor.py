@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     text = read(path)
     with progress() as on_step:
         found = examine(
-            path, lambda: context.load_named(text, str(path), options.target, options.overlay), on_step=on_step
+            path, lambda: context.load_whole(text, str(path), options.target, options.overlay), on_step=on_step
         )
     good = all(check.status is not Status.FAIL for check in found)
     if options.format == "json":
