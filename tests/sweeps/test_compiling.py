@@ -56,8 +56,19 @@ def ranked(together: dict[str, str], *, top: int) -> dict[str, float]:
     return {"score": float(top)}
 
 
+@stage(over=("asset", "universe"), keep=False)
+def side_by_side(prices: dict[str, str]) -> dict[str, str]:
+    return prices
+
+
+@stage(reads=("top",))
+def best(side_by_side: dict[str, str], *, top: int) -> dict[str, float]:
+    return {"score": float(top)}
+
+
 ALONE = Workload((prices, overlay, joined))
 UNIVERSE = Workload((prices, together, ranked))
+UNKEPT = Workload((prices, side_by_side, best))
 
 
 def made(sweep: str, base_env: dict[str, Any] | None = None) -> Compiled:
@@ -103,6 +114,31 @@ def test_what_is_locked_for_another_workload_disturbs_no_sweep() -> None:
 def test_a_factor_or_a_setting_that_nothing_reads_is_refused(sweep: str, said: str) -> None:
     with pytest.raises(StageError, match=said):
         made(sweep)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "units"),
+    [
+        (
+            "factor: btc, variants: ['off', 'on'], assets: [A, BB], folds: 1, run: '{here}:ALONE'",
+            ["A fold 0", "BB fold 0"],
+        ),
+        ("factor: top, variants: [1, 2], assets: [pair], folds: 1, run: '{here}:UNIVERSE'", ["pair fold 0"]),
+        (
+            "factor: top, variants: [1, 2], assets: [pair], folds: 1, run: '{here}:UNKEPT'",
+            ["pair 1 fold 0", "pair 2 fold 0"],
+        ),
+    ],
+)
+def test_rows_are_units_by_a_stage_that_all_of_them_need(sweep: str, units: list[str]) -> None:
+    found = made(sweep.format(here=__name__))
+    assert [unit.name for unit in found.units] == units
+    assert sum(len(unit.cells) for unit in found.units) == len(found.cells)
+
+
+def test_a_unit_that_some_rows_do_without_is_refused() -> None:
+    with pytest.raises(StageError, match=r"unit overlay: some rows do without .*: prices, joined"):
+        Workload((prices, overlay, joined), unit="overlay")
 
 
 def test_the_fingerprint_of_an_assets_data_covers_what_any_of_its_rows_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ class Workload:
 
     stages: tuple[Stage[..., Any], ...]
     unit: str = ""
-    """Rows that share this stage are computed together, in one process; the last kept stage if nothing is said."""
+    """Rows that share this stage are computed together; the last kept one that all need if nothing is said."""
     defaults: Mapping[str, Any] | None = None
     """Values of the configuration that neither the sweep nor its cell sets."""
     check: Callable[[Configuration], None] | None = None
@@ -59,6 +59,9 @@ class Workload:
             seen[stage.name] = stage
         if self.unit and self.unit not in seen:
             raise StageError("; ".join(not_defined("stage", self.unit, seen)))
+        if self.unit and self.unit not in self.certain:
+            there = ", ".join(name for name in seen if name in self.certain)
+            raise StageError(f"unit {self.unit}: some rows do without that stage; name one that all need: {there}")
 
     @cached_property
     def by_name(self) -> dict[str, Stage[..., Any]]:
@@ -71,8 +74,17 @@ class Workload:
     @cached_property
     def shared_by(self) -> str:
         """The stage whose rows are computed together."""
-        kept = [stage.name for stage in self.stages[:-1] if stage.keep]
+        kept = [stage.name for stage in self.stages[:-1] if stage.keep and stage.name in self.certain]
         return self.unit or (kept[-1] if kept else self.row.name)
+
+    @cached_property
+    def certain(self) -> set[str]:
+        """Stages that every row needs, whatever its configuration says."""
+        found = {self.row.name}
+        for stage in reversed(self.stages):
+            if stage.name in found and stage.over is None:
+                found |= set(stage.needs[:1] if stage.unless else stage.needs) - set(stage.only_if)
+        return found
 
     @cached_property
     def reads(self) -> frozenset[str]:
