@@ -107,7 +107,9 @@ def counted(trades: float | None) -> float:
 def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> Judgement:
     """The rule of A9, line by line."""
     power = power_of(outcome, same(variant))
-    better = [each for each in findings if each.standing is Standing.BETTER]
+    # Folds in which a metric has no value may be those that went wrong, so the others alone prove no gain.
+    whole = [each for each in findings if each.comparison.pairs == power.pairs]
+    better = [each for each in whole if each.standing is Standing.BETTER]
     worse = [each for each in findings if each.standing is Standing.WORSE]
     harmful = [each for each in findings if each.harmful]
     strongest = max(findings, key=lambda each: abs(each.gain), default=None)
@@ -162,7 +164,8 @@ def remarks(findings: Sequence[Finding], better: Sequence[Finding], power: Power
     for each in findings:
         if each.comparison.pairs < power.pairs:
             without = power.pairs - each.comparison.pairs
-            said.append(f"{each.metric.name} has no value in {without} of {plural(power.pairs, 'pair')}")
+            where = f"{without} of {plural(power.pairs, 'pair')}"
+            said.append(f"{each.metric.name} has no value in {where}, so it does not count towards LOCK")
     if 0 < len(findings) < BETTER_METRICS:
         said.append(f"LOCK needs {BETTER_METRICS} metrics and the rows have {len(findings)} that can be judged")
     return tuple(said)

@@ -174,15 +174,21 @@ class Outcome:
 
 
 def row_dict(cell: Cell, row: Row) -> dict[str, Any]:
-    metrics = {name: finite(value) for name, value in row.metrics.items()}
     told: dict[str, Any] = {**cell._asdict(), "run_key": row.run_key, "run_status": row.run_status.value}
-    told |= {"attempt": row.attempt, "elapsed_s": row.elapsed_s, "buys": row.buys, "metrics": metrics}
+    told |= {"attempt": row.attempt, "elapsed_s": row.elapsed_s, "buys": row.buys, "metrics": finite(row.metrics)}
     return told if row.finished else {**told, "error": row.error}
 
 
 def finite(value: Any) -> Any:
     """JSON has no word for nan and infinity; nothing stands for them."""
-    return None if isinstance(value, float) and not isfinite(value) else value
+    match value:
+        case float():
+            return value if isfinite(value) else None
+        case dict():
+            return {name: finite(each) for name, each in value.items()}
+        case list():
+            return [finite(each) for each in value]
+    return value
 
 
 def averaged(rows: Sequence[Row], names: Iterable[str]) -> dict[str, float]:

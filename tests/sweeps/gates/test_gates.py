@@ -144,6 +144,18 @@ def test_an_empty_store_decides_nothing() -> None:
     assert "and 145 more" in decision.shortfall
 
 
+def test_a_metric_without_a_value_in_some_folds_does_not_count_towards_lock() -> None:
+    outcome = an_outcome({"isotonic": {"sharpe": 2.0, "sortino": 2.0}})
+    rows = dict(outcome.rows)
+    for run_key, cell in outcome.expected:
+        if cell.variant == "isotonic" and cell.fold > 3:  # where it may have failed
+            rows[run_key] = row(cell, {**rows[run_key].metrics, "sharpe": float("nan")})
+    one = judgement(replace(outcome, rows=rows))
+    assert one.verdict is Verdict.KEEP_AVAILABLE
+    assert one.remarks == ("sharpe has no value in 5 of 25 pairs, so it does not count towards LOCK",)
+    assert judgement(outcome).verdict is Verdict.LOCK
+
+
 def test_costs_are_one_observation_and_not_several() -> None:
     once, thrice = (an_outcome(CLEAR, of=cells(costs=costs)) for costs in ((10.0,), (10.0, 20.0, 30.0)))
     one, three = (judgement(each).findings[0].comparison for each in (once, thrice))

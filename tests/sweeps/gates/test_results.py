@@ -59,10 +59,11 @@ def test_the_mean_of_a_fold_is_that_of_its_costs() -> None:
 
 def test_a_fold_in_which_a_cost_has_no_value_has_none() -> None:
     outcome = an_outcome()
-    metrics = {**outcome.rows[key(FIRST)].metrics, "sharpe": float("nan")}
+    metrics = {**outcome.rows[key(FIRST)].metrics, "sharpe": float("nan"), "curve": [1.0, {"end": float("inf")}]}
     outcome = replace(outcome, rows={**outcome.rows, key(FIRST): row(FIRST, metrics)})
     assert math.isnan(outcome.pairs[False, "none"]["AAVEUSDC", 0]["sharpe"])
-    assert outcome.to_dict()["rows"][0]["metrics"]["sharpe"] is None  # JSON has no word for nan
+    told = outcome.to_dict()["rows"][0]["metrics"]  # JSON has no word for nan
+    assert told["sharpe"] is None and told["curve"] == [1.0, {"end": None}]
 
 
 def test_rows_of_another_key_are_not_taken_for_this_sweeps() -> None:
