@@ -171,8 +171,10 @@ def test_secrets_are_referred_to_and_listed_with_the_command_that_makes_them() -
         ("tracking: http://", f"tracking: http://lab:{PASSWORD}@"),
         ("tracking:", f"# was {URL}\ntracking:"),
         ("artefacts:", f"overlays: {{other: {{store: '{URL}'}}}}\nartefacts:"),
+        ("LEVEL: info", f"LEVEL: postgresql://lab:a/{PASSWORD}@db/results"),
+        ("tracking:", f"# was postgresql://lab:a/{PASSWORD}@db/results\ntracking:"),
     ],
-    ids=["store", "env by name", "env by shape", "tracking", "comment", "overlay"],
+    ids=["store", "env by name", "env by shape", "tracking", "comment", "overlay", "slash", "slash in comment"],
 )
 def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: tuple[str, str]) -> None:
     with pytest.raises(ManifestError) as refused:

@@ -35,6 +35,7 @@ SECRET = "hunter2hunter2"
         f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
         f"mysql://root:{SECRET}@x@host/db",
+        f"mysql://root:a/{SECRET}@host/db",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:

@@ -16,7 +16,7 @@ from scalable.telemetry.redact import looks_secret, redact_text
 STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")
 """Of the target; the cluster's copy has their values, so that no variable must be known there."""
-PASSWORD = re.compile(r"""://[^\s/:@"'$]*:[^\s/@"'$]+@""")
+PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
 VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 Path = tuple[str | int, ...]

@@ -32,6 +32,7 @@ RULES = tuple(
     for pattern, replacement in (
         (r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END|\Z)", rf"\1{HIDDEN}\2"),
         (r"""(://[^\s/:@"']{0,256}:)[^\s/"']{1,512}@""", rf"\1{HIDDEN}@"),  # postgresql://user:password@host
+        (r"""(://[^\s/:@"']{0,256}:)(?!\d{1,5}/)[^\s@"']{1,512}@""", rf"\1{HIDDEN}@"),  # user:pass/word, no port
         (r"""(https?://)[^\s/:@"']{1,256}@""", rf"\1{HIDDEN}@"),  # https://token@host
         (r"""(authorization["']?\s{0,3}[=:]\s{0,3}["']?)(?:\w{1,20}\s{1,3})?[^\s"',]+""", rf"\1{HIDDEN}"),
         (r"\b(bearer\s{1,3})[\w.~+/=-]{6,}", rf"\1{HIDDEN}"),
