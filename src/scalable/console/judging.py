@@ -111,7 +111,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         told = judged(RunFolder.open(folder), sweep)
     except (ScalableError, OSError) as error:
-        told = {"error": redact_text(str(error))}
+        told = {"error": f"the results of {sweep} cannot be read: {redact_text(str(error))}"}
     print(f"\n{json.dumps(told)}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from scalable.console.guard import Guard
 from tests.console.browser.simulated import LARGE, Shape, SimulatedRun
@@ -25,7 +25,9 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
     expect(page.locator("#sweeps")).to_contain_text("4 of 75 units")
     expect(page.locator("#figure-spent")).to_have_text("EUR 0.0048")
     assert page.title().startswith("ftf · running")
-    now = "Now 5 compute workers, 5 running, 66 waiting. Most at a time: 5 compute."
+    expect(page.locator("#runs option").first).to_contain_text("Latest: ftf · ")
+    expect(page.locator("#silent")).to_contain_text("last sign")  # its clock is in the past
+    now = "Latest figures: 5 compute workers, 5 running, 66 waiting. Most at a time: 5 compute."
     page.locator("#panel-pool").scroll_into_view_if_needed()
     expect(page.locator("#pool")).to_contain_text(now)
     expect(page.locator("#pool .marker")).to_have_count(1)  # the first decision is before the first figure
@@ -143,6 +145,22 @@ def test_a_connection_that_breaks_is_told_and_comes_back_by_itself(
     page.unroute("**/api/stream*")
     expect(page.locator("#connection")).to_have_text("live")
     expect(page.locator("#state")).to_have_text("running")
+
+
+def test_a_run_that_is_not_there_is_told_and_shown_once_it_is(
+    context: BrowserContext, console: Guard, run: SimulatedRun
+) -> None:
+    page = context.new_page()  # it complains of an address that is not there
+    page.goto(console.address)
+    expect(page.locator("#state")).to_have_text("running")
+    hidden = run.folder.path.rename(run.folder.path.with_name("elsewhere"))
+    page.goto(f"http://127.0.0.1:{console.port}/?run={run.folder.run_id}")
+    expect(page.locator("#empty")).to_contain_text(f"run '{run.folder.run_id}' is not recorded in")
+    expect(page.locator("#connection")).to_have_text("refused")
+    hidden.rename(run.folder.path)
+    expect(page.locator("#state")).to_have_text("running")
+    expect(page.locator("#empty")).to_be_hidden()
+    expect(page.locator("#connection")).to_have_text("live")
 
 
 def test_ten_thousand_runs_on_two_hundred_workers_are_drawn_and_keep_moving(

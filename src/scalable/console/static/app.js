@@ -16,7 +16,7 @@ const LATEST = "";
 const RUNS_EVERY_MS = 10_000; // new runs appear in the list by themselves
 const TICK_MS = 1_000;
 
-const state = { session: { read_only: true }, run: null, at: 0 };
+const state = { session: { read_only: true }, run: null, refused: "", at: 0 };
 const feed = new Feed(heard, linked);
 const acting = new Acting(feed, state);
 const grid = new Grid();
@@ -87,13 +87,10 @@ function forget() {
 
 function linked(to, why = "") {
   const node = byId("connection");
-  const said = { live: "live", reconnecting: "reconnecting …", refused: why || "not allowed" }[to];
-  write(node, said);
+  write(node, to === "reconnecting" ? "reconnecting …" : to);
   set(node, "data-state", to);
-  if (to === "refused") {
-    write(byId("empty"), "This address has no valid token. Open the address that scalable console printed.");
-    byId("empty").hidden = false;
-  }
+  if (to !== "reconnecting") state.refused = why;
+  header(state);
 }
 
 async function listRuns() {

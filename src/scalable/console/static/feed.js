@@ -4,7 +4,7 @@ export const SECTIONS = ["run", "sweeps", "workers", "series", "decisions", "cos
 const AGAIN_MS = 2_000;
 const HIDDEN_MS = 5_000; // browsers allow six connections to a server: a tab nobody looks at gives its one back
 
-/** `heard(section, data)` for every section that came; `linked(state)` with live, reconnecting or refused. */
+/** `heard(section, data)` for every section that came; `linked(state, why)` with live, reconnecting or refused. */
 export class Feed {
   constructor(heard, linked) {
     this.heard = heard;
@@ -29,9 +29,9 @@ export class Feed {
       session = await ask("/api/session");
     } catch (error) {
       if (turn !== this.turn) return;
-      this.linked(error.status ? "refused" : "reconnecting", error.message);
-      if (!error.status) this.later();
-      return;
+      if (error.status) return this.linked("refused", error.message);
+      this.linked("reconnecting");
+      return this.later();
     }
     if (turn !== this.turn) return;
     this.session = session;
@@ -47,11 +47,22 @@ export class Feed {
     source.onerror = () => {
       if (source !== this.source) return;
       this.linked("reconnecting");
-      if (source.readyState === EventSource.CLOSED) this.later();
+      if (source.readyState === EventSource.CLOSED) this.explain(source.url);
     };
     source.addEventListener("reset", () => this.heard("reset", null));
     for (const name of [...SECTIONS, "grid", "cells"]) {
       source.addEventListener(name, (event) => this.heard(name, JSON.parse(event.data)));
+    }
+  }
+
+  /** A stream that is refused does not say why: the same question does. It is asked for again, for that may change. */
+  async explain(address) {
+    this.later();
+    const turn = this.turn;
+    try {
+      await ask(address, { signal: AbortSignal.timeout(AGAIN_MS / 2) });
+    } catch (error) {
+      if (error.status && turn === this.turn) this.linked("refused", error.message);
     }
   }
 

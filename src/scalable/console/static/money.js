@@ -4,6 +4,7 @@ import { byId, each, make, set, svg, write } from "./dom.js";
 import { bytes, count, figure, length, money, share } from "./words.js";
 
 const TICKS = { Planned: "plan", "May be spent": "limit" }; // on the bar
+const RETRIES = "Retries"; // none is ever planned, so any is worth a colour
 const amount = (value) => (value ? Number(value.amount) : null);
 
 export function cost(state) {
@@ -126,8 +127,8 @@ export function plan(state) {
 function compared(told) {
   const row = (name, pair, word, value = (one) => one) => {
     const [planned, actual] = [value(pair?.planned), value(pair?.actual)];
-    const over = typeof planned === "number" && typeof actual === "number" && actual > planned * 1.1;
-    return pair && (pair.planned ?? pair.actual ?? null) !== null
+    const over = planned > 0 ? actual > planned * 1.1 : name === RETRIES && actual > 0;
+    return pair && (pair.planned || (pair.actual ?? null) !== null)
       ? [name, word(pair.planned), word(pair.actual), over]
       : null;
   };
@@ -141,6 +142,6 @@ function compared(told) {
     ...tagged("Workers", told.workers, count),
     ...tagged("Tasks", told.tasks, count),
     ...tagged("Peak memory", told.peaks, bytes),
-    row("Retries", told.retries, count),
+    row(RETRIES, told.retries, count),
   ].filter(Boolean);
 }

@@ -2,9 +2,11 @@
 
 import { byId, each, make, set, write } from "./dom.js";
 import { incidentCount } from "./trouble.js";
-import { count, length, money, plural, share, UNKNOWN } from "./words.js";
+import { count, day, length, money, plural, share, UNKNOWN } from "./words.js";
 
 const TONES = { running: "good", ok: "good", finished: "good", complete: "good", failed: "bad", incomplete: "bad" };
+
+const SILENT_S = 600; // a run on another machine that wrote nothing for so long may be gone
 
 export const isRunning = (state) => Boolean(state.run) && state.run.state === "running";
 
@@ -14,26 +16,34 @@ export function header(state) {
     ? "Read-only: this console was started with --read-only, so it cannot act."
     : "";
   const running = isRunning(state);
-  write(byId("state"), run ? run.state : "loading …");
+  write(byId("state"), run ? run.state : state.refused ? "no run" : "loading …");
   set(byId("state"), "data-tone", run?.run_id ? (TONES[run.state] ?? "warn") : "");
-  byId("paused").hidden = !run?.paused;
-  write(byId("paused"), run?.paused ? `paused: ${run.paused}` : "");
+  const why = run?.paused ?? "";
+  byId("paused").hidden = !why;
+  write(byId("paused"), !why || why.startsWith("paused") ? why : `paused: ${why}`);
+  set(byId("paused"), "title", why); // the badge may be cut off
+  const silent = running && run.silent_s > SILENT_S;
+  byId("silent").hidden = !silent;
+  write(byId("silent"), silent ? `last sign ${length(Math.round(run.silent_s))} ago` : "");
   write(byId("locked"), locked);
   byId("locked").hidden = !locked;
   for (const [id, there] of [
-    ["pause", !run?.paused],
-    ["resume", Boolean(run?.paused)],
+    ["pause", !why],
+    ["resume", Boolean(why)],
     ["kill-all", true],
   ]) {
     const button = byId(id);
     button.hidden = !there || !running;
     able(button, locked);
   }
-  const nothing = run?.run_id === "";
-  if (nothing) write(byId("empty"), "Nothing has run here yet. The first run appears by itself.");
-  if (run || nothing) byId("empty").hidden = !nothing;
+  const nothing = run?.run_id === "" ? "Nothing has run here yet. The first run appears by itself." : "";
+  write(byId("empty"), state.refused || nothing);
+  byId("empty").hidden = !state.refused && !nothing;
   const title = run ? `${run.project ?? run.run_id} · ${run.state} · scalable` : "scalable";
   if (document.title !== title) document.title = title;
+  const [latest] = byId("runs").options;
+  const shown = run?.run_id && byId("runs").selectedIndex === 0;
+  if (latest) write(latest, shown ? `Latest: ${run.project ?? run.run_id} · ${day(run.started)}` : "Latest run");
   write(byId("title"), run ? `Run ${run.run_id}` : "Console");
   clockFigures(state);
 }

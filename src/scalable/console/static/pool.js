@@ -96,7 +96,7 @@ export class Pool {
     values.forEach((value, at) => {
       if (value === null || value === undefined) return void (before = null);
       const [x, y] = [this.x(this.series.t[at]).toFixed(1), this.y(value, plot, most).toFixed(1)];
-      path += before === null ? `M${x} ${y}` : steps ? `H${x}V${y}` : `L${x} ${y}`;
+      path += before === null ? `M${x} ${y}h0` : steps ? `H${x}V${y}` : `L${x} ${y}`;
       before = value;
     });
     return path;
@@ -206,7 +206,7 @@ export class Pool {
     const live = tags.map((tag) => `${count(series.live[tag].at(-1))} ${tag}`).join(", ");
     const most = tags.map((tag) => `${count(Math.max(...series.live[tag]))} ${tag}`).join(", ");
     const work = `${count(series.running.at(-1))} running, ${count(series.waiting.at(-1))} waiting`;
-    const text = `Now ${live || "no"} workers, ${work}. Most at a time: ${most || "none"}. Shown: ${length(this.span)}.`;
+    const text = `Latest figures: ${live || "no"} workers, ${work}. Most at a time: ${most || "none"}. Shown: ${length(this.span)}.`;
     write(this.summary, text);
   }
 

@@ -2,7 +2,7 @@
 
 import { byId, choices, make, svg, write } from "./dom.js";
 import { ask } from "./feed.js";
-import { count, figure, UNKNOWN } from "./words.js";
+import { count, figure, probability, UNKNOWN } from "./words.js";
 
 const AGAIN_MS = 60_000; // results are statistics over all rows: not for every row that comes
 const TONES = { LOCK: "good", ABANDON: "bad", KEEP_AVAILABLE: "info" };
@@ -158,12 +158,11 @@ function group(variant, scales) {
 function effect({ name, delta, ci, p, p_corrected: corrected, d }, most) {
   const interval = ci?.every?.((end) => typeof end === "number") ? ci : null;
   const clear = interval && (interval[0] > 0 || interval[1] < 0);
-  const chance = corrected ?? p;
   return [
     make("td", {}, name),
     make("td", { class: `number${clear ? " strong" : ""}` }, signed(delta)),
     make("td", {}, interval ? plot(delta, interval, most, clear) : UNKNOWN),
-    make("td", { class: "number" }, typeof chance === "number" && chance < 0.001 ? "< 0.001" : figure(chance)),
+    make("td", { class: "number" }, probability(corrected ?? p)),
     make("td", { class: "number wide-only" }, signed(d)),
   ];
 }

@@ -15,6 +15,12 @@ export function figure(value, digits = 3) {
   return String(Number(value.toPrecision(digits + (Math.abs(value) >= 1 ? 0 : -1) || 1)));
 }
 
+/** With as many digits as it takes to see on which side of 0.05 it is. */
+export function probability(value) {
+  if (!known(value)) return UNKNOWN;
+  return value < 0.0001 ? "< 0.0001" : value.toFixed(4);
+}
+
 export function share(value) {
   return known(value) ? `${Math.round(value * 100)} %` : UNKNOWN;
 }
