@@ -208,6 +208,18 @@ def test_half_done_work_is_kept_until_the_value_is_saved(tmp_path: Path) -> None
     assert not folder.exists()
 
 
+def test_half_done_work_that_a_killed_writer_left_behind_goes_when_the_value_is_used(tmp_path: Path) -> None:
+    artefacts = open_artefacts(tmp_path)
+    artefacts.save(STAGE, KEY, 1)
+    folder = artefacts.scratch(STAGE, KEY)  # as it is when one is killed between the value and this
+    assert folder is not None
+    (folder / "trials").write_text("1 2 3", encoding="ascii")
+
+    assert artefacts.load(STAGE, KEY) == 1
+
+    assert not folder.exists()
+
+
 def test_a_second_claim_within_the_first_waits_for_nobody(tmp_path: Path) -> None:
     artefacts = open_artefacts(tmp_path)
     with artefacts.claimed(STAGE, KEY), artefacts.claimed(STAGE, KEY):

@@ -63,6 +63,7 @@ class LocalArtefacts:
                 with suppress(OSError):  # where only reading is allowed
                     written = os.fstat(file.fileno()).st_mtime_ns
                     os.utime(file.fileno(), ns=(time.time_ns(), written))
+                self.forget_scratch(stage, key)  # its writer may have been killed before it could
                 return value, False
         except OSError:
             return MISSING, False
