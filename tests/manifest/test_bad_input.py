@@ -115,6 +115,7 @@ CASES = [
     Case("unknown factor", "sweeps: {s: {factor: calibraton, assets: defi_top5}}", "undefined-factor", 3, 22, "factor 'calibraton' is not defined", "write calibration, or give your own factor its variants"),
     Case("unknown variant", "sweeps: {s: {factor: calibration, variants: [none, platt], assets: defi_top5}}", "unknown-variant", 3, 52, "'platt' is not a variant of calibration", "choose one of none, sigmoid, isotonic"),
     Case("variant twice", "sweeps: {s: {factor: own, variants: [a, b, a], assets: defi_top5}}", "bad-value", 3, 44, "a is listed twice", "remove one"),
+    Case("variant twice as a number", "sweeps: {s: {factor: own, variants: [1, true, 1.0], assets: defi_top5}}", "bad-value", 3, 47, "1.0 is listed twice", "remove one"),
     Case("no variants", "sweeps: {s: {factor: own, variants: [], assets: defi_top5}}", "bad-value", 3, 37, "the list is empty", "at least one"),
     Case("unknown group", "sweeps: {s: {factor: timeframe, assets: defi_top}}", "undefined-group", 3, 41, "group 'defi_top' is not defined", "write defi_top5"),
     Case("asset that is a number", "sweeps: {s: {factor: timeframe, assets: [A, 5]}}", "bad-value", 3, 45, "5 is not an asset", "write a group's name"),

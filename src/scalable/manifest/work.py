@@ -173,8 +173,9 @@ def once(values: Any) -> Any:
     seen = set()
     wrong = []
     for index, value in enumerate(values):
-        if (type(value), value) in seen:
+        this = (isinstance(value, bool), value)  # 1 and 1.0 are one value, true is another
+        if this in seen:
             wrong.append(QuantityError(f"{value} is listed twice", "a cell has one row: remove one", (index,)))
-        seen.add((type(value), value))
+        seen.add(this)
     QuantityError.raise_all(wrong)
     return values
