@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from shlex import split
 
 import kubernetes_validate
 import pytest
@@ -579,6 +580,14 @@ def test_a_projects_own_requirements_and_wheels_go_into_the_image(tmp_path: Path
     assert "COPY requirements.txt" in text
     assert "--find-links /wheels" in text
     assert "requirements" not in render(project=tmp_path / "wheels").files["Dockerfile"]
+
+
+@pytest.mark.parametrize("helm", [False, True])
+def test_commands_hold_in_folders_with_blanks_in_their_names(helm: bool) -> None:
+    steps = render(folder=Path("to deploy"), project=Path("our lab"), helm=helm).next
+    words = [word for step in steps for word in split(step, comments=True)]
+    assert {"to deploy/Dockerfile", "our lab", "to deploy"} <= set(words)
+    assert not {"to", "our"} & set(words)
 
 
 def test_files_with_secrets_and_results_stay_out_of_the_image(tmp_path: Path) -> None:

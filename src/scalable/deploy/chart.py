@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import yaml
 
@@ -88,9 +89,9 @@ def quoted(value: str) -> str:
 
 
 def steps(deployment: Deployment, folder: Path) -> list[str]:
-    release = f"{deployment.project} {folder} --namespace {deployment.namespace}"
+    release = f"{deployment.project} {quote(str(folder))} --namespace {deployment.namespace}"
     return [
-        f"kubectl apply --filename {folder}/namespace.yaml",
+        f"kubectl apply --filename {quote(str(folder / 'namespace.yaml'))}",
         *secret_steps(deployment),
         f"helm install {release}",
         *watching_steps(deployment),

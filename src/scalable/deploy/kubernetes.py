@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from scalable.deploy import chart, dockerfile
 from scalable.deploy.access import watching_steps
@@ -30,20 +31,22 @@ def rendered(deployment: Deployment, folder: Path, project: Path, *, helm: bool 
     else:
         files = {name: written(documents) for name, documents in objects(deployment).items()}
         steps = plain_steps(deployment, folder)
-    image = f"docker build --file {folder}/Dockerfile --tag {deployment.image} {project}  # then docker push"
+    where = f"--file {quote(str(folder / 'Dockerfile'))} --tag {deployment.image} {quote(str(project))}"
+    image = f"docker build {where}  # then docker push"
     files |= dockerfile.files(deployment, folder, project)
     files["README.md"] = readme(deployment, [image, *steps])
     return Rendered(files, tuple(deployment.notes), (image, *steps))
 
 
 def plain_steps(deployment: Deployment, folder: Path) -> list[str]:
+    namespace, job = (quote(str(folder / name)) for name in ("00-namespace.yaml", "60-job.yaml"))
     return [
-        f"kubectl apply --filename {folder}/00-namespace.yaml",
+        f"kubectl apply --filename {namespace}",
         *secret_steps(deployment),
-        f"kubectl apply --filename {folder}",
+        f"kubectl apply --filename {quote(str(folder))}",
         *watching_steps(deployment),
         f"kubectl --namespace {deployment.namespace} logs --follow job/{deployment.job}",
-        f"kubectl replace --force --filename {folder}/60-job.yaml  # again: computes what the store lacks",
+        f"kubectl replace --force --filename {job}  # again: computes what the store lacks",
     ]
 
 
