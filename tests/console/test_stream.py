@@ -196,6 +196,17 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_kil
     assert [one["state"] for one in (*found.runs(), *found.runs())] == ["ok", "ok"]
 
 
+def test_a_run_that_cannot_be_read_is_listed_as_such_and_hides_no_other(tmp_path: Path) -> None:
+    run, theirs = a_run(tmp_path), a_run(tmp_path)
+    theirs.journal.unlink()
+    theirs.journal.mkdir()
+    with served(tmp_path) as guard, Client(guard).stream() as stream:
+        assert stream.until("run")["run_id"] == run.run_id
+        assert [one["state"] for one in Client(guard).get("/api/runs").json] == ["cannot be read", "ok"]
+        refused = Client(guard).get(f"/api/stream?run={theirs.run_id}")
+    assert refused.status == 409 and "journal.jsonl cannot be read: Is a directory" in refused.json["error"]
+
+
 def test_a_run_that_has_written_nothing_yet_is_looked_at_again(tmp_path: Path) -> None:
     board, run = Board(tmp_path), RunFolder.create("lab", tmp_path)
     assert board.runs()[0]["state"] == "nothing was recorded"

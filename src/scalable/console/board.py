@@ -16,12 +16,13 @@ from typing import Any
 
 from scalable.telemetry import RunFolder, State, Summary, UnknownRunError, read, state_of
 from scalable.telemetry.fields import mapping, text
-from scalable.telemetry.folders import NAME, runs_dir
+from scalable.telemetry.folders import NAME, RunFolderError, runs_dir
 from scalable.telemetry.reading import TAIL, parsed
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
 SILENT_S = 300.0  # a session writes every ten seconds; clocks of machines differ
+UNREADABLE = "cannot be read"
 OPEN = (State.RUNNING.value, State.EMPTY.value)  # a folder is empty in the first moment of its run
 
 
@@ -39,16 +40,19 @@ class Board:
     def told(self, run: RunFolder) -> dict[str, Any]:
         if (known := self.known.get(run.run_id)) is not None:
             return known
-        found = reported(run) or looked_at(run)
-        if found["state"] == State.GONE.value:  # it may have said its end since its journal was read
+        try:
             found = reported(run) or looked_at(run)
+            if found["state"] == State.GONE.value:  # it may have said its end since its journal was read
+                found = reported(run) or looked_at(run)
+        except OSError:  # another user's, in a folder that is shared
+            return entry(run, {}, UNREADABLE, None, [])
         if found["state"] not in OPEN:
             self.known[run.run_id] = found
         return found
 
     def latest(self) -> str:
-        """The latest that runs and shows it, else the latest; empty if there is none."""
-        runs = self.runs()
+        """The latest that runs and shows it, else the latest; empty if there is none that can be read."""
+        runs = [one for one in self.runs() if one["state"] != UNREADABLE]
         running = (one for one in runs if one["state"] == State.RUNNING.value and self.stirs(one["run_id"]))
         found: Mapping[str, Any] = next(running, runs[0] if runs else {})
         return text(found.get("run_id"))
@@ -62,7 +66,14 @@ class Board:
         """A run by its id only: a path is no id, whatever it leads to."""
         if not NAME.fullmatch(run_id) or os.sep in run_id or "\0" in run_id:
             raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
-        return RunFolder.open(run_id, self.base)
+        run = RunFolder.open(run_id, self.base)
+        try:
+            run.journal.open("rb").close()
+        except FileNotFoundError:
+            pass  # it begins just now
+        except OSError as error:
+            raise RunFolderError(f"{run.journal} cannot be read: {error.strerror}") from None
+        return run
 
 
 def written(path: Path) -> float:
