@@ -12,16 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalable import proc
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.network import contact, no_such_port
-from scalable.providers.slurm.commands import JobState, Together, described, recorded, states, told
+from scalable.providers.slurm.commands import JobState, Slurm, Together, described, recorded, states, told
 from scalable.providers.slurm.jobs import judge
 from scalable.providers.slurm.reasons import NEVER, never, waits
 from scalable.providers.slurm.script import Site, image, job_script, mount, surroundings
 from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, WorkerOptions
+from tests.waiting import LONG_S, soon
 
 OPTIONS = WorkerOptions("tls://10.0.0.1:8786", "demeter-0", {"demeter": 1.0}, handout="/run/handout")
 PLAIN = st.text(st.characters(exclude_categories=["C"], exclude_characters="\\"), min_size=1)
@@ -272,3 +274,22 @@ def test_what_is_asked_at_one_moment_is_asked_together() -> None:
     calls, answers = asyncio.run(scenario())
     assert calls == [["0", "1", "2"], ["9"]]
     assert answers == [{"0": 1, "1": 1, "2": 1}] * 3 + [{"9": 2}]
+
+
+def test_who_does_not_wait_for_an_answer_any_more_leaves_no_program_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "scontrol"
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep {LONG_S}\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    async def scenario() -> None:
+        asking = asyncio.ensure_future(Slurm().epitaph("1"))
+        await soon(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().endswith("\n"))
+        asking.cancel()
+        await asyncio.wait({asking})
+        assert asking.cancelled()
+        assert not proc.alive(int((tmp_path / "pid").read_text()))
+
+    asyncio.run(asyncio.wait_for(scenario(), LONG_S))

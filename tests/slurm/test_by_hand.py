@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client
 from distributed.security import Security
 
 from scalable.errors import UsageError
@@ -160,6 +159,6 @@ def test_nobody_else_gets_in(slurm: PrivateSlurm, tmp_path: Path, monkeypatch: p
         others = {"plain": (address.replace("tls://", "tcp://"), None), "strange": (address, Security.temporary())}
         for where, security in others.values():
             with pytest.raises(OSError):
-                Client(where, security=security, timeout=2, name="intruder")
+                ScalableClient(where, security=security, timeout=2, name="intruder")
         assert not any("intruder" in name for name in it.cluster.scheduler.clients)
     assert shlex.split(script.splitlines()[-1])[0] == "exec"

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -175,9 +176,12 @@ class Slurm:
                 out, err = await asyncio.wait_for(
                     process.communicate(text.encode() if text is not None else None), ANSWER_WITHIN_S
                 )
-            except TimeoutError:
-                process.kill()
+            except BaseException as error:  # also who does not wait for the answer any more leaves no program behind
+                with suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()
+                if not isinstance(error, TimeoutError):
+                    raise
                 raise SlurmSilent(f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s") from None
             assert process.returncode is not None
             return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
