@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import stat
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -45,6 +46,11 @@ def test_an_incident_is_written_with_the_next_number_and_read_back(folder: Incid
     assert folder.get(2) == second
     assert folder.all() == [first, second]
     assert folder.damaged == {}
+
+
+def test_evidence_is_for_its_owner_only_as_logs_are(folder: IncidentFolder) -> None:
+    folder.open(stuck())
+    assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
 
 
 def test_what_became_of_the_run_is_added_later(folder: IncidentFolder) -> None:

@@ -110,7 +110,7 @@ class IncidentFolder:
         if not incident.prevent:
             incident = replace(incident, prevent=advice(incident))
         try:
-            self.path.mkdir(exist_ok=True)
+            self.path.mkdir(mode=0o700, exist_ok=True)  # lines of logs are in it, which are nobody else's business
             at = max(self.numbers(), default=0) + 1
             while not write_new(self.file(at), text_of(replace(incident, id=at))):
                 at += 1
