@@ -122,6 +122,35 @@ def test_a_stage_has_a_folder_for_half_done_work(tmp_path: Path) -> None:
     assert found[0].metrics["there"] == 1.0 and not Path(found[0].metrics["scratch"]).exists()
 
 
+@stage(reads=("asset",))
+def listed(*, asset: str) -> list[float]:
+    return [float(len(asset))]
+
+
+@stage(reads=("depth",), keep=False)
+def lengthened(listed: list[float], *, depth: int) -> list[float]:
+    """As carelessly as many do it: what it was given is no longer what it was."""
+    listed.append(float(depth))
+    return listed
+
+
+@stage(reads=("cost_bps",), keep=False)
+def total(listed: list[float], lengthened: list[float], *, cost_bps: float) -> dict[str, float]:
+    return {"score": sum(lengthened) - cost_bps, "listed": sum(listed)}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_stage_that_changes_what_it_is_given_changes_it_for_no_other(tmp_path: Path, kept: bool) -> None:
+    careless = Workload((listed, lengthened, total))
+    work = Evaluation(careless, open_artefacts(tmp_path) if kept else None)
+    cells = works(careless, {"depth": 10}, {"depth": 100}, {"depth": 100, "cost_bps": 1.0})
+    assert [work.row(cell).metrics for cell in cells] == [
+        {"score": 14.0, "listed": 4.0},
+        {"score": 104.0, "listed": 4.0},
+        {"score": 103.0, "listed": 4.0},
+    ]
+
+
 def test_a_process_remembers_a_few_results_of_each_stage() -> None:
     recent = units.Recent(2)
     for number in range(3):

@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from scalable.errors import ScalableError
 from scalable.runner import ends
@@ -161,6 +162,11 @@ class Evaluation:
         return self.call(stage, self.inputs(stage, cell), cell)
 
     def inputs(self, stage: Stage[..., Any], cell: RowWork) -> list[Any]:
+        before = RECENT.changed
+        found = self.gathered(stage, cell)
+        return found if RECENT.changed == before else self.gathered(stage, cell)  # making one has changed another
+
+    def gathered(self, stage: Stage[..., Any], cell: RowWork) -> list[Any]:
         if stage.over is not None:
             name, among = stage.over
             parts = {value: cell.part(name, value) for value in cell.configuration[among]}
@@ -173,7 +179,10 @@ class Evaluation:
         self.check(stage, cell)
         self.executed.append(stage.name)
         values = {name: cell.configuration[name] for name in stage.reads}
-        return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
+        try:
+            return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
+        finally:
+            RECENT.forget_changed(inputs if stage.over is None else [one for each in inputs for one in each.values()])
 
     def check(self, stage: Stage[..., Any], cell: RowWork) -> None:
         """Raise unless all that decides a result is here what it was where the key was made, which may be hours ago.
@@ -193,13 +202,15 @@ MISSING: Any = object()
 
 
 class Recent:
-    """Results this process had in hand last: a few of each stage, and not too many bytes."""
+    """Results this process had in hand last: a few of each stage, not too many bytes, and each as it was made."""
 
     def __init__(self, most: int, most_bytes: int = MOST_BYTES) -> None:
         self.most = most
         self.most_bytes = most_bytes
-        self.values: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
-        """By stage and key, with the bytes of each; the one used last at the end."""
+        self.values: OrderedDict[tuple[str, str], tuple[Any, Seal]] = OrderedDict()
+        """By stage and key; the one used last at the end."""
+        self.changed = 0
+        """How often something had to be forgotten because a stage has changed it."""
 
     def get(self, stage: str, key: str) -> Any:
         if (stage, key) not in self.values:
@@ -209,26 +220,43 @@ class Recent:
 
     def put(self, stage: str, key: str, value: Any) -> None:
         self.values.pop((stage, key), None)
-        self.values[stage, key] = (value, weight(value))
+        self.values[stage, key] = (value, sealed(value))
         alike = [at for at in self.values if at[0] == stage]
         for at in alike[: -self.most]:
             del self.values[at]
-        held = sum(size for _, size in self.values.values())
+        held = sum(seal.bytes for _, seal in self.values.values())
         while held > self.most_bytes:
-            held -= self.values.popitem(last=False)[1][1]
+            held -= self.values.popitem(last=False)[1][1].bytes
+
+    def forget_changed(self, given: Iterable[Any]) -> None:
+        """If a stage has changed what it was given, the next row must not get that, nor what it is a part of."""
+        handed = {id(one) for one in given}
+        if any(id(value) in handed and sealed(value) != seal for value, seal in self.values.values()):
+            for at, (value, seal) in list(self.values.items()):
+                if sealed(value) != seal:
+                    del self.values[at]
+            self.changed += 1
 
     def clear(self) -> None:
         self.values.clear()
 
 
-def weight(value: Any) -> int:
-    """About how many bytes a result holds: those of its pickle, for which arrays are not copied."""
+class Seal(NamedTuple):
+    """About how many bytes a result holds, and what tells whether it was changed since."""
+
+    bytes: int
+    sum: int = 0
+
+
+def sealed(value: Any) -> Seal:
+    """Of its pickle, for which arrays are not copied."""
     from scalable.artefacts.files import pickled
 
     try:
-        return sum(part.nbytes for part in pickled(value))
+        parts = pickled(value)
     except Exception:  # noqa: BLE001, a result that is not kept need not be one that can be pickled
-        return sys.getsizeof(value)
+        return Seal(sys.getsizeof(value))
+    return Seal(sum(part.nbytes for part in parts), reduce(lambda total, part: crc32(part, total), parts, 0))
 
 
 RECENT = Recent(REMEMBERED)
