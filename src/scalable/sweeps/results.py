@@ -1,7 +1,7 @@
 """What a sweep has given so far: the rows that were expected beside those that are there.
 
-Rows count by their key, so a row that was made with other code, data or settings is not taken for one of this sweep.
-Failed rows are shown and never counted.
+Rows count by their key, so a row that was made with other code, data, settings or libraries is not taken for one of
+this sweep. Failed rows are shown and never counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Outcome:
     rows: Mapping[str, Row]
     baseline: Variant
     others: int = 0
-    """Rows of this sweep's name in the store that were made with other code, data or settings."""
+    """Rows of this sweep's name in the store that were made with other code, data, settings or libraries."""
     metrics: Mapping[str, str] = field(default_factory=dict)
     """Which metrics count and whether ``higher`` or ``lower`` is better, where the sweep says so."""
 
@@ -169,7 +169,8 @@ class Outcome:
         """What is not there, in words with the first rows named; empty if the sweep is complete."""
         said = [named(cells, word) for word, cells in (("missing", self.missing), ("failed", self.failed)) if cells]
         if self.missing and self.others:
-            said.append(f"{self.others} rows of this name were made with other code, data or settings and do not count")
+            other = "other code, data, settings or libraries"
+            said.append(f"{self.others} rows of this name were made with {other} and do not count")
         return "; ".join(said) if self.expected else "the sweep has no rows at all"
 
 

@@ -71,7 +71,7 @@ def test_rows_of_another_key_are_not_taken_for_this_sweeps() -> None:
     outcome = Outcome("calibration", [(run_key[::-1], cell) for run_key, cell in made.expected], made.rows, "none", 150)
     assert not outcome.complete
     assert outcome.finished == 0
-    assert "150 rows of this name were made with other code, data or settings" in outcome.shortfall()
+    assert "150 rows of this name were made with other code, data, settings or libraries" in outcome.shortfall()
 
 
 def test_a_sweep_without_cells_is_not_complete() -> None:
