@@ -9,11 +9,11 @@ from functools import cache
 import pytest
 
 from scalable.errors import PlanningError
-from scalable.planning import Choice, History, Machine, Plan, plan_all, plan_sweep
+from scalable.planning import Choice, History, Machine, Plan, Site, plan_all, plan_sweep
 from scalable.planning.front import OBJECTIVES, Point
 from scalable.planning.history import Measured
 from scalable.quantities import Cpu, Memory, Money
-from tests.planning.builders import Change, a_site, gib, with_sweep
+from tests.planning.builders import MACHINE, Change, a_site, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
 SPREAD_OUT: Change = ("run_minutes: 3.5", "run_minutes: {p50: 3.5, p95: 6}")
@@ -317,6 +317,24 @@ def test_together_the_heavy_sweep_runs_alone_and_the_others_two_by_two() -> None
     heavy = walls.pop("n_features")
     assert heavy + sum(walls.values()) / 2 <= campaign.wall_s < heavy + sum(walls.values())
     assert campaign.nodes_peak <= 6
+
+
+def test_together_a_sweep_stands_as_far_apart_as_it_was_planned() -> None:
+    """15 heavy workers take 5 nodes by themselves, 3 on each; packed as tightly as they fit they would take 4."""
+    site = a_site()
+    alone = site.manifest.model_copy(update={"sweeps": {"n_features": site.manifest.sweeps["n_features"]}})
+    campaign = plan_all(Site(alone, None, MACHINE))
+    assert campaign.plans[0].roomy
+    assert (campaign.nodes_peak, campaign.cost) == (campaign.plans[0].nodes_peak, campaign.plans[0].cost)
+
+
+def test_together_sweeps_cost_what_their_workers_do_where_cpus_are_charged() -> None:
+    priced = ("max_workers: 2, processes: true", "max_workers: 2, processes: true, cpu_price: 10 EUR/h")
+    campaign = plan_all(a_site(priced, target="local"))
+    costs = [found.cost for found in campaign.plans if found.cost is not None]
+    assert campaign.cost is not None
+    assert campaign.cost.amount == sum(cost.amount for cost in costs)
+    assert campaign.over_budget, "the same rule as for one sweep"
 
 
 def test_one_sweep_at_a_time_takes_longer() -> None:

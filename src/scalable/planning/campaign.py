@@ -12,7 +12,8 @@ from scalable.planning.history import History
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan, budget_left, plan_sweep
 from scalable.planning.site import Site
-from scalable.quantities import Money
+from scalable.quantities import HOURS_PER_MONTH, Money
+from scalable.simulate import Outcome
 from scalable.sizing.resources import CostEstimate, ScalePlan
 
 
@@ -33,7 +34,7 @@ class Campaign:
     @property
     def scale_plan(self) -> ScalePlan:
         sizes = {plan.profile: plan.resources for plan in self.plans}
-        return ScalePlan(self.workers_by_tag, sizes, frozenset(plan.profile for plan in self.plans if plan.roomy))
+        return ScalePlan(self.workers_by_tag, sizes, standing_apart(self.plans))
 
     @property
     def cost_estimate(self) -> CostEstimate | None:
@@ -45,7 +46,9 @@ class Campaign:
         lines = tuple(line for part in parts for line in part.line_items)
         first = parts[0]
         total = {"total": str(self.cost)}
-        return CostEstimate(first.provider, first.region, first.currency, hourly, hourly * 730, lines, total)
+        return CostEstimate(
+            first.provider, first.region, first.currency, hourly, hourly * HOURS_PER_MONTH, lines, total
+        )
 
     @property
     def rows(self) -> int:
@@ -81,12 +84,11 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
     choice, history = choice or Choice(), history or History()
     plans = [plan_sweep(site, name, choice, history) for name in site.manifest.sweeps]
     jobs = [sweep_load(site, plan.sweep, history).job(plan.workers) for plan in plans]
-    stage = site.stage(jobs)
+    stage = site.stage(jobs, apart=standing_apart(plans))
     outcome = stage.simulate(choice.seed)
     if outcome.unfinished:
         raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
-    prices = {pool: price for pool in stage.pools if (price := site.price(pool)) is not None}
-    cost = outcome.cost(prices, site.currency) if prices else None
+    cost = together(site, plans, outcome)
     left = budget_left(site, history)
     return Campaign(
         plans=tuple(plans),
@@ -98,6 +100,20 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         over_budget=left is not None and cost is not None and cost > left,
         pinned=site.pin.run if site.pin is not None else "",
     )
+
+
+def standing_apart(plans: Sequence[Plan]) -> frozenset[str]:
+    """Profiles whose workers keep the margins on every single node."""
+    return frozenset(plan.profile for plan in plans if plan.roomy)
+
+
+def together(site: Site, plans: Sequence[Plan], outcome: Outcome) -> Money | None:
+    """What all sweeps cost: nodes as they are shared; where workers are charged, the sum of what each sweep's cost."""
+    prices = {plan.pool: price for plan in plans if (price := site.price(plan.pool)) is not None}
+    costs = [plan.cost for plan in plans if plan.cost is not None and plan.pool not in prices]
+    if prices:
+        costs.append(outcome.cost(prices, site.currency))
+    return sum(costs[1:], costs[0]) if costs else None
 
 
 def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[str]:

@@ -207,7 +207,8 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
 
 
 def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
-    outcome = site.stage([load.job(point.workers, shared=shared)], roomy=point.roomy).simulate(seed)
+    apart = {load.profile_name} if point.roomy else ()
+    outcome = site.stage([load.job(point.workers, shared=shared)], apart=apart).simulate(seed)
     if outcome.unfinished:
         workers = plural(point.workers, "worker")
         raise PlanningError(f"sweeps.{load.name} would not finish with {workers}: {outcome.unfinished}")

@@ -12,7 +12,7 @@ from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.remarks import assumptions, find_warnings
 from scalable.planning.site import Site
-from scalable.quantities import Duration, Memory, Money
+from scalable.quantities import HOURS_PER_MONTH, Duration, Memory, Money
 from scalable.simulate.durations import Fixed
 from scalable.simulate.outcome import NodeSpan, Outcome
 from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
@@ -38,7 +38,6 @@ class Plan:
     node: str
     workers: int
     resources: ResourceRequest
-    raised_request: bool
     nodes_peak: int
     wall_s: float
     """From the first run's start to the last row."""
@@ -98,7 +97,13 @@ class Plan:
         hourly = float(self.cost.amount) / hours if hours else 0.0
         line = {"what": f"{self.node_hours:.2f} node-hours of {self.node}", "amount": float(self.cost.amount)}
         return CostEstimate(
-            self.provider, None, self.cost.currency, hourly, hourly * 730, (line,), {"total": str(self.cost)}
+            self.provider,
+            None,
+            self.cost.currency,
+            hourly,
+            hourly * HOURS_PER_MONTH,
+            (line,),
+            {"total": str(self.cost)},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -190,7 +195,6 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
             walltime=getattr(site.target, "walltime", None),
             gpus=load.profile.limit.gpus or None,
         ),
-        raised_request=placement.raised,
         nodes_peak=chosen.nodes,
         wall_s=outcome.wall_s,
         wall_range_s=wall_range(site, load, chosen, seed),

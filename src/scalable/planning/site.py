@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -69,7 +69,6 @@ class Stage:
     caps: dict[str, float]
     durations: dict[str, RunLength]
     uses: dict[str, float]
-    placements: dict[str, Placement]
 
     def simulate(self, seed: int = 0) -> Outcome:
         return simulate(
@@ -199,9 +198,9 @@ class Site:
         return min(bigger, key=lambda other: (profiles[other].limit.memory, other), default=None)
 
     def stage(
-        self, jobs: Iterable[Job], *, max_nodes: int | None = None, spread: bool = True, roomy: bool = False
+        self, jobs: Iterable[Job], *, max_nodes: int | None = None, spread: bool = True, apart: Collection[str] = ()
     ) -> Stage:
-        """Rules, pools and sweeps for a simulation of these jobs."""
+        """Rules, pools and sweeps for a simulation of these jobs; profiles ``apart`` stand as a ``ScalePlan`` says."""
         jobs = list(jobs)
         if len({job.id for job in jobs}) < len(jobs):
             raise PlanningError("two of the things to simulate have the same name")
@@ -217,7 +216,7 @@ class Site:
         for tag, (profile, pool) in tags.items():
             above = self.larger(profile, pool)
             peak = max((job.peak for job in jobs if job.profile == profile and job.peak), default=None)
-            placements[tag] = self.placement(profiles[profile], pool, peak, spread=spread, roomy=roomy)
+            placements[tag] = self.placement(profiles[profile], pool, peak, spread=spread, roomy=profile in apart)
             kinds[tag] = WorkerKind(
                 tag,
                 pool,
@@ -249,7 +248,6 @@ class Site:
             caps={tag: self.worker_cpus(profiles[profile], pool).cores for tag, (profile, pool) in tags.items()},
             durations={job.id: job.duration for job in jobs},
             uses={job.id: job.cores or profiles[job.profile].limit.cpu.cores for job in jobs},
-            placements=placements,
         )
 
     def worker_cpus(self, profile: Profile, pool: str) -> Cpu:

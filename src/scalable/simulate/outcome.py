@@ -54,7 +54,6 @@ class Outcome:
     peak_workers: dict[str, int] = field(default_factory=dict)
     worker_steps: list[tuple[float, int]] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
-    events: int = 0
 
     @property
     def wall_s(self) -> float:

@@ -149,7 +149,6 @@ class World:
         if isinstance(event, SweepSubmitted):
             self.outcome.sweeps[event.sweep.id] = SweepSpan(submitted=self.now)
         instructions = self.engine.handle(event, self.now)
-        self.outcome.events += 1
         if self.journal is not None:
             self.journal(self.now, event, instructions)
         for instruction in instructions:
