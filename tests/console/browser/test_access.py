@@ -44,6 +44,16 @@ UNNAMED = """() => [...document.querySelectorAll("button, select, input, [role],
   .map((node) => node.outerHTML.slice(0, 120))"""
 
 
+SPILLED = """() => [...document.querySelectorAll(".panel *")]
+  .filter((node) => node.checkVisibility() && !node.closest("svg, .grid-scroll, .visually-hidden"))
+  .filter((node) => {
+    const end = node.closest("td, th, .panel").getBoundingClientRect().right;
+    return node.scrollWidth > node.clientWidth + 1 && node.getBoundingClientRect().left + node.scrollWidth > end + 1;
+  })
+  .map((node) => node.outerHTML.slice(0, 120))"""
+LONG = "standard-of-a-long-project-name-5f7d8c9b64-x2x9k" * 3
+
+
 def test_every_text_can_be_read_in_both_themes_and_the_one_that_is_chosen_is_kept(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
@@ -134,10 +144,19 @@ def test_a_screen_reader_finds_landmarks_headings_and_names(page: Page, console:
 
 def test_on_a_small_screen_nothing_must_be_scrolled_sideways(page: Page, console: Guard, run: SimulatedRun) -> None:
     run.trouble()
+    for kind in ("finding", "retry", "scale"):
+        run.write(kind, code=LONG, text=LONG, run=LONG, cause=LONG, tag=LONG, direction="up", count=1, reason=LONG)
+    run.write("gauge", workers={LONG: {"live": 1}}, tasks={})
+    run.tell()
+    told = run.folder.live_file.read_text()
+    run.folder.live_file.write_text(told.replace('"w1"', f'"{LONG}"').replace("/fold0", LONG))
     page.set_viewport_size({"width": 360, "height": 5000})
     page.goto(console.address)
     expect(page.locator("#workers tbody tr")).to_have_count(5)
-    expect(page.locator("#retries")).to_contain_text("2 retries")
+    expect(page.locator("#workers")).to_contain_text(LONG)
+    expect(page.locator("#pool")).to_contain_text(LONG)
+    assert page.evaluate(SPILLED) == []
+    expect(page.locator("#retries")).to_contain_text("3 retries")
     page.get_by_role("button", name="Evidence of incident 1").click()
     expect(page.get_by_role("dialog")).to_contain_text("threading.py")
     for width in (360, 768, 1100):
