@@ -56,6 +56,7 @@ def test_a_file_with_a_byte_order_mark_loads(tmp_path: Path) -> None:
     path.write_text(HEAD, encoding="utf-8-sig")
 
     assert load_file(path, env={}).manifest.project.name == "test"
+    assert load_file(str(path), env={}).manifest.project.name == "test"
 
 
 def test_the_smallest_manifest_has_the_shipped_profiles_and_groups() -> None:

@@ -34,7 +34,7 @@ class Loaded:
 
 
 def load_file(
-    path: Path,
+    path: Path | str,
     *,
     env: Environment[str, str],
     target: str | None = None,
@@ -42,7 +42,7 @@ def load_file(
     providers: Iterable[str] = (),
 ) -> Loaded:
     """Read a manifest file; see ``load_text``."""
-    return load_text(read(path), str(path), env=env, target=target, overlay=overlay, providers=providers)
+    return load_text(read(Path(path)), str(path), env=env, target=target, overlay=overlay, providers=providers)
 
 
 def read(path: Path) -> str:
