@@ -267,6 +267,14 @@ def test_a_sweep_is_planned_and_its_function_looked_for_as_a_task_is(call: Call)
     assert "sweeps.own.run: there is no module pack.nowhere" in the(found(call, status=1), "functions")["text"]
 
 
+def test_a_path_that_is_longer_than_a_line_is_told_whole(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    package("def load(cell): ...\n")
+    path = "/".join(["far"] * 30)
+    written(f"{SWEEPS}store: sqlite:///{path}/results.db\n")
+    monkeypatch.setenv("COLUMNS", "60")
+    assert f"{path}/results.db" in "".join(call("doctor").out.split())
+
+
 def test_a_sweep_that_cannot_be_run_is_not_called_ready(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     package("def load(cell): ...\n")
     written(SWEEPS + BUILT_IN.replace("horizon", "horizn"))

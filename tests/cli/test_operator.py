@@ -239,6 +239,7 @@ def keep(folder: RunFolder, run: str, call: str) -> None:
     code = f"""
         import models, sys
         from pathlib import Path
+        from scalable.runner.calls import Call
         from scalable.runner.wire import pack
         Path(sys.argv[1]).write_bytes(pack({call}))
     """
@@ -261,6 +262,13 @@ def test_a_run_that_raised_raises_again_in_the_foreground(broken: RunFolder) -> 
     assert "ValueError: -3 is negative" in shown.err
     assert 'models.py", line 6, in first' in shown.err
     assert "cli/commands/debug.py" not in shown.err
+
+
+def test_the_traceback_of_a_task_begins_in_its_function(broken: RunFolder) -> None:
+    keep(broken, "first", "(Call('models:first', False, ()), (), {'number': -3})")
+    shown = debug("first")
+    assert "ValueError: -3 is negative" in shown.err
+    assert [Path(line.split('"')[1]).name for line in shown.err.splitlines() if "  File " in line] == ["models.py"]
 
 
 def test_a_run_whose_error_does_not_come_again_shows_its_result(broken: RunFolder) -> None:

@@ -10,7 +10,7 @@ import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from rich.console import Console
 from rich.padding import Padding
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scalable.simulate.outcome import NodeSpan
 
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
+WHOLE: Literal["fold"] = "fold"  # a path or address that is longer than a line goes on in the next
 LONGEST_NAME = 36  # columns of a name beside what is said about it; longer ones are cut
 
 
@@ -113,8 +114,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     named = any(column.lstrip(">") for column in columns)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=named)
     for column in columns:
-        right = column.startswith(">")
-        shown.add_column(column.lstrip(">"), justify="right" if right else "left", no_wrap=right)
+        if column.startswith(">"):
+            shown.add_column(column.removeprefix(">"), justify="right", no_wrap=True)
+        else:
+            shown.add_column(column, overflow=WHOLE)
     for row in rows:
         shown.add_row(*map(verbatim, row))
     return shown
@@ -124,7 +127,7 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
     """A name and what is to say about it, a line each."""
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True, max_width=LONGEST_NAME)
-    shown.add_column()
+    shown.add_column(overflow=WHOLE)
     for name, text in pairs:
         shown.add_row(verbatim(name), verbatim(text))
     return shown
@@ -138,6 +141,8 @@ def verbatim(cell: Cell) -> Text:
 def note(mark: str, text: str, style: str = "") -> Padding:
     """A remark whose further lines are indented under its text."""
     line = Table.grid(padding=(0, 1, 0, 0))
+    line.add_column()
+    line.add_column(overflow=WHOLE)
     line.add_row(Text(mark, style=style), Text(text))
     return Padding(line, (0, 0, 0, 2))
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from scalable.sweeps.compiling import Compiled
     from scalable.sweeps.units import RowWork
 
-CALLERS = str(Path(scalable.__file__).parent / "sweeps") + os.sep
-"""Whose frames only lead to a stage."""
+CALLERS = tuple(str(Path(scalable.__file__).parent / name) + os.sep for name in ("runner", "sweeps"))
+"""Whose frames only lead to a function or a stage."""
 
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scalable.cli import context
-from scalable.cli.output import console, errors, print_json, status
+from scalable.cli.output import WHOLE, console, errors, print_json, status
 from scalable.doctor import Check, Status, examine
 from scalable.errors import UsageError
 from scalable.manifest.load import read
@@ -73,7 +73,7 @@ def show(found: Sequence[Check], bad: str = "a run would not get far", good: str
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
-    table.add_column()
+    table.add_column(overflow=WHOLE)
     for check in found:
         text = Text(check.text)
         if check.remedy and check.status is not Status.OK:
