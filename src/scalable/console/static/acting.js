@@ -127,7 +127,7 @@ export class Acting {
       { class: "result", "data-tone": said.ok ? "good" : "bad" },
       said.ok ? said.text || "Done." : said.error,
     );
-    byId("ask-result").replaceChildren(result, ...evidence(said));
+    byId("ask-result").replaceChildren(result, ...(said.dump ? [block("Dump", said.dump)] : []));
     if (said.ok) {
       byId("ask-fields").replaceChildren();
       byId("ask-ok").hidden = true;
@@ -157,43 +157,30 @@ export class Acting {
     const body = show(`Incident ${id}`);
     const found = await this.get("/api/incident", { id }, body);
     if (!found) return;
-    const told = found.incident ?? found;
-    const lists = { done: told.done, prevent: told.prevent };
     const rows = ["kind", "severity", "run", "attempt", "worker", "tag", "host", "guilty", "outcome", "escalation"]
-      .filter((name) => told[name])
-      .map((name) => fact(name, String(told[name])));
-    for (const [name, lines] of Object.entries(lists)) if (lines?.length) rows.push(fact(name, lines.join("\n")));
-    const text = [found.text, found.dump, found.lines?.join?.("\n")].find((one) => typeof one === "string" && one);
-    body.replaceChildren(
-      make("dl", { class: "facts" }, rows),
-      block("Evidence", text ?? JSON.stringify(told.evidence ?? {}, null, 2)),
-    );
+      .filter((name) => found[name])
+      .map((name) => fact(name, String(found[name])));
+    for (const name of ["done", "prevent"]) if (found[name].length) rows.push(fact(name, found[name].join("\n")));
+    body.replaceChildren(make("dl", { class: "facts" }, rows), block("Evidence", found.text || "There is none."));
   }
 
   /** The end of a worker's log, put where it is asked for. */
   async log(worker, body) {
     const found = await this.get("/api/log", { worker }, body);
     if (!found) return;
-    const lines = found.lines ?? found.text ?? "";
-    body.replaceChildren(
-      block(
-        `Last lines of the log of ${worker}`,
-        (Array.isArray(lines) ? lines.join("\n") : lines) || "It has said nothing.",
-      ),
-    );
+    const text = found.lines.join("\n") || "It has said nothing.";
+    body.replaceChildren(block(`Last lines of the log of ${worker}`, text));
   }
 
   async get(address, query, body) {
     const words = new URLSearchParams({ run: this.state.run?.run_id ?? "", ...query });
     write(body, "Loading …");
     try {
-      const found = await ask(`${address}?${words}`);
-      if (!found.error) return found;
-      write(body, found.error);
+      return await ask(`${address}?${words}`);
     } catch (error) {
       write(body, error.message);
+      return null;
     }
-    return null;
   }
 }
 
@@ -218,11 +205,6 @@ export function fact(name, text) {
 
 export function block(title, text) {
   return make("section", { "aria-label": title }, make("h3", {}, title), make("pre", { tabindex: "0" }, text));
-}
-
-function evidence(said) {
-  const text = [said.dump, said.stacks, said.details].find((one) => typeof one === "string" && one);
-  return text ? [block("Dump", text)] : [];
 }
 
 function choice(name, value, text, checked) {

@@ -68,7 +68,7 @@ function heard(section, data) {
   } else if (section === "grid") {
     grid.take(data ?? []);
   } else if (section === "cells") {
-    for (const one of Array.isArray(data) ? data : [data]) grid.patch(one);
+    grid.patch(data);
   } else {
     state[section] = data;
     if (section === "run") state.at = performance.now();

@@ -34,7 +34,6 @@ export function cost(state) {
     ],
     ["May be spent", budget === null ? "" : money(told.budget)],
     ["Left of budget", told.budget_left ? money(told.budget_left) : ""],
-    ["Not attributed", told.unattributed ? money(told.unattributed) : ""],
   ].filter(([, text]) => text);
   each(
     parts.facts,

@@ -139,7 +139,7 @@ export function attention(state, acting) {
       tone: one.severity === "page" ? "bad" : "warn",
       word: one.severity ?? "alert",
     })),
-    ...(trouble.findings ?? []).filter((one) => !one.over).map((one) => ({ ...one, tone: "info", word: "finding" })),
+    ...(trouble.findings ?? []).map((one) => ({ ...one, tone: "info", word: "finding" })),
   ];
   if (trouble.dead_letters) {
     const text = `The database refused ${plural(trouble.dead_letters, "dead letter")}: what is in them is not stored.`;
