@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from io import FileIO
 from pathlib import Path
 
@@ -74,6 +75,22 @@ def look(pid: int) -> Process | None:
         )
     except (OSError, ValueError, IndexError):
         return None
+
+
+def identity(pid: int) -> str:
+    """What no earlier or later process has, whatever clocks are set to; empty if that cannot be known."""
+    process = look(pid)
+    return f"{machine()} {process.started}" if process is not None and machine() else ""
+
+
+@cache
+def machine() -> str:
+    """This boot of this machine, as far as its processes see each other; empty if that cannot be known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 def pids() -> Iterator[int]:

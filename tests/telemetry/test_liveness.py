@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from scalable import proc
 from scalable.telemetry import State, state_of
 from scalable.telemetry.liveness import is_there, running
 from tests.telemetry.builders import START, Record, a_live_run, a_run, ended, run_started, summed
@@ -50,6 +51,13 @@ def test_a_process_that_is_only_a_zombie_is_gone() -> None:
 def test_a_later_process_of_the_same_number_is_another_one() -> None:
     assert is_there(os.getpid(), time.time())
     assert not is_there(os.getpid(), time.time() - 10 * 86400)
+
+
+def test_a_clock_that_is_set_makes_no_process_another_one() -> None:
+    own = proc.identity(os.getpid())
+    assert state_of(summed(run_started(at=-10 * 86400, process=own))) is State.RUNNING
+    for another in (f"an-earlier-boot {own.partition(' ')[2]}", f"{own}0"):
+        assert state_of(summed(now_started() | {"process": another})) is State.GONE
 
 
 def test_a_run_on_another_machine_is_taken_to_run_until_it_says_otherwise() -> None:

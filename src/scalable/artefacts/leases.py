@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -186,7 +184,7 @@ def seconds(value: Any) -> float:
 def signature() -> bytes:
     """Who holds a lease, so that others on this machine can see whether it lives."""
     own = proc.look(os.getpid())
-    facts = {"id": uuid4().hex, "machine": machine(), "pid": os.getpid(), "started": own.started if own else 0}
+    facts = {"id": uuid4().hex, "machine": proc.machine(), "pid": os.getpid(), "started": own.started if own else 0}
     return json.dumps(facts).encode()
 
 
@@ -194,19 +192,9 @@ def is_dead(content: bytes) -> bool:
     """Whether the holder is known to be gone; one on another machine is not known of."""
     try:
         facts = json.loads(content)
-        if not machine() or facts["machine"] != machine():
+        if not proc.machine() or facts["machine"] != proc.machine():
             return False
         process = proc.look(int(facts["pid"]))
         return process is None or not process.alive or process.started != facts["started"]
     except (ValueError, KeyError, TypeError):
         return False
-
-
-@cache
-def machine() -> str:
-    """This boot of this machine, as far as its processes see each other; empty if that cannot be known."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""

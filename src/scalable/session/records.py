@@ -10,7 +10,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from scalable import __version__
+from scalable import __version__, proc
 from scalable.planning import Campaign, Plan
 from scalable.planning.components import ComponentPlan
 from scalable.providers.base import DeploymentSpec
@@ -31,6 +31,7 @@ def started(session: ScalableSession, spec: DeploymentSpec) -> dict[str, Any]:
         "target": spec.target_name,
         "provider": spec.target.provider,
         "pid": os.getpid(),
+        "process": proc.identity(os.getpid()),
         "host": socket.gethostname(),
         "version": __version__,
         "python": platform.python_version(),

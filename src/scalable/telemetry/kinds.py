@@ -37,6 +37,7 @@ KINDS: Mapping[str, Kind] = {
             "target": "name of the target",
             "provider": "what kind of place that is",
             "pid": "process of the driver",
+            "process": "what tells it from a later one of that number, on its machine",
             "host": "machine of the driver",
             "version": "of scalable",
             "python": "version of Python",

@@ -11,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from scalable import proc
 from scalable.telemetry.fields import number, text
 from scalable.telemetry.folders import RunFolder
 from scalable.telemetry.reading import has_ended, read
@@ -46,7 +47,7 @@ def state_of(summary: Summary, facts: Mapping[str, Any] | None = None) -> State:
         return State.EMPTY
     if pid is None or text(told.get("host")) != socket.gethostname():
         return State.RUNNING
-    return State.RUNNING if is_there(int(pid), began) else State.GONE
+    return State.RUNNING if is_there(int(pid), began, text(told.get("process"))) else State.GONE
 
 
 def running(base: Path | str | None = None) -> list[RunFolder]:
@@ -67,18 +68,18 @@ def is_running(run: RunFolder) -> bool:
     return not state_of(summary, run.facts()).over
 
 
-def is_there(pid: int, began: float | None = None) -> bool:
-    """Whether a process that was there at a time still is; a zombie, or a later process of that number, is not."""
-    if pid <= 0:
-        return False
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return not Path("/proc/self/stat").exists() and signalled(pid)
-    state, *rest = stat[stat.rindex(")") + 2 :].split()
-    after_boot_s = int(rest[18]) / os.sysconf("SC_CLK_TCK")
-    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + after_boot_s
-    return state not in "ZX" and (began is None or started < began + LATER_S)
+def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
+    """Whether a process still is there; a zombie, or a later process of that number, is not.
+
+    It is known by its ``identity``; where that was not recorded, by the time ``began`` at which it was there.
+    """
+    process = proc.look(pid) if pid > 0 else None
+    if process is None:
+        return pid > 0 and not Path("/proc/self/stat").exists() and signalled(pid)
+    if identity:
+        return process.alive and proc.identity(pid) == identity
+    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + process.started / proc.TICKS
+    return process.alive and (began is None or started < began + LATER_S)
 
 
 def signalled(pid: int) -> bool:
