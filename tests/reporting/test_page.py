@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scalable.reporting.drawing import date_ticks
 from scalable.reporting.material import material_of
 from scalable.reporting.page import page
 from scalable.telemetry import RunFolder
@@ -128,6 +129,12 @@ def test_links_lead_to_sections_and_pictures_and_tables_say_what_they_are(tmp_pa
     levels = [int(name[1]) for name, _ in found.elements if re.fullmatch(r"h\d", name)]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels)), "no level is skipped"
+
+
+def test_dates_stand_below_a_picture_of_a_few_weeks_too() -> None:
+    day, first = 86_400, 1_776_211_200  # 2026-04-15
+    assert [words for _, words in date_ticks(first, first + 10 * day)] == ["2026-04-15", "2026-04-25"]
+    assert [words for _, words in date_ticks(first, first + 60 * day)] == ["2026-05", "2026-06"]
 
 
 def test_a_large_run_stays_a_page(tmp_path: Path) -> None:

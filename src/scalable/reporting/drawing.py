@@ -93,11 +93,13 @@ def elapsed(seconds: float) -> str:
 
 
 def date_ticks(first: int, last: int, about: int = 7) -> list[tuple[int, str]]:
-    """The beginnings of months, as many as fit."""
+    """The beginnings of months, as many as fit; the first and the last day of a time that has hardly any."""
     begin, end = (datetime.fromtimestamp(moment, UTC) for moment in (first, last))
     months = [(year, month) for year in range(begin.year, end.year + 1) for month in range(1, 13)]
     moments = [(int(datetime(*month, 1, tzinfo=UTC).timestamp()), month) for month in months]
     within = [(at, f"{month[0]}-{month[1]:02d}") for at, month in moments if first <= at <= last]
+    if len(within) < 2:
+        return [(first, begin.date().isoformat()), (last, end.date().isoformat())]
     return within[:: max(1, ceil(len(within) / about))]
 
 
