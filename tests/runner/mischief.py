@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import scalable
+from scalable.runner.notes import note
 from tests.runner.work import segfault, wait_for
 
 
@@ -181,3 +182,15 @@ def nested_session(folder: str) -> int:
     )
     with scalable.ScalableSession.from_yaml(manifest) as client:
         return int(client.submit(length, b"abc", guarded=True).result(timeout=60))
+
+
+def note_while_it_answers(mebibytes: int) -> bytes:
+    """A thread of its own goes on telling while the result is on its way."""
+    told = "x" * 1000
+
+    def tell() -> None:
+        for number in range(3000):
+            note("mischief", number=number, told=told)
+
+    threading.Thread(target=tell).start()
+    return bytes(mebibytes << 20)

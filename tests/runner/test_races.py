@@ -328,3 +328,9 @@ async def test_files_and_processes_do_not_add_up_over_many_runners(desk: Desk) -
     assert await crash(12) <= before
     assert not [pid for pid in proc.children(os.getpid()) if proc.state_of(pid).startswith("ended")]
     assert len(desk.supervisor.tasks) <= 1
+
+
+@on_a_desk()
+async def test_what_threads_note_while_a_large_result_is_sent_comes_through_beside_it(desk: Desk) -> None:
+    assert len(await desk.value(mischief.note_while_it_answers, 32)) == 32 * MIB
+    await desk.until(lambda: len(desk.forks) == 3000, "all that was noted")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
@@ -73,6 +74,8 @@ class Line:
         self.connection = connection
         self.frames = Frames()
         self.waiting: list[tuple[Kind, bytes]] = []
+        self.turn = threading.RLock()
+        """Threads of the user's code may have something to tell while an answer is sent; so may a signal handler."""
 
     def read(self) -> tuple[Kind, bytes] | None:
         """The next message; nothing when the other side is gone."""
@@ -84,4 +87,5 @@ class Line:
         return self.waiting.pop(0)
 
     def send(self, kind: Kind, content: bytes) -> None:
-        self.connection.sendall(frame(kind, content))
+        with self.turn:
+            self.connection.sendall(frame(kind, content))
