@@ -294,3 +294,18 @@ async def test_notice_to_a_whole_job_is_not_for_its_runs_but_what_they_start_can
     (tmp_path / "end").touch()
     assert (await desk.end_of("run")).cause == ends.FINISHED
     assert await desk.value(work.end_a_child) == -signal.SIGTERM
+
+
+@on_a_desk()
+async def test_the_silence_of_work_counts_from_its_last_beginning(desk: Desk, tmp_path: Path) -> None:
+    """A fresh runner takes over what a spoiled one could not load, which may have been silent for minutes."""
+    desk.give("late", work.wait_for, str(tmp_path / "go"))
+    await desk.began("late")
+    one = desk.supervisor.works["late"]
+    one.idle_s, runner = 290.0, one.runner
+    one.wait_again()
+    one.runner = runner
+    one.begin()
+    assert one.silence() < 200
+    (tmp_path / "go").touch()
+    await desk.end_of("late")

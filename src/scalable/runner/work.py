@@ -106,6 +106,7 @@ class Work:
         assert self.runner is not None
         self.began = self.looked = time.monotonic()
         self.stamped, self.reports = 0.0, False
+        self.idle_s = self.cpu_s = 0.0
         self.cpu_before = self.runner.cpu
 
     def wait_again(self) -> None:
