@@ -109,6 +109,8 @@ def test_what_is_locked_for_another_workload_disturbs_no_sweep() -> None:
         (DISCOVERY.replace("model, variants: [xgboost, logistic]", "focal_loss"), "no stage reads 'focal_loss'"),
         (f"{SMALL}, settings: {{nois: loud}}", "sweeps.mine.settings: setting 'nois' is not defined; .*noise"),
         (f"{DISCOVERY}, settings: {{focal_loss: 2.0}}", "sweeps.mine.settings: setting 'focal_loss' is not defined"),
+        (SMALL.replace("depth", "fold"), "sweeps.mine.factor: every row has its own fold; write folds"),
+        (SMALL.replace("depth", "cost_bps"), "every row has its own cost_bps; write costs_bps"),
     ],
 )
 def test_a_factor_or_a_setting_that_nothing_reads_is_refused(sweep: str, said: str) -> None:

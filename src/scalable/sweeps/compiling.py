@@ -16,6 +16,7 @@ from scalable.catalogue import Variant
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.garbage import uncollected
 from scalable.grid import Cell, Grid
+from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
 from scalable.sweeps.stages import StageError
@@ -158,10 +159,13 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
 
 
 def unread(sweep: Sweep, workload: Workload, where: str) -> None:
-    """Refuse a factor and settings that no stage reads: a slip of the pen would go unnoticed."""
+    """Refuse a factor and settings that say nothing: a slip of the pen would go unnoticed."""
     for name in sweep.settings:
         if name not in workload.reads:
             raise StageError(f"{where}.settings: {undefined('setting', name, workload.reads)}")
+    if sweep.factor in ("asset", "fold", "cost_bps"):
+        own = OWN_KEYS[sweep.factor]
+        raise StageError(f"{where}.factor: every row has its own {sweep.factor}; write {own}, and vary something else")
     if not workload.reads & {sweep.factor, "variant"}:
         raise StageError(
             f"{where}.factor: no stage reads {sweep.factor!r}, so its variants would all give the same rows; vary what "
