@@ -356,3 +356,4 @@ class Invariants:
             assert (tags.ahead, tags.busy, tags.asked, tags.returning) == (0, 0, 0, 0), "miscounted"
             assert not tags.loaded
             assert not tags.roomy
+            assert not (tags.queue.waiting or tags.queue.served), "groups that nobody needs any more are remembered"

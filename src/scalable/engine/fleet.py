@@ -220,7 +220,7 @@ def out_of_money(state: State, now: float) -> bool:
 def shortest_expected(state: State, tag: str) -> float:
     """Of the runs that are next in their groups."""
     queue = state.tags[tag].queue
-    return min((expected_s(state, line[0]) for line in queue.waiting.values() if line), default=0.0)
+    return min((expected_s(state, line[0]) for line in queue.waiting.values()), default=0.0)
 
 
 def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[Instruction]:

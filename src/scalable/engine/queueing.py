@@ -20,7 +20,9 @@ Group = tuple[str, str]
 class RunQueue:
     def __init__(self) -> None:
         self.waiting: dict[Group, deque[RunRecord]] = {}
+        """Only groups of which runs wait: a session may see thousands, one after the other."""
         self.served: dict[Group, int] = {}
+        """Runs on workers, of groups that have some."""
         self.order: dict[Group, int] = {}
         self.choices: list[tuple[int, int, Group]] = []
         """Heap of (runs on workers, order, group); entries that do not hold are dropped when met."""
@@ -33,12 +35,11 @@ class RunQueue:
 
     def put(self, record: RunRecord, *, first: bool = False) -> None:
         group = (record.run.sweep, record.run.group)
+        if group not in self.order:
+            self.order[group] = len(self.order)
         line = self.waiting.get(group)
         if line is None:
             line = self.waiting[group] = deque()
-        if group not in self.order:
-            self.order[group] = len(self.order)
-        if not line:
             self.offer(group)
         if first:
             line.appendleft(record)
@@ -50,18 +51,18 @@ class RunQueue:
         """The group whose first run is next for a worker that served ``last`` before; only one that is ``allowed``."""
         if not self.size:
             return None
-        group = last if last is not None and self.waiting.get(last) else self.least_served()
+        group = last if last in self.waiting else self.least_served()
         if allowed is None or allowed(self.first(group)):
             return group
         order = sorted(self.waiting, key=lambda g: (g != last, self.served.get(g, 0), self.order[g]))
-        return next((g for g in order if self.waiting[g] and allowed(self.first(g))), None)
+        return next((g for g in order if allowed(self.first(g))), None)
 
     def first(self, group: Group) -> RunRecord:
         return self.waiting[group][0]
 
     def take(self, group: Group) -> RunRecord:
-        self.size -= 1
         record = self.waiting[group].popleft()
+        self.left(group)
         self.count(group, +1)
         return record
 
@@ -71,15 +72,26 @@ class RunQueue:
 
     def remove(self, record: RunRecord) -> None:
         """Take out one run that still waits."""
-        self.waiting[record.run.sweep, record.run.group].remove(record)
+        group = (record.run.sweep, record.run.group)
+        self.waiting[group].remove(record)
+        self.left(group)
+
+    def left(self, group: Group) -> None:
+        """A run of a group no longer waits."""
         self.size -= 1
+        if not self.waiting[group]:
+            del self.waiting[group]
 
     def all(self) -> list[RunRecord]:
         return [record for line in self.waiting.values() for record in line]
 
     def count(self, group: Group, change: int) -> None:
-        self.served[group] = self.served.get(group, 0) + change
-        if self.waiting.get(group):
+        served = self.served.get(group, 0) + change
+        if served:
+            self.served[group] = served
+        else:
+            del self.served[group]
+        if group in self.waiting:
             self.offer(group)
 
     def offer(self, group: Group) -> None:
@@ -91,6 +103,6 @@ class RunQueue:
     def least_served(self) -> Group:
         while True:
             served, _, group = self.choices[0]
-            if self.waiting.get(group) and served == self.served.get(group, 0):
+            if group in self.waiting and served == self.served.get(group, 0):
                 return group
             self.offered.discard(heapq.heappop(self.choices))
