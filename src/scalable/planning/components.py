@@ -23,6 +23,8 @@ from scalable.sizing.prices import Wanted, estimate, hired
 from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
+ROUNDING = 1e-9  # of a round
+
 
 @dataclass(frozen=True, slots=True)
 class ComponentPlan:
@@ -63,13 +65,17 @@ class Load:
     measured: int
     slots: int
 
+    def rounds(self, workers: int) -> int:
+        """How many tasks one after the other: tasks are whole."""
+        return ceil(self.tasks / (workers * self.slots))
+
     def wall_s(self, workers: int) -> float:
-        """Never less than one task takes, however many workers there are."""
-        return max(self.mean_s, self.tasks * self.mean_s / (workers * self.slots))
+        return self.rounds(workers) * self.mean_s
 
     def fewest(self, within_s: float) -> int:
-        """How many workers end in time."""
-        return max(1, ceil(self.tasks * self.mean_s / (within_s * self.slots)))
+        """How many workers end in time; as many as there are tasks where one alone takes longer."""
+        rounds = max(1, int(within_s / self.mean_s + ROUNDING))
+        return ceil(self.tasks / (rounds * self.slots))
 
 
 def plan_components(
@@ -157,9 +163,13 @@ def by_load(tags: list[str], loads: Mapping[str, Load], total: int) -> dict[str,
     if len(loads) < len(tags):
         return shared_out(tags, total)
     counts = dict.fromkeys(tags, 1)
-    work = {tag: load.tasks * load.mean_s / load.slots for tag, load in loads.items()}
+
+    def slowest(tag: str) -> tuple[bool, float]:
+        """One round takes as long however many more workers there are."""
+        return loads[tag].rounds(counts[tag]) > 1, loads[tag].wall_s(counts[tag])
+
     for _ in range(total - len(tags)):
-        counts[max(tags, key=lambda tag: work[tag] / counts[tag])] += 1
+        counts[max(tags, key=slowest)] += 1
     return counts
 
 
