@@ -32,6 +32,13 @@ def runners_pid(desk: Desk) -> int:
     return runner.pid
 
 
+async def short_work(desk: Desk) -> None:
+    """Until a runner was quick, so that the next works are sent ahead: on a loaded machine the first may not be."""
+    await desk.value(work.give_back, 0)
+    while desk.supervisor.runners[0].pace >= supervisor.SHORT_S:
+        await desk.value(work.give_back, 0)
+
+
 @on_a_desk(slots=4)
 async def test_every_one_of_500_works_ends_once_while_runners_are_killed_at_random(desk: Desk) -> None:
     dice = random.Random(7)
@@ -65,7 +72,7 @@ def test_a_runner_that_was_stopped_or_killed_while_idle_does_not_hold_or_lose_th
 
 @on_a_desk()
 async def test_work_that_was_sent_ahead_is_not_lost_when_its_runner_ends_before_it(desk: Desk, tmp_path: Path) -> None:
-    await desk.value(work.give_back, 0)  # short: the next are sent ahead
+    await short_work(desk)
     desk.give("running", mischief.note_and_wait, str(tmp_path), "running")
     desk.give("ahead", mischief.note_and_wait, str(tmp_path), "ahead")
     (tmp_path / "ahead").touch()
@@ -79,7 +86,7 @@ async def test_work_that_was_sent_ahead_is_not_lost_when_its_runner_ends_before_
 async def test_work_that_answers_while_it_is_about_to_be_killed_has_finished_and_the_next_is_not_killed_for_it(
     desk: Desk, tmp_path: Path
 ) -> None:
-    await desk.value(work.give_back, 0)
+    await short_work(desk)
     desk.give("first", mischief.note_and_wait, str(tmp_path), "first")
     desk.give("next", mischief.note_and_wait, str(tmp_path), "next")
     await desk.began("first")
