@@ -118,6 +118,8 @@ def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones
 ) -> None:
     page.goto(console.address)
     expect(page.locator("#empty")).to_have_text("Nothing has run here yet. The first run appears by itself.")
+    assert page.title() == "scalable"
+    expect(page.locator(".panel").filter(visible=True)).to_have_count(0)  # of no run there is nothing to say
     with SimulatedRun(runs, Shape(assets=2), sweep="first") as first:
         expect(page.locator("#sweeps h3")).to_have_text("first")
         expect(page.locator("#empty")).to_be_hidden()

@@ -39,12 +39,13 @@ export function header(state) {
   const nothing = run?.run_id === "" ? "Nothing has run here yet. The first run appears by itself." : "";
   write(byId("empty"), state.refused || nothing);
   byId("empty").hidden = !state.refused && !nothing;
-  const title = run ? `${run.project ?? run.run_id} · ${run.state} · scalable` : "scalable";
+  set(byId("main"), "data-nothing", !run?.run_id); // there is nothing to say of it
+  const title = run?.run_id ? `${run.project ?? run.run_id} · ${run.state} · scalable` : "scalable";
   if (document.title !== title) document.title = title;
   const [latest] = byId("runs").options;
   const shown = run?.run_id && byId("runs").selectedIndex === 0;
   if (latest) write(latest, shown ? `Latest: ${run.project ?? run.run_id} · ${day(run.started)}` : "Latest run");
-  write(byId("title"), run ? `Run ${run.run_id}` : "Console");
+  write(byId("title"), run?.run_id ? `Run ${run.run_id}` : "Console");
   clockFigures(state);
 }
 
