@@ -97,6 +97,13 @@ def test_variants_that_differ_only_by_type_are_rows_of_their_own() -> None:
     assert len({key for key, _ in found}) == len(found) == 24
 
 
+def test_the_baseline_is_what_is_locked_if_the_sweep_has_it_else_the_first() -> None:
+    for locked, baseline in ((2, 2), (2.0, 2), (3, 1), ("2", 1)):
+        assert made(SMALL, {"depth": locked}).baseline == baseline
+    sweep = SMALL.replace("variants: [1, 2]", "variants: [0, 1]")
+    assert made(sweep, {"depth": True}).baseline == 0, "true is not 1"
+
+
 def test_what_is_locked_for_another_workload_disturbs_no_sweep() -> None:
     assert made(TRADING, {"optimizer": "adam", "model": "logistic"}).expected == made(TRADING).expected
     assert made(DISCOVERY, {"optimizer": "adam", "focal_loss": 2.0}).expected == made(DISCOVERY).expected

@@ -19,6 +19,7 @@ from scalable.grid import Cell, Grid
 from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
+from scalable.sweeps.results import same
 from scalable.sweeps.stages import StageError
 from scalable.sweeps.units import RowWork, Unit
 from scalable.sweeps.workload import Keys, Workload, find_workload
@@ -64,8 +65,8 @@ class Compiled:
     @property
     def baseline(self) -> Variant:
         """The variant that others are compared with: what is locked now, else the first."""
-        locked = self.base_env.get(self.grid.factor)
-        return locked if locked in self.grid.variants else self.grid.variants[0]
+        locked = same(self.base_env.get(self.grid.factor, ""))
+        return next((each for each in self.grid.variants if same(each) == locked), self.grid.variants[0])
 
     @cached_property
     def where(self) -> dict[str, Cell]:
