@@ -94,9 +94,14 @@ def check_tasks(manifest: Manifest) -> Iterator[Finding]:
             del left[name]
         for needs in left.values():
             needs.difference_update(ready)
+    while after := [name for name in left if not any(name in needs for needs in left.values())]:
+        for name in after:  # it only waits for those who need each other
+            del left[name]
     for name in left:
-        message = f"{name} waits for itself: {' and '.join(sorted(left))} need each other"
-        yield Finding(("tasks", name, "needs"), message, "circular-needs", "remove one of them")
+        message, remedy = f"{name} waits for itself", "remove it"
+        if len(left) > 1:
+            message, remedy = f"{message}: {' and '.join(sorted(left))} need each other", "remove one of them"
+        yield Finding(("tasks", name, "needs"), message, "circular-needs", remedy)
         break
 
 

@@ -88,6 +88,13 @@ def positive(value: object, info: ValidationInfo) -> Duration:
     return duration
 
 
+def single(value: object) -> object:
+    """One message for what is none of them, instead of one for each of the things it could have been."""
+    if not isinstance(value, str | int | float):
+        raise QuantityError(f"{shown(value)} is no single value", "write a text, a number, true or false")
+    return value
+
+
 def one_or_many(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -113,4 +120,4 @@ Texts = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [ONE_TEXT, {"type": "array", "minItems": 1, "items": ONE_TEXT}]}),
 ]
-Variant = str | int | float | bool
+Variant = Annotated[str | int | float | bool, BeforeValidator(single)]

@@ -238,6 +238,9 @@ def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Issue:
             return Issue(path, f"{written(node)} is not a mapping", "wrong-type", f"write keys, e.g. {keys}", place)
         case "too_short":
             return Issue(path, "the list is empty", "bad-value", "write at least one, e.g. [first]", place)
+        case "string_type":
+            remedy = 'quote it if it is a number: "2.0"'
+            return Issue(path, f"{written(node)} is not a text", "wrong-type", remedy, place)
         case "list_type":
             return Issue(path, f"{written(node)} is not a list", "wrong-type", "write e.g. [first, second]", place)
     return Issue(path, f"{written(node)}: {error['msg'].lower()}", "wrong-type", "", place)
