@@ -267,6 +267,12 @@ def test_a_sweep_is_planned_and_its_function_looked_for_as_a_task_is(call: Call)
     assert "sweeps.own.run: there is no module pack.nowhere" in the(found(call, status=1), "functions")["text"]
 
 
+def test_a_folder_of_artefacts_that_cannot_be_made_is_told(call: Call) -> None:
+    package("def load(cell): ...\n")
+    written(f"{SWEEPS}artefacts: scalable.yaml/kept\n")
+    assert the(found(call, status=1), "artefacts")["remedy"] == "write artefacts: FOLDER"
+
+
 def test_a_path_that_is_longer_than_a_line_is_told_whole(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     package("def load(cell): ...\n")
     path = "/".join(["far"] * 30)

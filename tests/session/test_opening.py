@@ -79,6 +79,10 @@ def test_more_memory_than_the_machine_has_is_questionable(project: Project) -> N
     assert "over-machine" in {issue.code for issue in session.validate().warnings}
 
 
+def test_artefacts_below_the_home_folder_are_kept_there_where_every_command_looks(project: Project) -> None:
+    assert project.session(artefacts="~/kept").artefacts() == str(Path.home() / "kept")
+
+
 def test_max_workers_are_shared_out_among_the_components(project: Project) -> None:
     session = project.session(target={"max_workers": 4}, components={"a": {"cpus": 2, "memory": "1GiB"}, "b": {}})
     plan = session.plan(dry_run=True)

@@ -26,6 +26,8 @@ def folders(case: Case) -> Iterator[Check]:
     if any(task.cache for task in case.manifest.tasks.values()):
         named = os.environ.get("SCALABLE_CACHE_DIR") or case.manifest.project.local_cache or ".scalable/cache"
         yield folder("cache folder", Path(named).expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
+    if case.manifest.sweeps and "://" not in case.manifest.artefacts:
+        yield folder("artefacts", Path(case.manifest.artefacts).expanduser(), "write artefacts: FOLDER")
     yield folder("temporary folder", Path(tempfile.gettempdir()), "write TMPDIR=FOLDER with one that has room")
 
 

@@ -298,7 +298,7 @@ class ScalableSession:
     def artefacts(self) -> str:
         """Where results of stages are kept, the same for every worker."""
         url = self.manifest.artefacts
-        return url if "://" in url else str(Path(url).absolute())
+        return url if "://" in url else str(Path(url).expanduser().absolute())
 
     def _settle(self, driver: Driver) -> None:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
