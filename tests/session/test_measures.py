@@ -21,6 +21,7 @@ from scalable.artefacts import open_artefacts
 from scalable.providers.members import Member
 from scalable.quantities import Money
 from scalable.session import live, measures
+from scalable.session.attempts import Attempt, Attempts
 from scalable.session.dependencies import Dependencies
 from scalable.session.measures import Purse, bounded, of_worker
 from scalable.telemetry.folders import RunFolder
@@ -247,6 +248,12 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
     member.asked -= 4000
     [late] = [one.value for one in found.of_tags([]) if one.metric == "scalable_scale_up_seconds"]
     assert late >= 4000
+
+
+def test_a_clock_that_was_set_forward_makes_no_run_long() -> None:
+    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, b"")
+    [told] = Attempts.activity(SimpleNamespace(under_way={attempt.key: attempt}, guarded={}))  # type: ignore[arg-type]
+    assert told["seconds"] < 300
 
 
 def complete(told: dict[str, Any]) -> dict[str, Any]:

@@ -121,6 +121,12 @@ def test_the_timeline_says_how_many_workers_there_were() -> None:
     assert told["workers"]["demeter"]["most"] == 2
 
 
+def test_a_run_whose_clock_was_set_back_took_no_negative_time() -> None:
+    summary = summed(run_started(), ended(-3600))
+    assert report_of(summary, State.OK, START)["run"]["duration_s"] == 0
+    assert current(summary, State.OK, START)["elapsed_s"] == 0
+
+
 def test_a_long_timeline_is_thinned_and_keeps_its_ends() -> None:
     told = report(*(part for n in range(5000) for part in (joined(f"w{n}", n), removed(f"w{n}", n + 0.5))))
     assert len(told["timeline"]) <= 4000

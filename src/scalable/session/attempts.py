@@ -46,6 +46,8 @@ class Attempt:
     """When the journal was last told how far it is."""
     seen: dict[str, Any] = field(default_factory=dict)
     """The latest sign of it."""
+    since: float = field(default_factory=time.monotonic)
+    """When it started, by a clock that nobody sets."""
 
     @property
     def key(self) -> str:
@@ -220,7 +222,7 @@ class Attempts:
 
     def begin(self, attempt: Attempt, ago: float) -> None:
         if not attempt.begun:
-            attempt.begun, attempt.started = True, time.time() - ago
+            attempt.begun, attempt.started, attempt.since = True, time.time() - ago, time.monotonic() - ago
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
@@ -249,7 +251,7 @@ class Attempts:
             {
                 **attempt.facts,
                 "started": attempt.started,
-                "seconds": now - attempt.started,
+                "seconds": time.monotonic() - attempt.since,
                 **{name: attempt.seen.get(name) for name in SEEN},
             }
             for attempt in self.under_way.values()

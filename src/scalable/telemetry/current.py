@@ -30,7 +30,7 @@ def current(summary: Summary, state: State, now: float) -> dict[str, Any]:
         "project": summary.started.get("project"),
         "target": summary.started.get("target"),
         "state": state.value,
-        "elapsed_s": rounded(until - summary.began) if summary.began is not None else None,
+        "elapsed_s": rounded(max(0.0, until - summary.began)) if summary.began is not None else None,
         "host": summary.started.get("host"),
         "silent_s": rounded(max(0.0, until - summary.last)) if summary.last is not None else None,
         "workers": {} if state.over else {tag: workers(summary, tag) for tag in sorted(summary.fleet.kinds)},

@@ -57,7 +57,7 @@ def run(summary: Summary, state: State, until: float) -> dict[str, Any]:
         "reason": summary.ended.get("reason") or "",
         "started": began,
         "ended": until if state.over else None,
-        "duration_s": rounded(until - began) if began is not None else None,
+        "duration_s": rounded(max(0.0, until - began)) if began is not None else None,  # a clock may be set back
     }
 
 
