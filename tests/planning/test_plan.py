@@ -376,6 +376,18 @@ def test_a_worker_that_computes_two_units_at_once_needs_half_the_rounds() -> Non
     assert quick.wall_s == pytest.approx(7 * 4.0), "a unit of one core finds one"
 
 
+def test_a_machine_that_promises_nothing_is_not_said_to_break_a_promise() -> None:
+    small = Machine(Cpu.of(8), gib(6))
+    found = plan_sweep(
+        a_site(("max_workers: 2", "max_workers: 4"), target="local", machine=small),
+        "calibration",
+        Choice(policy="manual"),
+    )
+    assert found.guarantees is None
+    assert "3 workers with a peak of 2 GiB each leave nothing of the 6 GiB there is" in found.warnings
+    assert not any("guaranteed" in warning for warning in found.warnings)
+
+
 def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:
     priced = ("max_workers: 2, processes: true", "max_workers: 2, processes: true, cpu_price: 0.10 EUR/h")
     found = plan_sweep(a_site(priced, target="local"), "calibration", Choice(policy="manual"))

@@ -71,8 +71,11 @@ def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placeme
         lines.append(f"{share}: runs take {times:.2g} × as long as on {load.expected.cores:g} CPU")
     elif site.promises and chosen.cpu_margin <= policy.cpu:
         lines.append(f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}")
-    if chosen.ram_margin <= (policy.ram if site.promises else 0):
+    if site.promises and chosen.ram_margin <= policy.ram:
         lines.append(f"RAM margin {percent(chosen.ram_margin)} is not over the guaranteed {policy.ram}")
+    elif chosen.ram_margin <= 0:
+        used = f"{plural(chosen.workers, 'worker')} with a peak of {load.profile.memory_peak} each"
+        lines.append(f"{used} leave nothing of the {site.offered(load.pool).memory * max(1, chosen.nodes)} there is")
     room = (node.allocatable or node).memory.bytes * max(1, chosen.nodes)
     worst = margin(load.estimate.peak.bytes * chosen.workers, room)
     if site.promises and worst <= policy.ram < chosen.ram_margin:
