@@ -51,9 +51,12 @@ class WaitingLauncher(ThreadLauncher):
         self.asked, self.answer = threading.Event(), threading.Event()
 
     async def poll(self, launched: list[Launched]) -> float:
-        self.asked.set()
-        await asyncio.to_thread(self.answer.wait, LONG_S)
+        await asyncio.to_thread(self.ask)
         return 0.1
+
+    def ask(self) -> None:
+        self.asked.set()
+        self.answer.wait(LONG_S)
 
 
 def loops() -> set[threading.Thread]:

@@ -77,6 +77,13 @@ def handle(hands: Hands, spec: DeploymentSpec) -> Iterator[ClusterHandle]:
         AwsProvider().close(found)
 
 
+@pytest.fixture
+def staffed(handle: ClusterHandle) -> ClusterHandle:
+    """With a worker of each kind, whichever tests came before: two processes may share those of a class."""
+    AwsProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
+    return handle
+
+
 class TestRun:
     """One cluster for all of these, in this order."""
 
@@ -91,17 +98,17 @@ class TestRun:
             assert client.submit(variable, "SCALABLE_HANDOUT", tag="small").result(timeout=LONG_S) is None
             assert left_behind(handle.metadata["run"]) != []
 
-    def test_nothing_that_others_may_describe_has_secrets(self, handle: ClusterHandle, kind: str) -> None:
-        expect_no_secrets(described(handle.metadata["run"], kind), handle)
+    def test_nothing_that_others_may_describe_has_secrets(self, staffed: ClusterHandle, kind: str) -> None:
+        expect_no_secrets(described(staffed.metadata["run"], kind), staffed)
 
-    def test_everything_has_the_tags_of_the_run_and_of_the_user(self, handle: ClusterHandle, kind: str) -> None:
-        tags = tags_of(handle.metadata["run"], kind)
+    def test_everything_has_the_tags_of_the_run_and_of_the_user(self, staffed: ClusterHandle, kind: str) -> None:
+        tags = tags_of(staffed.metadata["run"], kind)
         assert tags
         assert all(one["team"] == "lab" for one in tags)
-        assert all(one["scalable-run"] == handle.metadata["run"] for one in tags)
+        assert all(one["scalable-run"] == staffed.metadata["run"] for one in tags)
 
-    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle, kind: str) -> None:
-        facts = lose_a_worker(handle)
+    def test_a_lost_worker_has_a_cause_and_is_replaced(self, staffed: ClusterHandle, kind: str) -> None:
+        facts = lose_a_worker(staffed)
         assert facts["worker"].startswith("small-")
         assert {"fargate": "killed (SIGKILL)", "ec2": "switched itself off"}[kind] in facts["detail"]
 

@@ -52,6 +52,13 @@ def handle(google: Google, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         GcpProvider().close(found)
 
 
+@pytest.fixture
+def staffed(handle: ClusterHandle) -> ClusterHandle:
+    """With a worker of each kind, whichever tests came before: two processes may share those of a class."""
+    GcpProvider().scale(handle, ScalePlan({"small": 1, "large": 1}))
+    return handle
+
+
 class TestRun:
     """One cluster for all of these, in this order."""
 
@@ -62,9 +69,9 @@ class TestRun:
             who = [client.submit(variable, "WHO", tag=tag, pure=False) for tag in ("small", "large")]
             assert [one.result(timeout=LONG_S) for one in who] == ["small", "large"]
 
-    def test_what_instances_are_made_of_has_no_secrets(self, handle: ClusterHandle, google: Google) -> None:
-        expect_no_secrets(json.dumps(google.inserted), handle)
-        assert all(body["labels"]["scalable-run"] == handle.metadata["run"] for body in google.inserted)
+    def test_what_instances_are_made_of_has_no_secrets(self, staffed: ClusterHandle, google: Google) -> None:
+        expect_no_secrets(json.dumps(google.inserted), staffed)
+        assert all(body["labels"]["scalable-run"] == staffed.metadata["run"] for body in google.inserted)
 
     def test_a_busy_google_is_asked_again(self, handle: ClusterHandle, google: Google) -> None:
         google.busy = 2
@@ -81,8 +88,8 @@ class TestRun:
             GcpProvider().scale(handle, ScalePlan({"large": 2}))
         assert not error.value.definite, "capacity and quotas may be free again later"
 
-    def test_a_lost_worker_has_a_cause_and_is_replaced(self, handle: ClusterHandle) -> None:
-        facts = lose_a_worker(handle)
+    def test_a_lost_worker_has_a_cause_and_is_replaced(self, staffed: ClusterHandle) -> None:
+        facts = lose_a_worker(staffed)
         assert "exit code 137" in facts["detail"]
 
     def test_closing_leaves_nothing(self, handle: ClusterHandle, google: Google) -> None:
