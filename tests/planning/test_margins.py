@@ -125,6 +125,12 @@ def test_nothing_else_is_called_best_effort(scenario: str) -> None:
     assert "best effort" not in notes(table()[scenario])
 
 
+def test_memory_is_named_only_where_it_is_raised() -> None:
+    """Among workers of several sizes each is compared with its own request, not with the first one's."""
+    mixed = ("ftf-normal: {sweeps: {standard: 2}}", "ftf-normal: {sweeps: {standard: 1, heavy: 1}}")
+    assert "generated pods ask for more (standard 3.9 CPU, heavy 3.9 CPU)" in notes(table(mixed)["ftf-normal"])
+
+
 def test_a_sweep_alone_under_the_cpu_guarantee_fails() -> None:
     row = table(("cpu: 15%", "cpu: 17%"))["ftf-normal"]
     assert row.status == "fail"

@@ -142,11 +142,9 @@ def request_note(
     for load in loads:
         placement = place(load.profile, node, pool, spread=True, peak=load.peak)
         if placement.raised:
-            raised[load.profile_name] = placement.request
-    asks = ", ".join(
-        f"{name} {size.cpu} CPU" + (f" / {size.memory}" if size.memory > loads[0].profile.request.memory else "")
-        for name, size in raised.items()
-    )
+            asked, more = placement.request, placement.request.memory > load.profile.request.memory
+            raised[load.profile_name] = f"{load.profile_name} {asked.cpu} CPU" + (f" / {asked.memory}" if more else "")
+    asks = ", ".join(raised.values())
     least = max(load.profile.min_nodes for load in loads)
     also = f"a spread constraint keeps at least {least} nodes" if least > 1 else ""
     cure = " and ".join(filter(None, [f"generated pods ask for more ({asks})" if asks else "", also]))
