@@ -288,6 +288,10 @@ def test_help_lists_every_command(call: Call) -> None:
     assert "examples:" in out
 
 
+def test_without_a_command_one_is_told_where_they_are_listed(call: Call) -> None:
+    assert call().err.endswith("required: COMMAND; scalable --help  lists them\n")
+
+
 def test_the_version_is_printed(call: Call) -> None:
     assert call("--version").out.startswith("scalable 0.")
 

@@ -66,6 +66,9 @@ class TopParser(Parser):
 
     summaries: dict[str, dict[str, str]]
 
+    def error(self, message: str) -> NoReturn:
+        super().error(f"{message}; scalable --help  lists them" if message.endswith("required: COMMAND") else message)
+
     def format_help(self) -> str:
         widest = max(len(name) for group in self.summaries.values() for name in group)
         groups = [

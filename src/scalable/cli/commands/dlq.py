@@ -93,7 +93,7 @@ def show(letters: Sequence[DeadLetter], options: argparse.Namespace) -> int:
         screen.print("no dead letters: the database took everything it was given")
         return 0
     rows = [[each.id, when(each.written_at), each.kind, what(each), str(each.tries)] for each in letters]
-    show_table(screen, ["id", "since", "kind", "what", ">tries"], rows)
+    show_table(screen, ["id", "since (UTC)", "kind", "what", ">tries"], rows)
     reasons(screen, letters)
     screen.print()
     screen.print("  once the cause is gone:  scalable dlq replay --all      to give them up:  scalable dlq drop ID")

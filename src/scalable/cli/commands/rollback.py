@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalable.cli import context, operating
 from scalable.cli.output import console, note, print_json
 from scalable.errors import ScalableError, UsageError
 from scalable.planning.pins import Pin
 from scalable.session.rollback import Place, before, hold, in_force, named, pin_of, plan_of
-from scalable.session.session import ScalableSession
 from scalable.telemetry import RunFolder
 from scalable.telemetry.liveness import running
 from scalable.wording import plural
+
+if TYPE_CHECKING:
+    from scalable.session.session import ScalableSession
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,7 +30,10 @@ def run(options: argparse.Namespace) -> int:
     told: dict[str, Any] = {"run": pin.run, "from": was.run, "dry_run": options.dry_run, **pin.to_dict(), "live": []}
     if not options.dry_run:
         hold(place, pin)
-        told["live"] = [applied(one, ScalableSession(loaded, path)) for one in running() if place.has(one)]
+        if live := [one for one in running() if place.has(one)]:
+            from scalable.session.session import ScalableSession  # takes a second, and only these need it
+
+            told["live"] = [applied(one, ScalableSession(loaded, path)) for one in live]
     if options.format == "json":
         print_json(told)
     else:
