@@ -136,6 +136,19 @@ def test_the_exit_status_of_a_workflow_is_the_truth(line: str, status: int, word
         assert "runpy" not in done.stderr
 
 
+def test_a_workflow_whose_sweep_lacks_rows_has_not_succeeded() -> None:
+    sweep = "{factor: step, run: 'models:row', variants: [0, 1], assets: [A], folds: 1, run_minutes: 0.01}"
+    head, _, _ = MANIFEST.partition("components:")
+    Path("scalable.yaml").write_text(f"{head}sweeps: {{trial: {sweep}}}\n")
+    Path("models.py").write_text("def row(step, asset, fold): return {'score': 1 / (1 - step)}\n")
+    Path("workflow.py").write_text(
+        "from scalable import ScalableSession\nprint(ScalableSession.from_yaml().run_sweep('trial').finished)\n"
+    )
+    done = scalable("run", "--target", "threads", "--workflow", "workflow.py")
+    assert (done.returncode, done.stdout) == (1, "1\n"), done.stderr
+    assert journal()[-1]["status"] == "failed" and "ZeroDivisionError" in journal()[-1]["reason"]
+
+
 def test_ctrl_c_stops_a_workflow_and_leaves_nothing_behind() -> None:
     Path("workflow.py").write_text(f"{WORKFLOW}print('here', flush=True)\nimport time\ntime.sleep(600)\n")
     process = subprocess.Popen(

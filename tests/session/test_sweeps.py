@@ -156,18 +156,20 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.fold == 1} == {2}
 
 
-def test_a_session_says_ok_of_itself_only_when_every_sweep_in_it_is_complete_by_its_end(sweeps: Sweeps) -> None:
-    blocker = sweeps.project.folder / "break-2-1"
+def test_a_session_says_ok_of_itself_only_when_every_sweep_in_it_is_complete_by_its_end(project: Project) -> None:
+    code = project.module("import os\ndef row(step, asset, fold): return {'score': 1 / (not os.path.exists('break'))}")
+    blocker = project.folder / "break"
     blocker.touch()
-    session = sweeps.session(assets=["A"])
+    sweep = {"factor": "step", "run": f"{code}:row", "variants": [1], "assets": ["A"], "folds": 1, "run_minutes": 0.01}
+    session = project.session(components={}, sweeps={"trial": sweep}, policies=AT_ONCE)
     with session:
         assert not session.run_sweep("trial").complete
-    assert sweeps.project.ended()[0] == "failed" and "2 rows failed" in sweeps.project.ended()[1]
+    assert project.ended()[0] == "failed" and "1 row failed" in project.ended()[1]
     with session:
         assert not session.run_sweep("trial").complete
         blocker.unlink()
         assert session.run_sweep("trial").complete
-    assert sweeps.project.ended() == ("ok", "")
+    assert project.ended() == ("ok", "")
 
 
 def test_changed_code_is_computed_anew_beside_what_was_there(sweeps: Sweeps) -> None:

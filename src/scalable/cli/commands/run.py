@@ -252,7 +252,7 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
         safe_streams()
         session.close(status, reason)
     conclude(folder)
-    return code
+    return code or int(bool(session.failing))  # a sweep that lacks rows is no success, whatever the script makes of it
 
 
 def leave_fork(code: int) -> NoReturn:
