@@ -95,7 +95,9 @@ def settle(state: State, now: float) -> None:
 
 def scale(state: State, now: float) -> None:
     """Starved kinds come first: a place that was made for one is not taken back for another's minimum."""
-    for tag, record in sorted(state.tags.items(), key=lambda one: not one[1].starved):
+    starved = [tag for tag, record in state.tags.items() if record.starved]
+    for tag in dict.fromkeys((*starved, *state.tags)):
+        record = state.tags[tag]
         if record.loaded:
             starting.take_back_late(state, record, now)
         due = tag in state.touched or record.queue.size or record.outside or record.idle or record.minimum
@@ -106,6 +108,6 @@ def scale(state: State, now: float) -> None:
             record.late_reported = True
             text = f"{record.requested} × {tag} asked for {now - record.requested_at:.0f} s ago have not come"
             state.alert("scale-up-late", text)
-    if not (state.paused or state.braked):
+    if starved and not (state.paused or state.braked):
         state.out += exchange.make_room(state, now)
     state.touched.clear()
