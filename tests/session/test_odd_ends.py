@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scalable import AdaptiveScaler, ScaleDecision, TaskError, UsageError, open_store
+from scalable.engine.events import Event, Instruction, Tick
 from tests.session.builders import Project, nap
 from tests.waiting import LONG_S, until
 
@@ -90,10 +91,35 @@ def test_a_scaler_of_ones_own_that_raises_is_told_of_once_and_stops_nothing(
     scaler = Stumbling(min_workers={"demeter": 1}, max_workers={"demeter": 2}, cooldown_seconds=0)
     session = project.session(target={"max_workers": 2})
     client = session.start(adaptive=scaler)
-    futures = [client.submit(nap, 0.2, number, tag="demeter") for number in range(20)]
+    futures = [client.submit(nap, 0.2, number, tag="demeter") for number in range(12)]
     assert until(lambda: client.worker_count() == 2)
     client.gather(futures)
     assert until(lambda: scaler.asked >= 4)
     session.close()
     told = "the scaler could not decide: ZeroDivisionError: no worker, no average; it goes on"
     assert [one.getMessage() for one in caplog.records] == [told]
+
+
+def test_an_event_that_goes_wrong_keeps_no_later_one_from_the_engine(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = project.session()
+    with session:
+        driver, came = session.live(), list[Event]()
+        handle = driver.engine.handle
+
+        def stumbling(event: Event, now: float) -> list[Instruction]:
+            came.append(event)
+            if len(came) == 1:
+                driver.handle(Tick())  # as carrying out an instruction may lead to
+                raise ZeroDivisionError
+            return handle(event, now)
+
+        async def told() -> None:
+            monkeypatch.setattr(driver.engine, "handle", stumbling)
+            with pytest.raises(ZeroDivisionError):
+                driver.handle(Tick())
+            driver.handle(Tick())
+
+        driver.cluster.sync(told)
+        assert len(came) >= 3
