@@ -49,6 +49,7 @@ ENVIRONMENT = {
     "SCALABLE_STORE_URL": "the store of rows, instead of the manifest's `store`",
     "SCALABLE_RUNS_DIR": "where runs are recorded (default `.scalable/runs`)",
     "SCALABLE_CACHE_DIR": "where `@cacheable` keeps results (default `.scalable/cache`)",
+    "SCALABLE_LOG_LEVEL": "how much commands log: DEBUG, INFO, WARNING (default), ERROR or CRITICAL",
     "SCALABLE_METRICS_PORT": "the port on which a driver in a cluster shows its figures to other pods (default: none)",
     "KUBECONFIG": "the cluster, where the target names none",
     "NO_COLOR, FORCE_COLOR": "no colour on a terminal; colour in a pipe",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -286,6 +287,24 @@ def test_help_lists_every_command(call: Call) -> None:
     out = call("--help").out
     assert all(command in out for command in COMMANDS)
     assert "examples:" in out
+
+
+def test_the_log_level_of_the_environment_holds_for_every_command(
+    example: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger, last = logging.getLogger("scalable"), logging.lastResort
+    assert last is not None
+    before = logger.level, last.level
+    try:
+        monkeypatch.setenv("SCALABLE_LOG_LEVEL", "error")
+        assert example("validate").status == 0
+        assert (logger.level, last.level) == (logging.ERROR, logging.ERROR)
+        monkeypatch.setenv("SCALABLE_LOG_LEVEL", "loud")
+        refused = example("validate")
+    finally:
+        logger.setLevel(before[0])
+        last.setLevel(before[1])
+    assert (refused.status, "write one of DEBUG, INFO, WARNING" in refused.err) == (2, True)
 
 
 def test_without_a_command_one_is_told_where_they_are_listed(call: Call) -> None:

@@ -10,6 +10,8 @@ from importlib import import_module
 
 from scalable.cli.parser import parser
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     safe_streams()
@@ -19,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from scalable.errors import ScalableError, UsageError
 
     try:
+        set_log_level(os.environ.get("SCALABLE_LOG_LEVEL", ""))
         with waiting(options.command):
             command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
         status: int = command.run(options)
@@ -35,6 +38,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def set_log_level(level: str) -> None:
+    """How much of what the package logs is shown: warnings and worse if nothing is said."""
+    if not level:
+        return
+    import logging
+
+    from scalable.errors import UsageError
+
+    if level.upper() not in LOG_LEVELS:
+        raise UsageError(f"SCALABLE_LOG_LEVEL is {level!r}; write one of {', '.join(LOG_LEVELS)}")
+    logging.getLogger("scalable").setLevel(level.upper())
+    if logging.lastResort is not None:  # what shows records where nobody has set up anything else
+        logging.lastResort.setLevel(level.upper())
 
 
 def mute() -> None:
