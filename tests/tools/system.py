@@ -29,7 +29,8 @@ PROMETHEUS_PROGRAMS = {
     "prometheus-alertmanager": "prometheus-alertmanager",
 }
 BROWSER_PROGRAMS = {"chromium": "chromium"}
-PROGRAMS = SLURM_PROGRAMS | POSTGRES_PROGRAMS | PROMETHEUS_PROGRAMS | BROWSER_PROGRAMS
+SHELL_PROGRAMS = {"zsh": "zsh"}
+PROGRAMS = SLURM_PROGRAMS | POSTGRES_PROGRAMS | PROMETHEUS_PROGRAMS | BROWSER_PROGRAMS | SHELL_PROGRAMS
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"  # where daemons are, and an ordinary user's PATH does not look
 POSTGRES = Path("/usr/lib/postgresql")  # where Debian keeps the programs of each version
 INSTALL_S = 900  # a slow mirror is waited for, one that hangs is not
