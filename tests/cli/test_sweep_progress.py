@@ -11,7 +11,7 @@ import pytest
 
 from scalable.cli.commands.status import how_far
 from scalable.cli.commands.workers import step
-from scalable.cli.progress import described
+from scalable.cli.progress import described, news
 from tests.cli.test_commands import Call, call
 from tests.sweeps.gates.stores import a_folder
 
@@ -39,6 +39,18 @@ def test_a_sweeps_line_has_a_bar_rows_units_and_how_far_its_runs_are() -> None:
 def test_of_many_workers_their_number_is_shown_and_not_the_steps_of_some() -> None:
     many = {"standard": {"live": 13, "busy": 13, "pending": 0}}
     assert "1/4 units  13 workers  12.5 s" in described(a_status("trial 3/25", workers=many), 79).plain
+
+
+def test_what_is_found_is_told_once_however_often_it_comes_and_goes_with_other_figures() -> None:
+    told: set[str] = set()
+    busy = [
+        {"code": "workers-full", "text": f"all 2 model workers are busy: 2 tasks run, {left} wait"} for left in (9, 8)
+    ]
+    assert news(a_status(findings=busy[:1]), told) == [busy[0]["text"]]
+    assert news(a_status(), told) == news(a_status(findings=busy[1:]), told) == []
+    other = {"code": "not-connected", "text": "model-1 has not connected for 25 s"}
+    assert news(a_status(findings=[busy[1], other]), told) == ["model-1 has not connected for 25 s"]
+    assert news(a_status(findings=[{**other, "text": "model-2 has not connected for 25 s"}]), told) != []
 
 
 def test_a_step_that_the_note_says_is_not_said_again() -> None:

@@ -6,6 +6,7 @@ to the user's script, whose lines reach it unchanged wherever it leads.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from scalable.telemetry.words import plain
 from scalable.wording import plural
 
 EVERY_S = 0.5
+FIGURE = re.compile(r"(?<![\w-])\d[\d.,]*")  # not one that is part of a name
 LINE_EVERY_S = 10.0  # in a pipe, while nothing but counts change
 WIDEST_BAR, NARROWEST_BAR = 24, 8
 FEW = 2  # workers; of so few the line shows how far each is, of more how many there are
@@ -68,21 +70,30 @@ def on_terminal(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threadi
 
 
 def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, screen: Console) -> None:
-    """A line when workers or findings change, when there is trouble, and from time to time."""
+    """A line when workers change, when something is found or in trouble, and from time to time."""
     before: Any = None
+    told: set[str] = set()
     quiet = 0.0
     while not over.wait(EVERY_S):
         tell(trouble, screen)
         status = next(looks)
         here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
-        found = {each["code"]: each["text"] for each in reversed(status["findings"])}  # figures in it may change
+        found = news(status, told)
         quiet += EVERY_S
-        if [here, set(found)] != before or quiet >= LINE_EVERY_S:
+        if here != before or found or quiet >= LINE_EVERY_S:
             screen.print(described(status), soft_wrap=True)
-            for code in set(found) - set(before[1] if before else ()):
-                screen.print(Text(f"  ! {found[code]}"), soft_wrap=True)
-            before, quiet = [here, set(found)], 0.0
+            for text in found:
+                screen.print(Text(f"  ! {text}"), soft_wrap=True)
+            before, quiet = here, 0.0
     tell(trouble, screen)
+
+
+def news(status: Mapping[str, Any], told: set[str]) -> list[str]:
+    """Findings that were not told yet. One that comes again, or with other figures, is none."""
+    found = {FIGURE.sub("", each["text"]): each["text"] for each in status["findings"]}
+    new = [text for gist, text in found.items() if gist not in told]
+    told.update(found)
+    return new
 
 
 def tell(trouble: Trouble, screen: Console) -> None:
@@ -126,10 +137,8 @@ class StatusLine:
             for told in self.held:
                 self.screen.print(Text(f"! {told}", style="yellow"), soft_wrap=True)
             self.held.clear()
-            for each in status["findings"]:
-                if each["text"] not in self.told:
-                    self.told.add(each["text"])
-                    self.screen.print(Text(f"! {each['text']}", style="yellow"), soft_wrap=True)
+            for found in news(status, self.told):
+                self.screen.print(Text(f"! {found}", style="yellow"), soft_wrap=True)
             text = described(status, self.screen.width - 1)
             text.truncate(self.screen.width - 1, overflow="ellipsis")
             self.screen.print(text, end="", soft_wrap=True)
