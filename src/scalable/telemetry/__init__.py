@@ -1,6 +1,7 @@
 """What a run did and does: its folder and journal, what they amount to, and what later plans learn from it.
 
-Most is imported when it is first used: a worker, which only keeps secrets to itself, starts a tenth faster without it.
+Most is imported when it is first used: a worker, which only keeps secrets to itself, starts some hundredths of a second
+sooner without it.
 """
 
 from __future__ import annotations
