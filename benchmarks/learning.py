@@ -21,7 +21,7 @@ from scalable.session.session import ScalableSession
 from scalable.telemetry import RunFolder, Summary, read
 
 ROUNDS = 3
-GOAL = 0.15  # D9: part by which the plan may be off
+GOAL = 0.15  # part by which the plan may be off
 CODE = '''
 import time
 

@@ -186,7 +186,7 @@ OPERATIONS = {
     "all nodes are lost": Operation(
         "automatic", 600.0, all_nodes_lost, (f"{SLURM}::test_slurm_may_be_away_for_a_while",)
     ),
-    "the money is used up": Operation(  # immediate; killing takes less than a minute (H4)
+    "the money is used up": Operation(  # immediate; killing takes less than a minute
         "automatic", 60.0, money_used_up, ("tests/session/test_budget.py", "tests/session/test_costs.py"),
     ),
     "paused at once and resumed": Operation("scalable pause --now, scalable resume", 600.0, paused_and_resumed),

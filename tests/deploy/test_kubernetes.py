@@ -78,7 +78,7 @@ def test_files_are_applied_in_an_order_that_works() -> None:
     assert kinds == ["Namespace", "ServiceAccount", "Role", "NetworkPolicy", "ResourceQuota", "ConfigMap", "Job"]
 
 
-# Security of pods (J1)
+# Security of pods
 
 
 def test_the_driver_runs_without_root_capabilities_or_a_file_system_to_change() -> None:
@@ -135,7 +135,7 @@ def test_no_image_tags_that_change_are_rendered() -> None:
         assert ":latest" not in text
 
 
-# Secrets (J2)
+# Secrets
 
 
 @pytest.mark.parametrize("helm", [False, True], ids=["plain", "chart"])
@@ -185,7 +185,7 @@ def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: t
     assert "abcdefgh12345" not in str(refused.value)
 
 
-# The network (J1)
+# The network
 
 
 def test_what_no_policy_names_is_refused_in_both_directions() -> None:
@@ -272,7 +272,7 @@ def test_ipv6_addresses_and_services_beside_the_pods_can_be_named() -> None:
     assert any("needs a policy of its own" in note for note in found.notes)
 
 
-# Connections of a run are encrypted (J3)
+# Connections of a run are encrypted
 
 
 def test_the_driver_speaks_only_to_those_with_certificates_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:

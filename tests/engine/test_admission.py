@@ -1,4 +1,4 @@
-"""Which sweeps run side by side (C3): a few normal ones, a heavy one alone, other workloads beside anything."""
+"""Which sweeps run side by side: a few normal ones, a heavy one alone, other workloads beside anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows a lost attempt (E1–E4): when it is tried again, where, how often, and what people are told."""
+"""What follows a lost attempt: when it is tried again, where, how often, and what people are told."""
 
 from __future__ import annotations
 

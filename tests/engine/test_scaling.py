@@ -1,4 +1,4 @@
-"""How many workers there are (F1, F3, I1, K1): up with pending work, down after idling, never under running work."""
+"""How many workers there are: up with pending work, down after idling, never under running work."""
 
 from __future__ import annotations
 

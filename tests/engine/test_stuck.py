@@ -1,4 +1,4 @@
-"""When a run counts as stuck (H1) and what happens then: it is killed first, then retried."""
+"""When a run counts as stuck and what happens then: it is killed first, then retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Months, options, growth and acceptance (D3, D4, D10, C4, Z): the honest figures beside the printed ones."""
+"""Months, options, growth and acceptance: the honest figures beside the printed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The margin table (D1, D1b, Z): every figure of the sizing document, both packings, and the warnings due."""
+"""The margin table: every figure of the sizing document, both packings, and the warnings due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a sweep (D2–D8): its figures, the front, objectives and policies, and what is refused."""
+"""The plan of a sweep: its figures, the front, objectives and policies, and what is refused."""
 
 from __future__ import annotations
 

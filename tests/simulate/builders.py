@@ -16,7 +16,7 @@ from scalable.simulate.faults import Kind
 from scalable.sizing.placement import PoolRoom
 from scalable.sizing.resources import Size
 
-RUN_S = 210.0  # D2: a run is 3.5 minutes on 4 saturated cores
+RUN_S = 210.0  # a run is 3.5 minutes on 4 saturated cores
 CORES = 4.0
 
 

@@ -139,7 +139,7 @@ def test_a_record_is_bounded(folder: IncidentFolder, monkeypatch: pytest.MonkeyP
     assert "was left out" in folder.get(1).evidence["notes"][0]
 
 
-# Severity (H7)
+# Severity
 
 
 def test_the_first_incident_is_normal() -> None:

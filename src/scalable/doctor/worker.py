@@ -1,4 +1,4 @@
-"""What protects runs on a live worker, as the worker itself tells it: one check each (G6)."""
+"""What protects runs on a live worker, as the worker itself tells it: one check each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def grpc(variables: Mapping[str, Any]) -> Check:
 
 
 def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Check]:
-    """Every thread pool against the CPUs of a slot (G4)."""
+    """Every thread pool against the CPUs of a slot."""
     sizes = {name: int(value) for name, value in variables.items() if str(value).isdecimal()}
     over = {name: size for name, size in sizes.items() if size > cpus}
     if "OMP_NUM_THREADS" not in sizes:

@@ -25,7 +25,7 @@ START_DELAY_S = 2.0  # the same for a worker that was had and ended while it sta
 DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would come again anywhere; two are enough
 UNEXPLAINED = (Loss.WORKER_LOST, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # losses that lie in the worker itself
 YOUNG_S = 60.0  # a worker that lived longer did not die of how it was started
-LATE_AFTER_S = 300.0  # I1: workers that take longer to appear are reported
+LATE_AFTER_S = 300.0  # workers that take longer to appear are reported
 
 
 def refused(state: State, event: WorkersRefused, now: float) -> list[Instruction]:

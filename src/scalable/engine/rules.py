@@ -9,7 +9,7 @@ from scalable.manifest.policies import Policies
 from scalable.quantities import Memory, Money
 from scalable.sizing.placement import PoolRoom
 
-KILL_WITHIN_S = 60.0  # H4: killing takes less than a minute; after that the worker goes too
+KILL_WITHIN_S = 60.0  # killing takes less than a minute; after that the worker goes too
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def out_of_block(part: Part, classes: int, seed: int) -> Floats:
 
 
 def tell() -> None:
-    """Say once per process how cleaning is done (G5)."""
+    """Say once per process how cleaning is done."""
     global _told
     if not _told:
         _told = True

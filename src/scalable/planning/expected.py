@@ -22,9 +22,9 @@ from scalable.quantities import Cpu
 from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
 
 ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
-SEARCH_MINUTES = 3.5  # D2: a search of 30 trials on 4 saturated cores
-HEAVY_MINUTES = 9.0  # B2: 8-10 h for the 300 searches of a heavy factor on 5 workers
-SEARCH_CORES = 4.0  # D2
+SEARCH_MINUTES = 3.5  # a search of 30 trials on 4 saturated cores
+HEAVY_MINUTES = 9.0  # 8-10 h for the 300 searches of a heavy factor on 5 workers
+SEARCH_CORES = 4.0
 OWN_MINUTES = 1.0  # of a workload nothing is known about; the plan says that it is a guess
 LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 

@@ -24,7 +24,7 @@ SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have toget
 MOST_POINTS = 12  # more would not fit on a screen
 NEAR_DEADLINE = 4  # the cheapest points that should just meet a deadline are simulated too
 WORTH_PAYING_FOR = 0.02  # a point less than this part faster than a cheaper one is left out
-HEADROOM = {"safe": 1.2, "aggressive": 1.0, "manual": 1.0}  # D7: how much longer than foreseen a plan must allow for
+HEADROOM = {"safe": 1.2, "aggressive": 1.0, "manual": 1.0}  # how much longer than foreseen a plan must allow for
 OBJECTIVES = ("minimize cost", "minimize time", "balance")
 POLICIES = tuple(HEADROOM)
 

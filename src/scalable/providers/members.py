@@ -15,7 +15,7 @@ from scalable.worker.meter import TOPIC, UNREADABLE
 if TYPE_CHECKING:
     from scalable.providers.cluster import TaggedCluster
 
-STOP_WITHIN_S = 60.0  # H4: stopping takes less than a minute, or it is reported
+STOP_WITHIN_S = 60.0  # stopping takes less than a minute, or it is reported
 
 
 @dataclass(eq=False)

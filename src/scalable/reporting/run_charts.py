@@ -28,7 +28,7 @@ WIDTH, LEFT, RIGHT = 960.0, 56.0, 944.0
 PANEL, GAP = 108.0, 42.0
 COLOURS = 8  # series that have one of their own
 ROW = 30.0
-TIGHT = 0.8  # I1: above this part of its limit a peak is worth a colour
+TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 
 
 def timeline(

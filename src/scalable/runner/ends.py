@@ -1,4 +1,4 @@
-"""The words for how a run ended, the same as the engine's; and which errors of the user's code may pass (E2)."""
+"""The words for how a run ended, the same as the engine's; and which errors of the user's code may pass."""
 
 from __future__ import annotations
 

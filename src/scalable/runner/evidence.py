@@ -3,7 +3,7 @@
 ``collect`` always comes back within its time and with something, also of processes that are stopped, gone, not ours or
 no Python. It writes to nobody and changes nothing but this: py-spy pauses a process for some milliseconds, and SIGUSR1
 goes to processes that handle it and hold the fault file open, where faulthandler has asked for it. No environment and
-no variable is read; all texts are bounded and without secrets (J2).
+no variable is read; all texts are bounded and without secrets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a running process spends its time, as a flame graph, taken from outside by py-spy without pausing it (H6)."""
+"""Where a running process spends its time, as a flame graph, taken from outside by py-spy without pausing it."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class Attempts:
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
-        """A fork of a process with threads was refused or warned of (G1), or the run's code has something to note."""
+        """A fork of a process with threads was refused or warned of, or the run's code has something to note."""
         attempt = self.under_way.get(key)
         where = attempt.facts if attempt else {"run": key, "worker": member.name if member else "", "tag": None}
         if event := facts.get("event"):

@@ -28,7 +28,7 @@ logger = logging.getLogger("scalable")
 
 EVERYTHING = "all"
 OPERATOR = "operator"  # on whose behalf a session is paused
-DEAD_WITHIN_S = 50.0  # H4: killing takes less than a minute, the way of the question included
+DEAD_WITHIN_S = 50.0  # killing takes less than a minute, the way of the question included
 LOOK_S = 0.05  # how often it is looked whether what was killed is dead
 LONGEST_PROFILE_S = 600.0
 ON_A_WORKER = (RunState.RUNNING, RunState.KILLING)

@@ -95,7 +95,7 @@ class Measures:
         return sum(count for _, count in lately)
 
     def silent_s(self, worker: Mapping[str, Any]) -> float:
-        """How long the most silent of its runs gave no sign of life, by the rule that decides who is stuck (H1)."""
+        """How long the most silent of its runs gave no sign of life, by the rule that decides who is stuck."""
         now, longest = self.driver.now(), 0.0
         for one in worker["runs"]:
             record = self.driver.engine.state.runs.get(one["run"])

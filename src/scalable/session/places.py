@@ -1,4 +1,4 @@
-"""A sweep's place among those of all processes and machines that share a store (C3).
+"""A sweep's place among those of all processes and machines that share a store.
 
 The rule is the engine's own; the store only sees to it that two who ask at once are answered one after the other. It
 is asked before any worker is started, so nobody pays for waiting. A place is held by a heartbeat: who dies loses it
@@ -115,7 +115,7 @@ class Place:
             driver.place_changed("")
 
     def climb(self, sweep: str) -> None:
-        """Exchange a normal place for a heavy one (C3): while it waits it holds none, so nobody waits for it.
+        """Exchange a normal place for a heavy one: while it waits it holds none, so nobody waits for it.
 
         A place that several processes share stays what it is: the others have normal work.
         """

@@ -320,7 +320,7 @@ class ScalableSession:
     def close(self, status: str = "ok", reason: str = "") -> None:
         """End workers, jobs and scheduler, write the report, learn for the next plan. May be called again.
 
-        What lacks rows of its sweeps did not end well, whoever says so (H3).
+        What lacks rows of its sweeps did not end well, whoever says so.
         """
         if not self._owner or os.getpid() != self._process:  # a forked child has nothing of what it would close
             return

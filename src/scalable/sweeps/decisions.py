@@ -14,11 +14,11 @@ from scalable.wording import plural
 if TYPE_CHECKING:
     from scalable.sweeps.statistics import Comparison
 
-SIGNIFICANT = 0.05  # A9: corrected p below this
-GAIN = 0.3  # A9: the least effect that counts as better, or as harm in a primary metric
-NEGLIGIBLE = 0.2  # A9: effects below this are no difference worth keeping an option for
-BETTER_METRICS = 2  # A9: one better metric may be luck or the other side of a worse one
-TRADES_WANTED = 50  # A9: in each fold; ratios of fewer trades are mostly noise
+SIGNIFICANT = 0.05  # corrected p below this
+GAIN = 0.3  # the least effect that counts as better, or as harm in a primary metric
+NEGLIGIBLE = 0.2  # effects below this are no difference worth keeping an option for
+BETTER_METRICS = 2  # one better metric may be luck or the other side of a worse one
+TRADES_WANTED = 50  # in each fold; ratios of fewer trades are mostly noise
 FEWEST_PAIRS = 6  # of five pairs even the clearest signed-rank test ends at p = 0.06
 
 

@@ -105,7 +105,7 @@ def counted(trades: float | None) -> float:
 
 
 def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> Judgement:
-    """The rule of A9, line by line."""
+    """The rule of verdicts, line by line."""
     power = power_of(outcome, same(variant))
     # Folds in which a metric has no value may be those that went wrong, so the others alone prove no gain.
     whole = [each for each in findings if each.comparison.pairs == power.pairs]

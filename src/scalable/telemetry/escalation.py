@@ -1,4 +1,4 @@
-"""How serious an incident is, seen with those before it (H7), and what would have prevented it; pure."""
+"""How serious an incident is, seen with those before it, and what would have prevented it; pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scalable.telemetry.fields import count, text
 if TYPE_CHECKING:
     from scalable.telemetry.incidents import Incident
 
-AGAIN_WITHIN_S = 86_400.0  # H7: the same within 24 hours
-MUCH_MEMORY = 8 * 1024**3  # H7
+AGAIN_WITHIN_S = 86_400.0  # the same within 24 hours
+MUCH_MEMORY = 8 * 1024**3
 ROOM = 1.5  # what a measured peak is multiplied by to get the size to ask for, as plans do without history
 NORMAL, HIGH = "normal", "high"
 WAITING = re.compile(

@@ -30,7 +30,7 @@ from scalable.telemetry.redact import redact
 
 ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
 WITHIN_S = 30.0  # how long an answer is waited for; a session that is well needs less than one
-ACT_WITHIN_S = 58.0  # H4: what kills takes less than a minute, or it is reported
+ACT_WITHIN_S = 58.0  # what kills takes less than a minute, or it is reported
 LOOK_WITHIN_S = 60.0  # a dump of a loaded machine's processes, and the worker's own time to answer
 LOOK_S, LOOK_LATER_S = 0.05, 0.5  # how often a waiting command looks: soon at first, then as often as the session does
 ALIVE_EVERY_S = 1.0  # how often it looks whether the session is still there

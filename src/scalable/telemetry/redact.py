@@ -1,4 +1,4 @@
-"""Takes secrets out of what is written down (J2): by the name a value has, by the text around it, by its shape, and
+"""Takes secrets out of what is written down: by the name a value has, by the text around it, by its shape, and
 wherever the value of an environment variable with such a name stands.
 
 ``redact`` goes through a whole record, ``redact_text`` through one text. Only texts are hidden: counts and sizes are no

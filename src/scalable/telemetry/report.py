@@ -113,7 +113,7 @@ def incidents(summary: Summary) -> list[dict[str, Any]]:
 
 
 def plan_vs_actual(summary: Summary, until: float, bill: Bill | None = None) -> dict[str, Any]:
-    """What was predicted beside what came (D9). Nothing stands where one of them is not known."""
+    """What was predicted beside what came. Nothing stands where one of them is not known."""
     plan = summary.plan
     planned, kinds = mapping(plan.get("workers_by_tag")), summary.fleet.kinds
     known_tasks, known_peaks = mapping(plan.get("tasks")), mapping(plan.get("peaks"))

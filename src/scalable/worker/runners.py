@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 OP = "scalable-runner"
 """Under which driver and workers talk about runs."""
 NAME = "scalable-runners"
-STUCK_AFTER_S = 300.0  # H1, where no driver says otherwise
+STUCK_AFTER_S = 300.0  # where no driver says otherwise
 CANCELLED = "nobody waits for its task any longer"
 
 

@@ -25,7 +25,7 @@ from scalable.telemetry.redact import redact
 from scalable.telemetry.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.wording import plural
 
-TIGHT = 0.8  # I1: above this part of its limit a peak is worth a colour
+TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 LISTED = 8  # incidents, alerts and decisions shown to people; machines get all
 
 

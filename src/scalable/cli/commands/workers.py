@@ -15,7 +15,7 @@ from scalable.telemetry.liveness import is_running
 from scalable.telemetry.words import UNKNOWN, length, plain, size
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
-FULL = 0.8  # I1: above this part of its limit memory is worth a colour
+FULL = 0.8  # above this part of its limit memory is worth a colour
 STYLES = {"busy": "green", "idle": "dim", "starting": "cyan", "leaving": "yellow", "lost": "bold red"}
 LONGEST = 40  # characters of a run's name in the table
 
