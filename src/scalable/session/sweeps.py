@@ -84,8 +84,9 @@ class SweepExecution:
         """Units whose costliest stage was computed, not found: only their durations say something."""
         self.computed = 0
         self.writing: set[asyncio.Task[None]] = set()
-        self.refused: list[Row] = []
-        """Rows that neither the database nor a disk took; nobody else has them."""
+        self.refused: list[tuple[str, list[Row]]] = []
+        """Rows of runs that neither the database nor a disk took; nobody else has them."""
+        self.refusal = ""
         self.stopped = ""
         """Why units were not run, if some were stopped."""
         self.aside = ""
@@ -246,7 +247,8 @@ class SweepExecution:
         receipt = await asyncio.wrap_future(self.store.submit(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
-            self.refused += rows
+            self.refused.append((run, rows))
+            self.refusal = receipt.reason
             return
         if receipt.fate is Fate.SET_ASIDE:
             self.aside = receipt.reason
@@ -266,14 +268,12 @@ class SweepExecution:
 
     async def stored(self) -> dict[str, Row]:
         """What the store has once it took every row. One that does not answer is waited for: its rows are safe."""
-        if self.refused:  # there may be room by now
-            receipt = await asyncio.to_thread(self.store.put, self.refused)
-            if not receipt.safe:
-                lost = plural(len(self.refused), "row")
-                raise StoreError(
-                    f"{lost} of {self.compiled.name} could not be stored: {receipt.reason}; start it again"
-                )
-            self.computed += len(self.refused)
+        refused, self.refused = self.refused, []
+        for run, rows in refused:  # there may be room by now
+            await self.persist(run, rows)
+        if self.refused:
+            lost = plural(sum(len(rows) for _, rows in self.refused), "row")
+            raise StoreError(f"{lost} of {self.compiled.name} could not be stored: {self.refusal}; start it again")
         deadline = time.monotonic() + STORE_WAIT_S
         told = False
         while True:

@@ -164,15 +164,19 @@ def test_a_full_disk_of_artefacts_ends_the_sweep_with_the_place_and_the_remedy_a
         completes(mini)
 
 
+def fill(stopper: Path) -> None:
+    with stopper.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
 def test_a_full_disk_of_the_store_loses_nothing_that_was_acknowledged(make: Make, tmp_path: Path) -> None:
     with disk(tmp_path / "small", "4m") as small:
         mini = make(store=f"sqlite:///{small / 'results.db'}")
         started = mini.start()
         wait_for(lambda: len(mini.executed()) > 6 and mini.committed(), "a row", started)
         stopper = small / "stopper"
-        with stopper.open("wb", buffering=0) as file, suppress(OSError):
-            while True:
-                file.write(bytes(4096))
+        fill(stopper)
         there = mini.committed()
         assert started.wait() == 1
         assert "could not be stored" in started.said() and "is full; free some space" in started.said()
@@ -181,3 +185,18 @@ def test_a_full_disk_of_the_store_loses_nothing_that_was_acknowledged(make: Make
         before = len(mini.executed())
         completes(mini)
         assert not [one for one in mini.executed()[before:] if not one.startswith("row-")]
+
+
+def test_rows_that_found_no_room_at_first_are_stored_and_told_when_there_is_some(make: Make, tmp_path: Path) -> None:
+    with disk(tmp_path / "small", "4m") as small:
+        mini = make(store=f"sqlite:///{small / 'results.db'}", nap_s=0.5)
+        started = mini.start()
+        wait_for(lambda: mini.executed() and mini.committed(), "a row", started)
+        stopper = small / "stopper"
+        fill(stopper)
+        (run,) = mini.run_folders()
+        wait_for(lambda: "full" in str(run.live().get("dependencies")), "rows that are refused", started)
+        stopper.unlink()
+        assert started.wait() == 0, started.said()
+        told = [record for record in read(run.journal) if record["kind"] == "rows"]
+        assert sum(record["count"] for record in told) == len(mini.rows()) == 24
