@@ -81,7 +81,7 @@ def test_other_things_in_the_runs_folder_are_no_runs(tmp_path: Path) -> None:
 
 def test_no_runs_folder_means_no_runs(tmp_path: Path) -> None:
     assert RunFolder.list(tmp_path / "none") == ()
-    with pytest.raises(UnknownRunError, match="nothing is; SCALABLE_RUNS_DIR says where to look"):
+    with pytest.raises(UnknownRunError, match="none is there; SCALABLE_RUNS_DIR says where to look"):
         RunFolder.find(base=tmp_path / "none")
 
 

@@ -61,7 +61,7 @@ def acceptance(site: Site, history: History | None = None, seed: int = 0) -> lis
     ]
     chosen = [name for name, sweep in site.manifest.sweeps.items() if sweep.profile is not None]
     figure = (
-        f"written by hand: {', '.join(chosen)}" if chosen else f"all {plural(len(plans), 'sweep')} routed by factor"
+        f"written by hand: {', '.join(chosen)}" if chosen else f"{plural(len(plans), 'sweep')} routed by factor"
     )
     return [*criteria, Criterion("no manual profile choice", verdict(not chosen), figure)]
 

@@ -97,7 +97,7 @@ class RunFolder:
     def known(cls, base: Path | str | None = None) -> str:
         """What to say after "is not recorded"."""
         latest = [run.run_id for run in reversed(cls.list(base)[-NAMED:])]
-        return f"the latest: {', '.join(latest)}" if latest else f"nothing is; {RUNS_DIR} says where to look"
+        return f"the latest: {', '.join(latest)}" if latest else f"none is there; {RUNS_DIR} says where to look"
 
     @property
     def run_id(self) -> str:
