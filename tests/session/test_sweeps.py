@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scalable.console.grids import Grids
@@ -15,6 +17,7 @@ from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
+from scalable.session.sweeps import counted
 from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
 from tests.session.builders import Project
 
@@ -94,6 +97,15 @@ AT_ONCE = {"retry": {"delay": "0s"}}
 @pytest.fixture
 def sweeps(project: Project) -> Sweeps:
     return Sweeps(project)
+
+
+@pytest.mark.parametrize(
+    ("told", "buys"),
+    [(7, 7), (7.0, 7), (np.int64(7), 7), (7.5, None), (-1, None), (True, None), ("7", None)]
+    + [(odd, None) for odd in (math.inf, -math.inf, math.nan)],
+)
+def test_buys_that_are_no_count_are_left_out_and_end_no_sweep(told: object, buys: int | None) -> None:
+    assert counted(told) == buys
 
 
 def test_every_cell_has_its_row_and_every_distinct_stage_is_computed_once(sweeps: Sweeps) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 
 FINISHED = ""
@@ -18,13 +19,28 @@ STOPPED = "stopped"
 VIOLENT = frozenset({OUT_OF_MEMORY, STUCK, KILLED, CRASHED})
 """Ends that a person will want to look into."""
 LONGEST_MESSAGE = 1000  # characters of an error that are kept
-PASSING = (ConnectionError, TimeoutError, InterruptedError, BrokenPipeError)
+PASSING = (ConnectionError, TimeoutError, InterruptedError)
+NAME_LATER = -3  # socket.EAI_AGAIN: names cannot be looked up now; a name that nobody knows has another number
+AWAY = (errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH, NAME_LATER)
 
 
 def cause_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return OUT_OF_MEMORY
-    return TRANSIENT if isinstance(error, PASSING) else RAISED
+    return TRANSIENT if isinstance(error, OSError) and passing(error) else RAISED
+
+
+def passing(error: BaseException | None) -> bool:
+    """Whether it is, or was raised for, a connection that failed: libraries wrap that in errors of their own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, PASSING) or (isinstance(error, OSError) and error.errno in AWAY):
+            return True
+        seen.add(id(error))
+        reason = getattr(error, "reason", None) if isinstance(error, OSError) else None  # where urllib keeps it
+        raised_for = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = reason if isinstance(reason, BaseException) else raised_for
+    return False
 
 
 def said(error: BaseException) -> str:

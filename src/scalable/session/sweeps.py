@@ -14,6 +14,7 @@ from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from scalable.artefacts import ArtefactError
@@ -321,8 +322,13 @@ def unused(name: str, known: Container[str]) -> str:
 
 def counted(buys: object) -> int | None:
     """How often a model said BUY, if the workload tells."""
-    whole = isinstance(buys, int | float) and not isinstance(buys, bool) and buys >= 0 and buys == int(buys)
-    return int(buys) if whole else None  # type: ignore[call-overload]
+    if isinstance(buys, bool) or not isinstance(buys, Real):
+        return None
+    try:
+        whole = int(buys)
+    except (OverflowError, ValueError):  # infinite, or no number
+        return None
+    return whole if whole == buys and whole >= 0 else None
 
 
 def ended(started: SweepRun, status: SweepStatus, reason: str = "") -> SweepRun:
