@@ -14,6 +14,7 @@ from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from math import floor
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -325,7 +326,7 @@ def counted(buys: object) -> int | None:
     if isinstance(buys, bool) or not isinstance(buys, Real):
         return None
     try:
-        whole = int(buys)
+        whole = floor(buys)
     except (OverflowError, ValueError):  # infinite, or no number
         return None
     return whole if whole == buys and whole >= 0 else None
