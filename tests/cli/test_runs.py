@@ -228,6 +228,23 @@ def test_names_with_brackets_and_controls_are_shown_as_they_are(call: Call) -> N
     assert "\x1b" not in out
 
 
+def test_a_terminal_obeys_nothing_in_what_code_printed(call: Call, told: RunFolder) -> None:
+    told.log("demeter-1").write_text("\x1b[31mred\x1b[0m \x1b]52;c;cm0=\x07\x9b2J\u202e|\n", encoding="utf-8")
+    assert call("logs", "demeter-1").out == "red �]52;c;cm0=�2J�|\n"
+
+
+def test_a_terminal_obeys_nothing_in_messages(call: Call, told: RunFolder) -> None:
+    (told.logs / "\x1b]0;x.log").touch()
+    assert "those that have: �]0;x\n" in call("logs", "demeter-1").err
+
+
+def test_a_terminal_obeys_nothing_in_json(call: Call, told: RunFolder) -> None:
+    write(told, [lost("demeter-2", 90, detail="\x9b2J\u202e")])
+    out = call("report", "--format", "json").out
+    assert "\\u009b2J\\u202e" in out
+    assert not set(out) & set("\x9b\u202e")
+
+
 def test_secrets_in_a_journal_someone_else_wrote_are_not_shown(call: Call) -> None:
     folder = a_run(RUNS)
     with folder.journal.open("a", encoding="utf-8") as journal:

@@ -9,11 +9,12 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -25,10 +26,23 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
 WHOLE: Literal["fold"] = "fold"  # a path or address that is longer than a line goes on in the next
 LONGEST_NAME = 36  # columns of a name beside what is said about it; longer ones are cut
+COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys instead of showing it: it may overwrite what was said before, or send something."""
 
 
 class Screen(Console):
-    """A console that lets the command decide what follows when its reader has gone."""
+    """A console that obeys nothing in what it shows: logs and errors are texts of code that others wrote.
+
+    It lets the command decide what follows when its reader has gone.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for one in super().render(renderable, options):
+            if one.control is None and COMMANDS.search(one.text):
+                yield Segment(COMMANDS.sub("�", COLOURS.sub("", one.text)), one.style)
+            else:
+                yield one
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -45,9 +59,9 @@ def nobody_reads() -> bool:
 
 
 def console(*, stderr: bool = False) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
+    stream = Aside(sys.stderr) if stderr else sys.stdout
     if stream.isatty():
-        return Screen(file=stream, highlight=False, emoji=False, markup=False)
+        return Screen(file=cast(TextIO, stream), highlight=False, emoji=False, markup=False)
     return Screen(file=Trimmed(stream), width=pipe_width(), highlight=False, emoji=False, markup=False)
 
 
@@ -56,10 +70,29 @@ def pipe_width() -> int:
     return int(columns) if columns.isdecimal() and int(columns) >= 40 else PIPE_WIDTH
 
 
+class Aside:
+    """A stream for what is said beside the results: where nobody hears it any longer, nothing fails of that."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):  # a terminal that was closed, a pipe whose reader is gone, a full disk
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class Trimmed(io.StringIO):
     """A stream that leaves out the blanks tables put at the ends of their lines."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | Aside) -> None:
         super().__init__()
         self.stream = stream
 
@@ -76,7 +109,8 @@ def errors() -> Console:
 
 def print_json(data: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(data, indent=2, ensure_ascii=not unicode))
+    text = json.dumps(data, indent=2, ensure_ascii=not unicode)
+    print(COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 @contextmanager
