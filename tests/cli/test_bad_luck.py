@@ -180,6 +180,12 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, arguments: str) ->
     assert done.stderr == "0\n"
 
 
+@pytest.mark.parametrize("unheard", ["2> /dev/full", "2>&1 | exit 7"])
+def test_the_status_of_a_command_is_true_although_nobody_hears_why(tmp_path: Path, unheard: str) -> None:
+    done = shell(f"scalable validate nothing.yaml {unheard}; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert done.stdout == "2\n"
+
+
 def test_an_interrupted_command_ends_quietly_with_130(tmp_path: Path) -> None:
     """The command waits for a manifest from a pipe; opening the other end shows that it does."""
     os.mkfifo(tmp_path / "pipe")
