@@ -326,7 +326,7 @@ def counted(buys: object) -> int | None:
     if isinstance(buys, bool) or not isinstance(buys, Real):
         return None
     try:
-        whole = floor(buys)
+        whole = int(floor(buys))
     except (OverflowError, ValueError):  # infinite, or no number
         return None
     return whole if whole == buys and whole >= 0 else None
