@@ -14,7 +14,6 @@ from collections.abc import Container, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
-from math import floor
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -326,7 +325,7 @@ def counted(buys: object) -> int | None:
     if isinstance(buys, bool) or not isinstance(buys, Real):
         return None
     try:
-        whole = int(floor(buys))
+        whole = int(float(buys))
     except (OverflowError, ValueError):  # infinite, or no number
         return None
     return whole if whole == buys and whole >= 0 else None
