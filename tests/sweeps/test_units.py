@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,6 +117,54 @@ def test_what_is_no_row_is_refused_by_name(tmp_path: Path) -> None:
 
     found = Evaluation(Workload((answer,)), None).row(works(Workload((answer,)), {})[0])
     assert found.error.endswith("answer must return a mapping of metrics, as {'score': 0.9}; it returned 42")
+
+
+@stage(reads=("asset", "marks"), keep=False)
+def odd(*, asset: str, marks: list[str]) -> dict[str, Any]:
+    marks.append(asset)
+    CALLS.append(asset)
+    if asset == "EXIT":
+        sys.exit(3)
+    if asset == "LOCK":
+        return {"score": 1.0, "lock": threading.Lock()}
+    return {"score": float(len(marks))}
+
+
+def test_what_one_row_does_to_its_process_is_the_end_of_no_other(tmp_path: Path) -> None:
+    marked = Workload((odd,), defaults={"marks": []})
+    work = Evaluation(marked, open_artefacts(str(tmp_path)))
+    found = [work.row(one) for one in works(marked, *({"asset": name} for name in ("EXIT", "LOCK", "GOOD")))]
+    refused = "odd returned 'lock', a lock, which cannot be sent back; convert it to numbers, text or lists"
+    assert found[0].error == "SystemExit: 3" and found[1].error.endswith(refused)
+    assert found[2].metrics == {"score": 1.0}
+
+
+FORKING = """
+import os, sys
+from scalable.sweeps.stages import stage
+from scalable.sweeps.units import Evaluation, RowWork
+from scalable.sweeps.workload import Keys, Workload
+
+@stage(reads=("asset",), keep=False)
+def forked(*, asset):
+    print(asset, flush=True)
+    child = os.fork()
+    if not child and asset == "RAISES":
+        raise ValueError("only in the child")
+    if child:
+        os.waitpid(child, 0)
+    return {"score": 1.0}
+
+work = Workload((forked,))
+cells = [RowWork("0" * 32, {"asset": name}, Keys(work).of({"asset": name})) for name in ("RAISES", "RETURNS", "LAST")]
+rows = Evaluation(work, None)
+print([rows.row(cell).error for cell in cells])
+"""
+
+
+def test_a_fork_that_comes_out_of_a_stage_computes_no_further_row() -> None:
+    told = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["RAISES", "RETURNS", "LAST", "['', '', '']"]
 
 
 def test_a_stage_has_a_folder_for_half_done_work(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ computed, by one process at a time. A row that fails is told as such beside thos
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from numbers import Real
@@ -95,7 +97,7 @@ class Evaluation:
         self.fresh = fresh
         self.made: set[str] = set()
         """Keys of what was computed here, which counts however fresh all must be."""
-        self.failed: dict[str, Exception] = {}
+        self.failed: dict[str, Exception | SystemExit] = {}
         """By key: what failed for one row is not tried again for the next."""
         self.executed: list[str] = []
 
@@ -107,7 +109,8 @@ class Evaluation:
             if not isinstance(metrics, Mapping) or not any(isinstance(one, Real) for one in metrics.values()):
                 wanted = f"{self.workload.row.name} must return a mapping of metrics, as {{'score': 0.9}}"
                 raise RowError(f"{wanted}; it returned {metrics!r:.80}")
-        except Exception as error:  # whatever the user's code raises is the end of this row only
+            sendable(self.workload.row.name, metrics)
+        except (Exception, SystemExit) as error:  # whatever the user's code raises is the end of this row only
             from scalable.artefacts import ArtefactError
 
             if ends.cause_of(error) in UNREPEATABLE:
@@ -131,7 +134,7 @@ class Evaluation:
             value = (
                 self.kept(stage, key, cell) if stage.keep and self.artefacts is not None else self.compute(stage, cell)
             )
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.failed[key] = error
             raise
         RECENT.put(stage.name, key, value)
@@ -178,10 +181,15 @@ class Evaluation:
     def call(self, stage: Stage[..., Any], inputs: list[Any], cell: RowWork) -> Any:
         self.check(stage, cell)
         self.executed.append(stage.name)
-        values = {name: cell.configuration[name] for name in stage.reads}
+        values = deepcopy({name: cell.configuration[name] for name in stage.reads})  # cells share them
+        process = os.getpid()
         try:
             return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
         finally:
+            if os.getpid() != process:  # a fork would compute the other rows, too, and keep what is being kept
+                from scalable.runner.child import leave_fork
+
+                leave_fork(sys.exception())
             RECENT.forget_changed(inputs if stage.over is None else [one for each in inputs for one in each.values()])
 
     def check(self, stage: Stage[..., Any], cell: RowWork) -> None:
@@ -196,6 +204,18 @@ class Evaluation:
                 "it reads or a module's value it names changed meanwhile, or is another one on this worker; start the "
                 "sweep again, with the same versions everywhere"
             )
+
+
+def sendable(stage: str, metrics: Mapping[str, Any]) -> None:
+    """Raise if a row cannot be sent back; all rows of a unit travel together, and the others would be lost with it."""
+    from scalable.runner.wire import pack
+
+    for name, value in metrics.items():
+        try:
+            pack(value)
+        except Exception as error:  # pickling calls the value's own code
+            what = f"{stage} returned {name!r}, a {type(value).__name__}, which cannot be sent back"
+            raise RowError(f"{what}; convert it to numbers, text or lists") from error
 
 
 MISSING: Any = object()
