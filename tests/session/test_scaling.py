@@ -10,6 +10,8 @@ import pytest
 
 from scalable import AdaptiveScaler, ScalableClient, ScaleDecision
 from scalable.errors import UnknownTagError, UsageError
+from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.providers.threads import ThreadLauncher
 from tests.session.builders import Project, here, meet, nap
 from tests.waiting import until
 
@@ -129,6 +131,24 @@ def test_an_adaptive_target_may_have_no_workers_while_there_is_nothing_to_do(pro
         del kept
         assert until(lambda: client.worker_count() == 0)
         assert client.submit(here, "again", tag="b").result().startswith("b-")
+
+
+def test_those_that_were_had_work_though_there_was_no_room_for_all(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quota for two, and work for four."""
+    real = ThreadLauncher.launch
+
+    async def launch(self: ThreadLauncher, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        if int(name.rpartition("-")[2]) >= 2:
+            raise LaunchRefused("the quota is used up")
+        return await real(self, name, template, scheduler)
+
+    monkeypatch.setattr(ThreadLauncher, "launch", launch)
+    with an_adaptive_session(project, 0, 4) as client:
+        futures = [client.submit(meet, project.folder / "met", 2, number, tag="demeter") for number in range(8)]
+        assert len(set(client.gather(futures))) == 2
+    assert [record["count"] for record in project.journal("workers-refused")] == [2]
 
 
 def test_a_kind_of_worker_that_is_needed_takes_the_place_of_an_idle_one(project: Project) -> None:

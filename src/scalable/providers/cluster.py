@@ -243,36 +243,39 @@ class TaggedCluster(Cluster):
         for listener in list(self.listeners):
             listener(kind, facts)
 
-    async def launch(self, n: int, template: WorkerTemplate) -> list[str]:
-        """All or nothing: after a refusal those that were accepted are taken back."""
+    async def launch(self, n: int, template: WorkerTemplate, *, partly: bool = False) -> list[str]:
+        """All or nothing: after a refusal those that were accepted are taken back, unless some are better than none."""
         if self.status is not Status.running:
             raise UsageError("the cluster is closed")
         names = []
         for _ in range(n):
             names.append(f"{template.tag}-{self._count}")
             self._count += 1
-        launch = asyncio.ensure_future(self.launch_all(names, template))
+        launch = asyncio.ensure_future(self.launch_all(names, template, partly=partly))
         self._launches.add(launch)
         launch.add_done_callback(self._launches.discard)
         return await asyncio.shield(launch)
 
-    async def launch_all(self, names: list[str], template: WorkerTemplate) -> list[str]:
+    async def launch_all(self, names: list[str], template: WorkerTemplate, *, partly: bool) -> list[str]:
         contact = self.scheduler.contact_address or self.scheduler.address
         asked = [self.launcher.launch(name, template, contact) for name in names]
-        results = await asyncio.gather(*asked, return_exceptions=True)
-        accepted = [one for one in results if not isinstance(one, BaseException)]
-        refusals = [one for one in results if isinstance(one, BaseException)]
-        if refusals:
-            await asyncio.gather(*(launched.stop(gently=False) for launched in accepted))
-            definite = {"cause": Loss.CANNOT_START.value} if getattr(refusals[0], "definite", False) else {}
-            self.tell("workers-refused", tag=template.tag, count=len(names), reason=str(refusals[0]), **definite)
-            raise refusals[0]
-        members = [Member(name, template, one, time.time()) for name, one in zip(names, accepted, strict=True)]
+        results = dict(zip(names, await asyncio.gather(*asked, return_exceptions=True), strict=True))
+        accepted = {name: one for name, one in results.items() if not isinstance(one, BaseException)}
+        refusals = [one for one in results.values() if isinstance(one, BaseException)]
+        if refusals and not partly:
+            await asyncio.gather(*(launched.stop(gently=False) for launched in accepted.values()))
+            accepted = {}
+        members = [Member(name, template, one, time.time()) for name, one in accepted.items()]
         self.members |= {member.name: member for member in members}
         for member in members:
             self.tell("worker-started", worker=member.name, tag=member.tag, job=member.launched.job)
             if (address := self.scheduler.aliases.get(member.name)) is not None:  # it was quicker than this line
                 self.joined(address, member.name)
+        if refusals:
+            definite = {"cause": Loss.CANNOT_START.value} if getattr(refusals[0], "definite", False) else {}
+            count = len(names) - len(members)
+            self.tell("workers-refused", tag=template.tag, count=count, reason=str(refusals[0]), **definite)
+            raise refusals[0]
         return names
 
     async def dismiss_some(self, n: int, tag: str, reason: str = "removed by hand") -> list[str]:

@@ -290,7 +290,7 @@ class Driver:
 
     async def add(self, tag: str, count: int) -> None:
         try:
-            await self.cluster.launch(count, self.cluster.templates[tag])
+            await self.cluster.launch(count, self.cluster.templates[tag], partly=True)
         except LaunchRefused:
             pass  # the cluster has told its listeners, this driver among them
         except UsageError:
