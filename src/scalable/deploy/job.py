@@ -1,7 +1,7 @@
 """The run itself: the manifest as a ConfigMap, and a Job whose pod is the driver.
 
-A driver that is lost is started again and goes on from the rows that are in the store; that adds no attempts to any
-run, since these are counted in the store. A driver that was called wrongly is not tried again.
+A driver that is lost is started again and goes on from the rows that are in the store. One that came to its own end is
+not, however that was: rows that failed have had their attempts, and who starts it anew gives them further ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESTARTS = 1  # of a lost driver
 KEPT_S = 86_400  # a day to look at its logs
 CLOSING_S = 60  # for the driver to send workers away and write down how it ended
 METRICS = 9790  # a port above those that Prometheus' own programs take
-WRONG_USE = 2  # the exit status of a command that cannot work however often it is called
+OWN_ENDS = [1, 2]  # exit statuses of a run that failed, and of a call that cannot work however often it is made
 MYSELF = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
 """What a driver must know of its own pod: who owns what it makes, and where workers reach it."""
 
@@ -45,12 +45,12 @@ def job(deployment: Deployment) -> Document:
     spec: Object = {
         "backoffLimit": RESTARTS,
         "podFailurePolicy": {
-            "rules": [
+            "rules": [  # the first that fits counts: an evicted driver may fail at its end
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 {
                     "action": "FailJob",
-                    "onExitCodes": {"containerName": "driver", "operator": "In", "values": [WRONG_USE]},
+                    "onExitCodes": {"containerName": "driver", "operator": "In", "values": OWN_ENDS},
                 },
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
         "ttlSecondsAfterFinished": KEPT_S,
