@@ -52,11 +52,12 @@ def test_resources_that_no_worker_has_are_refused_at_once(project: Project) -> N
         client.submit(abs, -1, tag="demeter", resources={"GPU": 1})
 
 
-def test_a_forked_child_leaves_the_session_alone(project: Project) -> None:
-    project.write()
+def test_a_forked_child_leaves_the_session_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.write(target={"processes": True})
+    monkeypatch.setenv("TMPDIR", str(project.folder))
     process = project.script(
         """
-        import os, warnings
+        import glob, os, warnings
         warnings.simplefilter("ignore")
         from scalable import ScalableSession
 
@@ -65,12 +66,13 @@ def test_a_forked_child_leaves_the_session_alone(project: Project) -> None:
             if child == 0:
                 raise SystemExit(0)
             os.waitpid(child, 0)
-            print(client.submit(abs, -7, tag="demeter").result())
+            print(len(glob.glob("scalable-*")), client.submit(abs, -7, tag="demeter").result())
         """
     )
     out, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 0
-    assert out.split() == ["7"]
+    assert out.split() == ["1", "7"], "its workers need their folder"
+    assert list(project.folder.glob("scalable-*")) == []
 
 
 class Stumbling(AdaptiveScaler):

@@ -89,7 +89,10 @@ def test_a_script_interrupted_while_it_starts_leaves_nothing_behind(project: Pro
     assert project.workers() == []
 
 
-def test_a_killed_script_takes_its_workers_with_it_whatever_they_do(project: Project) -> None:
+def test_a_killed_script_takes_its_workers_with_it_whatever_they_do(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(project.folder))
     project.write(target={"processes": True, "max_workers": 2})
     code = """
 import ctypes, os, time
@@ -110,6 +113,7 @@ futures[0].result()
     script.send_signal(signal.SIGKILL)
     finish(script)
     assert until(lambda: not any(proc.alive(pid) for pid in workers))
+    assert until(lambda: not list(project.folder.glob("scalable-*"))), "their folder is removed by another process"
 
 
 def test_a_deaf_worker_does_not_keep_a_session_from_closing(project: Project) -> None:

@@ -6,17 +6,20 @@ import asyncio
 import math
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 
 from scalable import proc
 from scalable.engine.events import Loss
 from scalable.providers.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.quantities import Memory
+from scalable.reaper import Reaper
 from scalable.runner.path import python_path
 from scalable.runner.process import WORKER_MARK
 from scalable.telemetry.folders import RunFolder
@@ -33,17 +36,19 @@ CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is 
 class ProcessLauncher:
     def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
         """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
-        self.scratch = tempfile.TemporaryDirectory(prefix="scalable-", ignore_cleanup_errors=True)
-        self.run = RunFolder(Path(run_folder or self.scratch.name))
+        self.scratch = Path(tempfile.mkdtemp(prefix="scalable-"))
+        self.remove_scratch = weakref.finalize(self, remove, self.scratch, os.getpid())
+        self.run = RunFolder(Path(run_folder or self.scratch))
         self.folder = folder
         self.launched = 0
+        self.reaper = Reaper()
         self.run.logs.mkdir(parents=True, exist_ok=True)
 
     def check(self, template: WorkerTemplate) -> str:
         return ""
 
     async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        log, note = self.run.log(name), Path(self.scratch.name) / f"note-{self.launched}"
+        log, note = self.run.log(name), self.scratch / f"note-{self.launched}"
         mark = secrets.token_hex(8)
         self.launched += 1
         options = WorkerOptions(
@@ -54,11 +59,12 @@ class ProcessLauncher:
             memory=template.memory.bytes if template.memory else None,
             folder=self.folder,
             preload=template.preload_script,
-            scratch=self.scratch.name,
+            scratch=str(self.scratch),
             note=str(note),
             parent=os.getpid(),
         )
         try:
+            self.reaper.on_death(["rm", "-rf", str(self.scratch)])  # a driver that is killed cannot
             with log.open("ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "scalable.worker", *options.arguments()],
@@ -80,7 +86,8 @@ class ProcessLauncher:
         return max(pause, LOOK_EVERY_S)
 
     async def close(self) -> None:
-        self.scratch.cleanup()
+        self.remove_scratch()
+        self.reaper.done()
 
 
 class WorkerProcess:
@@ -154,6 +161,12 @@ class WorkerProcess:
         while self.process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         return self.fate
+
+
+def remove(folder: Path, owner: int) -> None:
+    """A forked child that ends leaves the folder to its parent."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_words(log: Path, lines: int = 3) -> str:
