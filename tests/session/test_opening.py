@@ -93,7 +93,7 @@ def test_max_workers_are_shared_out_among_the_components(project: Project) -> No
     assert project.runs() == [], "planning starts and records nothing"
 
 
-@pytest.mark.parametrize("words", [{"objective": "minimise everything"}, {"policy": "reckless"}])
+@pytest.mark.parametrize("words", [{"objective": "minimise everything"}, {"policy": "reckless"}, {"objective": ""}])
 def test_an_objective_or_policy_that_does_not_exist_is_refused_by_name(project: Project, words: dict[str, str]) -> None:
     session = project.session()
     with pytest.raises(PlanningError) as error:

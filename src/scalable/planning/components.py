@@ -13,7 +13,7 @@ from typing import Any
 
 from scalable.errors import PlanningError
 from scalable.manifest.models import Manifest
-from scalable.planning.front import HEADROOM, OBJECTIVES, POLICIES, check_words
+from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
 from scalable.planning.plan import walltime
 from scalable.planning.remarks import OOM_RISK
@@ -88,7 +88,7 @@ def plan_components(
 ) -> ComponentPlan:
     """Share out the target's workers. Without an objective, or with policy "manual", all the manifest allows."""
     manifest, history = site.manifest, history or History()
-    check_words(objective or OBJECTIVES[0], policy or POLICIES[0])
+    Choice.of(objective, policy)  # refuses words that nobody knows
     if not manifest.components:
         raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
     tags = list(manifest.components)

@@ -86,6 +86,11 @@ class Choice:
     def __post_init__(self) -> None:
         check_words(self.objective, self.policy)
 
+    @classmethod
+    def of(cls, objective: str | None, policy: str | None) -> Choice:
+        """What is not said is as usual."""
+        return cls("balance" if objective is None else objective, "safe" if policy is None else policy)
+
 
 def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | None) -> Front:
     objective, policy = choice.objective, choice.policy

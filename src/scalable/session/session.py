@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,7 +23,7 @@ from scalable.planning import Choice, Plan, Site, plan_all
 from scalable.planning.components import plan_components
 from scalable.planning.pins import sizes_of
 from scalable.planning.plan import budget_left, plan_sweep
-from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
+from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
 from scalable.providers.client import ScalableClient
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.registry import get_provider
@@ -82,9 +83,15 @@ class ScalableSession:
         self.failing: dict[tuple[str, str | None], str] = {}
         """By sweep, and by asset where only its rows were meant: why it is not complete though nothing was raised."""
         self._journal: Journal | None = None
+        self._end_cluster: Callable[[], None] | None = None
         self._lock = threading.RLock()
         self._owner = True
         self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        where = f" on {self.target}" if self.target is not None else ""
+        state = "running" if self.client is not None else "not running"
+        return f"<ScalableSession {self.manifest.project.name}{where}, {state}>"
 
     @classmethod
     def from_yaml(cls, path: str | Path | None = None, *, target: str | None = None) -> ScalableSession:
@@ -122,7 +129,7 @@ class ScalableSession:
             return plan_components(site, self.target, objective=objective, policy=policy, history=past)
         if not self.manifest.sweeps:
             raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
-        return plan_all(site, Choice(objective or "balance", policy or "safe"), past)
+        return plan_all(site, Choice.of(objective, policy), past)
 
     def start(self, plan: AnyPlan | None = None, *, adaptive: bool | AdaptiveScaler | None = None) -> ScalableClient:
         """Build the cluster, ask for the planned workers and give a client.
@@ -159,7 +166,13 @@ class ScalableSession:
         journal.write("run-started", **facts)
         journal.write("plan", **planned(plan), sizes=sizes_of(self.manifest))
         self.cluster = provider.build_cluster(spec)
-        cluster: TaggedCluster = self.cluster.backend
+        self._end_cluster = partial(provider.close, self.cluster)
+        cluster = self.cluster.backend
+        if not isinstance(cluster, TaggedCluster):
+            raise ProviderError(
+                f"the provider {provider.name} built a {type(cluster).__name__}, which a session cannot use; "
+                "give a launcher of your own to scalable.providers.cluster.TaggedCluster and hand out that"
+            )
         run.write_run(facts | {"scheduler": cluster.scheduler_address})
         recorder = record(cluster, journal)
         site = self.site()
@@ -272,7 +285,7 @@ class ScalableSession:
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
-        return plan_sweep(self.site(), name, Choice(objective or "balance", policy or "safe"), history())
+        return plan_sweep(self.site(), name, Choice.of(objective, policy), history())
 
     @contextmanager
     def opened(self, plan: AnyPlan) -> Iterator[Driver]:
@@ -327,16 +340,16 @@ class ScalableSession:
         if status == "ok" and self.failing:
             status, reason = "failed", "; ".join(self.failing.values())
         with self._lock:
-            driver, client, cluster, journal = self.driver, self.client, self.cluster, self._journal
-            self.driver = self.client = self.cluster = self._journal = None
+            driver, client, end_cluster, journal = self.driver, self.client, self._end_cluster, self._journal
+            self.driver = self.client = self.cluster = self._end_cluster = self._journal = None
             self._open.discard(self)
             with ExitStack() as ends:  # the last first; each is done whatever becomes of those before
                 if journal is not None:
                     ends.callback(self.conclude)
                     ends.callback(journal.close)
                     ends.callback(journal.write, "ended", status=status, reason=reason)
-                if cluster is not None:
-                    ends.callback(cluster.backend.close)
+                if end_cluster is not None:
+                    ends.callback(end_cluster)
                 if client is not None:
                     ends.callback(client.close)
                 if driver is not None:
