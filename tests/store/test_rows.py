@@ -7,6 +7,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scalable.store import Row, RowError, RowStatus, SweepRun, SweepStatus
@@ -76,6 +77,13 @@ def test_numbers_and_texts_of_other_types_become_plain_ones() -> None:
     assert {type(value) for value in row.metrics.values()} == {float, bool, str}
     assert (row.cost_bps, type(row.cost_bps)) == (2.5, float)
     assert type(row.elapsed_s) is float
+
+
+def test_truth_values_and_numbers_of_numpy_become_plain_ones() -> None:
+    found = a_row(metrics={"is": np.bool_(True), "n": np.int64(3), "one": np.array(0.5), "few": [np.float32(0.5)]})
+    assert found.metrics == {"is": True, "n": 3, "one": 0.5, "few": [0.5]} and found.metrics["is"] is True
+    with pytest.raises(RowError, match=r"metrics\.when is a datetime64"):
+        a_row(metrics={"when": np.datetime64("2030-01-01", "ns")})
 
 
 def test_a_row_does_not_change_with_the_objects_it_was_made_of() -> None:

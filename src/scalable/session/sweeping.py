@@ -118,7 +118,7 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
 def flat(row: Row) -> dict[str, Any]:
     """A row as a line of a table."""
     facts = {name: getattr(row, name) for name in ("variant", "asset", "fold", "cost_bps", "run_key", "elapsed_s")}
-    return {**facts, **row.metrics}
+    return {**facts, **row.metrics, **facts}
 
 
 def verdicts(found: Outcome) -> Mapping[str, Any]:

@@ -190,7 +190,8 @@ class SweepExecution:
         try:
             return self.row(one, attempt, worker)
         except RowError as error:
-            return self.row(Computed(one.run_key, error=str(error)), attempt, worker)
+            reason = str(error).removeprefix(f"row {one.run_key}: ")  # rows that fail alike are told together
+            return self.row(Computed(one.run_key, error=reason), attempt, worker)
 
     def row(self, one: Computed, attempt: int, worker: str | None) -> Row:
         where = self.compiled.where[one.run_key]

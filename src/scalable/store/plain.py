@@ -14,6 +14,7 @@ from typing import Any
 NOT_FINITE = "$float"
 DEEPEST = 100  # levels; far from where Python's own recursion ends, so what could be written can be read
 PLAIN = frozenset({bool, float, str, type(None)})
+SCALARS = ("b", "i", "u", "f")  # NumPy's kinds of truth values and numbers, alone or as an array without an axis
 MOST_BITS = 1024  # of a whole number; beyond, Python refuses to print it
 
 ENCODER = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -34,6 +35,8 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
             return whole(int(value), where)
         case Real():
             return float(value)
+    if getattr(value, "shape", None) == () and getattr(getattr(value, "dtype", None), "kind", None) in SCALARS:
+        return plain(value.item(), where, depth)
     if depth == DEEPEST:
         raise NotPlain(f"{where} is nested more than {DEEPEST} levels deep")
     match value:

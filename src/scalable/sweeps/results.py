@@ -153,10 +153,10 @@ class Outcome:
         lines = []
         for key, cell in self.expected:
             row = self.rows.get(key)
-            line = {**cell._asdict(), "run_key": key, "run_status": row.run_status.value if row else MISSING}
-            line |= {name: getattr(row, name, None) for name in ("attempt", "elapsed_s", "buys", "error")}
+            which = {**cell._asdict(), "run_key": key, "run_status": row.run_status.value if row else MISSING}
+            line = which | {name: getattr(row, name, None) for name in ("attempt", "elapsed_s", "buys", "error")}
             if row is not None and row.finished:
-                line |= row.metrics
+                line |= {**row.metrics, **which}  # a metric called  fold  does not say which fold it is of
             lines.append(line)
         first = [*Cell._fields, "run_key", "run_status", "attempt", "elapsed_s", "buys"]
         columns = [*dict.fromkeys([*first, *self.metric_names, *(name for line in lines for name in line)])]

@@ -33,6 +33,13 @@ def test_the_table_has_a_line_for_every_cell_and_a_column_for_every_metric() -> 
     assert (frame.attrs["complete"], frame.attrs["expected"], frame.attrs["baseline"]) == (True, 150, "none")
 
 
+def test_a_metric_cannot_say_which_row_it_is_of() -> None:
+    named = row(FIRST, {"sharpe": 1.0, "fold": 9, "variant": "other", "run_status": "odd", "buys": 3})
+    found = an_outcome(of=[FIRST])
+    line = replace(found, rows={key(FIRST): named}).frame().iloc[0]
+    assert (line.fold, line.variant, line.run_status, line.buys) == (0, "none", "finished", 3)
+
+
 def test_failed_and_missing_cells_are_in_the_table_without_metrics() -> None:
     frame = an_outcome(failing=lambda cell: cell.fold == 1, without=lambda cell: cell.fold == 2).frame()
     assert frame.run_status.value_counts().to_dict() == {"finished": 90, "failed": 30, "missing": 30}
