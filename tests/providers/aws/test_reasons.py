@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from scalable.engine.events import Loss
+from scalable.providers.aws.account import AwsError, told
 from scalable.providers.aws.reasons import instance_fate, refusal, task_fate, task_waits
 from scalable.providers.clouds.machine import Ending
 
@@ -193,3 +195,45 @@ def test_an_instance_that_is_gone_says_why(
     assert fate.cause is cause
     assert words in fate.detail
     assert "i-0abc" in fate.detail
+
+
+boto: Any = import_module("botocore.exceptions")
+
+
+def answered(code: str, message: str = "", status: int = 400) -> Any:
+    said = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return boto.ClientError(said, "RunTask")
+
+
+@pytest.mark.parametrize(
+    ("error", "passing", "words"),
+    [
+        (
+            answered(
+                "InvalidParameterException",
+                "Error retrieving subnet information for [subnet-1]: Request limit exceeded. "
+                "(ErrorCode: RequestLimitExceeded)",
+            ),
+            True,
+            "Request limit exceeded",
+        ),
+        (
+            answered("InvalidParameterException", "No such subnet. (ErrorCode: InvalidSubnetID.NotFound)"),
+            False,
+            "subnet",
+        ),
+        (answered("InternalServiceError", status=500), True, "InternalServiceError"),
+        (answered("ExpiredTokenException", "The security token is expired"), False, "run aws sso login"),
+        (
+            boto.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
+            False,
+            "cannot be used: Partial",
+        ),
+        (boto.UnauthorizedSSOTokenError(), False, "cannot be used: The SSO session"),
+        (boto.EndpointConnectionError(endpoint_url="https://ec2"), True, "does not answer ecs:run_task"),
+    ],
+)
+def test_a_call_that_failed_says_why_and_whether_that_may_pass(error: Exception, passing: bool, words: str) -> None:
+    with pytest.raises(AwsError, match=words) as found, told("ecs:run_task"):
+        raise error
+    assert found.value.passing is passing

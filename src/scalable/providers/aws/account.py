@@ -8,6 +8,7 @@ to the world, and search the whole account for clusters to delete whenever one s
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,10 @@ PASSING = (
     "MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "Unavailable", "RequestTimeout",
 )  # fmt: skip
 """Beginnings and parts of error codes whose cause may pass: too many calls, no capacity, a quota that is used up."""
+WITHIN = re.compile(r"\(ErrorCode: (\w+)\)")
+"""In the message of a service, what another one answered that it asked: ECS asks EC2 about networks for every task."""
+OLD = ("ExpiredToken", "ExpiredTokenException", "AuthFailure", "InvalidClientTokenId", "UnrecognizedClientException")
+LOGIN = "run aws sso login or aws configure"
 
 
 class Account:
@@ -77,13 +82,17 @@ def told(what: str) -> Iterator[None]:
     except errors.NoCredentialsError:
         text = "there are no credentials for AWS; run aws configure, or set AWS_PROFILE"
         raise AwsError(text) from None
+    except (errors.PartialCredentialsError, errors.SSOError, errors.TokenRetrievalError) as error:
+        raise AwsError(f"the credentials for AWS cannot be used: {error}; {LOGIN}") from None
     except errors.ProfileNotFound as error:
         raise AwsError(f"{error}; set AWS_PROFILE to one that aws configure list-profiles names, or unset it") from None
     except errors.ClientError as error:
         code, message = (error.response["Error"].get(name, "") for name in ("Code", "Message"))
         denied = "AccessDenied" in code or code == "UnauthorizedOperation"
-        hint = f"; your credentials need the right to {what}" if denied else ""
-        raise AwsError(f"AWS refused {what}: {message} ({code}){hint}", code, passing=may_pass(code)) from None
+        hint = f"; your credentials need the right to {what}" if denied else f"; {LOGIN}" if code in OLD else ""
+        failing = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+        passing = failing or any(map(may_pass, (code, *WITHIN.findall(message))))
+        raise AwsError(f"AWS refused {what}: {message} ({code}){hint}", code, passing=passing) from None
     except errors.BotoCoreError as error:
         raise AwsError(f"AWS does not answer {what}: {error}", passing=True) from None
 
