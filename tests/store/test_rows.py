@@ -7,7 +7,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scalable.store import Row, RowError, RowStatus, SweepRun, SweepStatus
@@ -80,6 +79,7 @@ def test_numbers_and_texts_of_other_types_become_plain_ones() -> None:
 
 
 def test_truth_values_and_numbers_of_numpy_become_plain_ones() -> None:
+    np = pytest.importorskip("numpy")
     found = a_row(metrics={"is": np.bool_(True), "n": np.int64(3), "one": np.array(0.5), "few": [np.float32(0.5)]})
     assert found.metrics == {"is": True, "n": 3, "one": 0.5, "few": [0.5]} and found.metrics["is"] is True
     with pytest.raises(RowError, match=r"metrics\.when is a datetime64"):
