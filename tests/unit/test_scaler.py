@@ -158,6 +158,16 @@ def test_hard_bounds_hold_even_in_a_cooldown() -> None:
     assert some.evaluate(active_workers={"demeter": 7}).workers_to_remove == {"demeter": 3}
 
 
+def test_a_clock_that_is_set_back_does_not_prolong_a_cooldown() -> None:
+    clock = Clock()
+    some = scaler(clock, cooldown_seconds=120)
+    some.evaluate(pending_tasks=[{"tag": "a"}] * 2, active_workers={"a": 0})
+    clock.now -= 3600
+    assert "in cooldown for 120 s" in some.evaluate(active_workers={"a": 2}).reasoning
+    clock.now += 120
+    assert some.evaluate(active_workers={"a": 2}).workers_to_remove == {"a": 2}
+
+
 def test_reset_cooldown_lets_the_next_change_through() -> None:
     some = scaler()
     some.evaluate(pending_tasks=tasks(4), active_workers={"demeter": 2})
@@ -242,6 +252,9 @@ def test_a_task_without_a_tag_is_of_the_default_tag() -> None:
         ({"scale_up_threshold": float("nan")}, "thresholds"),
         ({"cooldown_seconds": -1}, "cooldown_seconds is -1; write 0 or more"),
         ({"cooldown_seconds": float("nan")}, "cooldown_seconds is nan"),
+        ({"max_workers": 5}, "max_workers is 5; write whole numbers by tag"),
+        ({"min_workers": {"a": "2"}}, "write whole numbers by tag, min_workers={'demeter': 4}"),
+        ({"min_workers": {"a": 1.5}}, "write whole numbers by tag"),
     ],
 )
 def test_wrong_settings_are_refused_with_what_to_write(options: dict[str, Any], message: str) -> None:

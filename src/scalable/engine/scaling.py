@@ -84,6 +84,9 @@ class AdaptiveScaler:
         cooldown_seconds: float = 120,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        for name, counts in (("min_workers", min_workers or {}), ("max_workers", max_workers or {})):
+            if not isinstance(counts, Mapping) or not all(type(count) is int for count in counts.values()):
+                raise QuantityError(f"{name} is {counts!r}", f"write whole numbers by tag, {name}={{'demeter': 4}}")
         self.min_workers = dict(min_workers or {})
         self.max_workers = dict(max_workers or {})
         for tag in {*self.min_workers, *self.max_workers}:
@@ -141,10 +144,12 @@ class AdaptiveScaler:
                 down=self.down,
             )
             outside = active < self.min_workers.get(tag, 0) or active > self.max_workers.get(tag, active)
-            wait = self._changed.get(tag, float("-inf")) + self.cooldown - now
+            changed = min(self._changed.get(tag, float("-inf")), now)  # a clock that was set back prolongs nothing
+            wait = changed + self.cooldown - now
             if target == active:
                 reasons.append(f"{tag}: stays at {active} ({reason})")
             elif wait > 0 and not outside:
+                self._changed[tag] = changed
                 reasons.append(f"{tag}: in cooldown for {wait:.0f} s, stays at {active} instead of {target} ({reason})")
             else:
                 (add if target > active else remove)[tag] = abs(target - active)
