@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.manifest.machines import Allocatable, NodeType, Pool, Profile, Resources
+from scalable.manifest.policies import Margins
 from scalable.planning import History
 from scalable.planning.scenarios import margin_table
-from scalable.sizing.margins import MarginRow
+from scalable.quantities import Cpu
+from scalable.sizing.margins import Load, MarginRow, margin_row
 from tests.planning.builders import Change, a_site, gib
 
 OVERLAPPING = ["ftf-normal+discovery", "ftf-heavy+wfrb", "worst-case"]
@@ -129,6 +132,37 @@ def test_memory_is_named_only_where_it_is_raised() -> None:
     """Among workers of several sizes each is compared with its own request, not with the first one's."""
     mixed = ("ftf-normal: {sweeps: {standard: 2}}", "ftf-normal: {sweeps: {standard: 1, heavy: 1}}")
     assert "generated pods ask for more (standard 3.9 CPU, heavy 3.9 CPU)" in notes(table(mixed)["ftf-normal"])
+
+
+def test_sizes_that_share_a_node_by_burst_but_not_as_pods_ask_take_the_nodes_that_are_said_and_paid() -> None:
+    """5 + 5 + 6 are the 16 CPU of a node, but more than the 15.6 that it can give."""
+    row = table(
+        ("ftf-normal: {sweeps: {standard: 2}}", "ftf-normal: {sweeps: {standard: 1, heavy: 1}}"),
+        ("limit: {cpu: 4, memory: 8GiB}", "limit: {cpu: 5, memory: 8GiB}"),
+        ("limit: {cpu: 4, memory: 24GiB}", "limit: {cpu: 6, memory: 24GiB}"),
+    )["ftf-normal"]
+    assert (row.nodes, row.nodes_by_request, row.nodes_paid) == (4, 2, 5)
+    assert "not 4" in notes(row)
+    assert "so it takes 5" in notes(row)
+
+
+def test_raised_requests_that_take_more_nodes_than_both_packings_are_a_warning() -> None:
+    node = NodeType(cpu=Cpu.of(16), memory=gib(64), allocatable=Allocatable(cpu=Cpu.of(15.6), memory=gib(60)))
+    asked = Resources(cpu=Cpu.of(2), memory=gib(2))
+    loads = [
+        Load(f"{cpus} CPU", "one", profile, workers, gib(2), gib(2), sweep=True)
+        for cpus, workers in ((6, 2), (4, 1))
+        for profile in [Profile(request=asked, limit=Resources(cpu=Cpu.of(cpus), memory=gib(8)))]
+    ]
+    row = margin_row("mixed", loads, node, Pool(node="M", max=6), Margins(), overlap=True)
+    assert (row.nodes, row.nodes_by_request, row.nodes_paid) == (1, 1, 2)
+    assert "takes 2 nodes where the burst needs 1: they are paid" in notes(row)
+
+
+def test_requests_on_nodes_of_a_fixed_number_are_not_said_to_be_raised() -> None:
+    row = table(("min: 0, max: 6", "count: 6"))["ftf-normal"]
+    assert "takes 2 nodes, not 3: 40 CPU of burst on 32; raise the requests" in notes(row)
+    assert "generated pods" not in notes(row)
 
 
 def test_a_sweep_alone_under_the_cpu_guarantee_fails() -> None:

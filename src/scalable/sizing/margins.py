@@ -15,7 +15,7 @@ from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.policies import Margins
 from scalable.quantities import Memory, percent
 from scalable.sizing.packing import pack
-from scalable.sizing.placement import margin, place
+from scalable.sizing.placement import Placement, margin, place
 from scalable.sizing.resources import Size, allocatable, burst, offered
 from scalable.wording import plural
 
@@ -55,14 +55,11 @@ class MarginRow:
     ram_margin: float
     status: Status
     notes: tuple[str, ...]
-
-    @property
-    def nodes_paid(self) -> int:
-        """Requests that need more nodes than the burst get them; those that need fewer are raised."""
-        return max(self.nodes, self.nodes_by_request)
+    nodes_paid: int = 0
+    """As promised, or more where pods as they are generated take more."""
 
     def to_dict(self) -> dict[str, Any]:
-        record = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "nodes_paid"}
         record["cpu_margin"], record["ram_margin"] = round(self.cpu_margin, 4), round(self.ram_margin, 4)
         return {**record, "status": self.status.value, "notes": list(self.notes)}
 
@@ -77,6 +74,10 @@ def margin_row(
     room = offered(node, pool)
     nodes = pack(bursts, room, at_least=at_least).count
     by_request = pack(requests, allocatable(node, pool)).count
+    spread = policy.spread and pool.max is not None  # as pods are generated: fixed nodes are there anyway
+    placements = [place(load.profile, node, pool, spread=spread, peak=load.peak) for load in loads]
+    footprints = [(placed.footprint, load.workers) for placed, load in zip(placements, loads, strict=True)]
+    taken = pack(footprints, allocatable(node, pool), at_least=at_least).count
     total = sum_sizes(bursts)
     have = room * nodes
     cpu_margin = margin(total.cpu.millis, have.cpu.millis)
@@ -90,7 +91,7 @@ def margin_row(
         notes.append(note)
         status = Status.FAIL if Status.FAIL in (status, severity) else severity
 
-    needed = max(nodes, by_request)
+    needed = max(nodes, taken)
     if needed > pool.most:
         say(Status.FAIL, f"needs {needed} nodes, the pool has at most {pool.most}: raise max or run less at once")
     if ram_margin <= policy.ram:
@@ -100,8 +101,13 @@ def margin_row(
     if cpu_margin <= policy.cpu and overlap:
         say(Status.WARN, f"CPU margin {percent(cpu_margin)} is under {policy.cpu}: best effort while workloads overlap")
     if by_request < nodes:
-        say(Status.WARN, request_note(loads, node, pool, policy, nodes, by_request, total))
-    if by_request > nodes:
+        fact = f"by requests the scheduler takes {plural(by_request, 'node')}, not {nodes}: "
+        fact += f"{total.cpu} CPU of burst on {node.cpu * by_request}"
+        say(Status.WARN, f"{fact}; {cure(loads, placements, policy, nodes, taken)}")
+    elif taken > by_request:
+        what = f"with the requests of generated pods the scheduler takes {taken} nodes where the burst needs {nodes}"
+        say(Status.WARN, f"{what}: they are paid; policies.margins.spread: off  to keep {by_request}")
+    elif by_request > nodes:
         what = f"by requests the scheduler takes {by_request} nodes where the burst needs {nodes}: they are paid"
         say(Status.WARN, f"{what}; lower the requests to use fewer")
     for note in peak_notes(loads, node, pool, policy, nodes):
@@ -119,6 +125,7 @@ def margin_row(
         ram_margin=ram_margin,
         status=status,
         notes=tuple(notes),
+        nodes_paid=needed,
     )
 
 
@@ -129,26 +136,23 @@ def sum_sizes(demand: Sequence[tuple[Size, int]]) -> Size:
     return total
 
 
-def request_note(
-    loads: Sequence[Load], node: NodeType, pool: Pool, policy: Margins, nodes: int, by_request: int, total: Size
-) -> str:
-    """What the scheduler would do with the requests as written, and what makes the promised node count happen."""
-    have = node.cpu * by_request
-    fact = f"by requests the scheduler takes {plural(by_request, 'node')}, not {nodes}: "
-    fact += f"{total.cpu} CPU of burst on {have}"
+def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins, nodes: int, taken: int) -> str:
+    """What makes the promised node count happen where requests as written do not, or what would."""
     if not policy.spread:
-        return f"{fact}; policies.margins.spread is off"
+        return "policies.margins.spread is off"
     raised = {}
-    for load in loads:
-        placement = place(load.profile, node, pool, spread=True, peak=load.peak)
-        if placement.raised:
-            asked, more = placement.request, placement.request.memory > load.profile.request.memory
+    for load, placed in zip(loads, placements, strict=True):
+        if placed.raised:
+            asked, more = placed.request, placed.request.memory > load.profile.request.memory
             raised[load.profile_name] = f"{load.profile_name} {asked.cpu} CPU" + (f" / {asked.memory}" if more else "")
     asks = ", ".join(raised.values())
     least = max(load.profile.min_nodes for load in loads)
-    also = f"a spread constraint keeps at least {least} nodes" if least > 1 else ""
-    cure = " and ".join(filter(None, [f"generated pods ask for more ({asks})" if asks else "", also]))
-    return f"{fact}; {cure}, so it takes {nodes}" if cure else f"{fact}; raise the requests"
+    apart = any(placed.footprint != placed.request for placed in placements)
+    kept = f"keeps at least {least} nodes" if least > 1 else "keeps workers apart" if apart else ""
+    means = [f"generated pods ask for more ({asks})" if asks else "", f"a spread constraint {kept}" if kept else ""]
+    told = " and ".join(filter(None, means))
+    parts = [f"{told}, so it takes {taken}" if told else "", "raise the requests" if taken < nodes else ""]
+    return "; ".join(filter(None, parts))
 
 
 def peak_notes(loads: Sequence[Load], node: NodeType, pool: Pool, policy: Margins, nodes: int) -> list[str]:
