@@ -103,6 +103,11 @@ def test_printed_figures_of_option_b_are_corrected() -> None:
     assert "stated are EUR 0.50; computing alone costs EUR 0.86" in said
 
 
+def test_a_stated_cost_of_nothing_that_is_right_is_not_corrected() -> None:
+    site = a_site(("stated: {hours: 7.9}", "stated: {cost: 0 EUR}"), ("    B compute pool:", "    # B compute pool:"))
+    assert not [note for note in compare(site).options[0].notes if "stated" in note]
+
+
 def test_start_and_idle_time_make_the_bill_larger_than_the_cost() -> None:
     for name in ("B compute pool", "B on one node"):
         row = options()[name]

@@ -219,6 +219,16 @@ def test_a_month_has_a_line_for_what_is_always_on() -> None:
     assert not [line for line in first_month().lines if "always on" in line.what]
 
 
+def test_what_is_always_on_is_not_left_of_the_budget() -> None:
+    left = plan(pool("min: 1, max: 6"), ("monthly: 200 EUR", "monthly: 300 EUR")).budget_left
+    assert amount(left) == pytest.approx(300 - 85 - STANDING), "as the month counts it"
+    listed = plan(pool("min: 1, max: 6"), ("fixed: {permanent: 60 EUR,", "fixed: {compute: 40 EUR, permanent: 60 EUR,"))
+    assert listed.budget_left == Money.parse("75 EUR"), "fixed says what the pool costs"
+    assert plan(pool("min: 1, max: 6")).over_budget, "120 EUR of 115"
+    here = plan_sweep(a_site(pool("min: 1, max: 6"), target="local"), "calibration", MANUAL)
+    assert amount(here.budget_left) == pytest.approx(115 - STANDING), "paid wherever work runs"
+
+
 def test_a_month_does_not_bill_by_the_hour_what_is_always_on() -> None:
     lines = {line.what: line for line in first_month(pool("min: 2, max: 6")).lines}
     assert lines["ftf-normal"].nodes == 1, "two of its three nodes are there anyway"

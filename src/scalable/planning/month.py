@@ -77,9 +77,8 @@ def month(site: Site, name: str, sessions: dict[str, Sessions], history: History
     budget = site.manifest.budget
     assert budget is not None
     lines = [MonthLine(what, None, None, None, cost) for what, cost in budget.fixed.items()]
-    for pool, written in site.pools.items():
-        if written.max is not None and written.min and pool not in budget.fixed:
-            lines.append(MonthLine(f"{pool}, always on", None, None, written.min, site.standing(pool)))
+    for pool, cost in site.always_on.items():
+        lines.append(MonthLine(f"{pool}, always on", None, None, site.manifest.pools[pool].min, cost))
     fixed = sum((line.cost for line in lines), Money.zero(site.currency))
     listed = extra = Money.zero(site.currency)
     for scenario, line in sessions.items():

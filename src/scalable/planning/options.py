@@ -96,7 +96,7 @@ def option_row(site: Site, name: str, option: Option, history: History, seed: in
     cost = unshared.cost(prices, site.currency, computing_only=True)
     if option.stated and option.stated.hours and abs(option.stated.hours - hours) > 0.04 * hours:
         notes.append(f"stated are {option.stated.hours:g} h; it takes {hours:.1f} h")
-    if option.stated and option.stated.cost and abs(option.stated.cost.amount - cost.amount) >= cost.amount / 50:
+    if option.stated and option.stated.cost and abs(option.stated.cost.amount - cost.amount) > cost.amount / 50:
         notes.append(f"stated are {option.stated.cost}; computing alone costs {cost}")
     return OptionRow(
         name=name,

@@ -233,12 +233,12 @@ def walltime(site: Site) -> float | None:
 
 
 def budget_left(site: Site, history: History) -> Money | None:
-    """This month's budget without what is fixed and what was spent."""
+    """This month's budget without what is fixed, what is always on and what was spent."""
     budget = site.manifest.budget
     if budget is None:
         return None
     left = budget.monthly
-    for amount in budget.fixed.values():
+    for amount in (*budget.fixed.values(), *site.always_on.values()):
         left -= amount
     if history.spent_this_month:
         left -= history.spent_this_month

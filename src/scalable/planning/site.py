@@ -123,6 +123,14 @@ class Site:
         price = self.node(pool).price
         return price.monthly * self.pools[pool].least if price else Money.zero(self.currency)
 
+    @property
+    def always_on(self) -> dict[str, Money]:
+        """What the least nodes of pools cost a month, wherever work runs, but for pools that the budget calls fixed."""
+        fixed = self.manifest.budget.fixed if self.manifest.budget else {}
+        kept = {name: pool for name, pool in self.manifest.pools.items() if pool.min and name not in fixed}
+        prices = {name: self.manifest.nodes[pool.node].price for name, pool in kept.items()}
+        return {name: price.monthly * kept[name].min for name, price in prices.items() if price is not None}
+
     def offered(self, pool: str) -> Size:
         """What a node of the pool nominally has for work: all but what other services use of it."""
         return offered(self.node(pool), self.pools[pool])
