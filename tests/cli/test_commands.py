@@ -269,6 +269,14 @@ def test_the_plan_for_people_says_what_it_takes_and_costs(example: Call) -> None
         assert text in out
 
 
+def test_a_cost_without_nodes_is_not_said_to_include_their_start_and_idle_time(small: Call, tmp_path: Path) -> None:
+    manifest = tmp_path / "scalable.yaml"
+    manifest.write_text(LOCAL.replace("provider: local", "provider: local, cpu_price: 0.10 EUR/h"), encoding="utf-8")
+    out = small("plan", "--sweep", "calibration").out
+    assert "EUR" in out
+    assert "idle tail" not in out
+
+
 def test_a_plan_starts_and_writes_nothing(example: Call, tmp_path: Path) -> None:
     example("plan")
     example("forecast", "margins")

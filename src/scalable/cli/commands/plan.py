@@ -90,7 +90,9 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
         ("time", time),
     ]
     if plan.cost is not None:
-        money = f"{plan.cost}, start and idle tail included ({plan.cost_computing} while computing)"
+        money = str(plan.cost)
+        if plan.cost_computing != plan.cost:  # where workers are charged, not nodes, both are one
+            money += f", start and idle tail included ({plan.cost_computing} while computing)"
         if plan.budget_left is not None:
             money += f"; {plan.budget_left} of this month's budget left"
         pairs.append(("cost", money))
