@@ -38,7 +38,7 @@ def worth_listing(name: str, known: Iterable[str]) -> list[str]:
 def not_defined(noun: str, name: str, known: Iterable[str]) -> tuple[str, str]:
     """What to say of a name that nothing has: the names there are, and the nearest to write instead."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(str(name), names, n=1)
     listed = f"; known: {', '.join(names)}" if names else ""
     remedy = f"write {near[0]}" if near else f"choose one of {', '.join(names)}" if names else f"define a {noun} first"
     return f"{noun} {name!r} is not defined{listed}", remedy

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from distributed.client import ClosedClientError
 
-from scalable import ScalableClient, ScalableSession
+from scalable import ScalableClient, ScalableSession, get_provider
 from scalable.errors import UsageError
 
 MANIFEST = """version: 1
 project: {name: misuse}
-targets: {local: {provider: local, max_workers: 1}}
-components: {model: {cpus: 1}}
+targets: {local: {provider: local, max_workers: 2}}
+components: {model: {cpus: 1, tags: [land]}, other: {cpus: 1}}
 """
 
 
@@ -36,8 +36,40 @@ def test_a_number_of_slots_is_a_whole_number(session: ScalableSession, n: Any) -
 
 @pytest.mark.parametrize("tag", [5, ["model"], b"model"])
 def test_a_tag_is_a_text(session: ScalableSession, tag: Any) -> None:
-    with pytest.raises(UsageError, match="as text: model"):
+    with pytest.raises(UsageError, match="as text: land, model, other"):
         session.start().submit(abs, -1, tag=tag)
+
+
+def test_what_no_worker_can_ever_have_is_refused_at_once(session: ScalableSession) -> None:
+    client = session.start()
+    asked: dict[str, Any]
+    for asked in (
+        {"resources": {"GPU": 1}},
+        {"resources": {"model": 2}},
+        {"resources": {"GPU": 1}, "tag": "model"},
+        {"resources": {"other": 1}, "tag": "model"},  # either can be had, but no worker has both
+    ):
+        with pytest.raises(UsageError, match="none can ever run this; workers have 1 model and 1 land, 1 other"):
+            client.submit(abs, -1, **asked)
+        with pytest.raises(UsageError, match="none can ever run this"):
+            client.map(abs, [-1], **asked)
+    assert client.submit(abs, -1, tag="model", resources={"land": 1}).result() == 1
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_what_cannot_be_called_is_refused_at_once(session: ScalableSession, guarded: bool) -> None:
+    with pytest.raises(TypeError, match="'abs' is nothing that can be called"):
+        session.start().submit("abs", -1, tag="model", guarded=guarded)  # type: ignore[arg-type]
+
+
+def test_a_name_that_is_not_even_a_text_is_answered_with_those_there_are(session: ScalableSession) -> None:
+    name: Any = 5
+    with pytest.raises(UsageError, match="no target 5: the manifest has local"):
+        ScalableSession.from_yaml(target=name)
+    with pytest.raises(UsageError, match="provider 5 is not defined; known: aws, gcp, kubernetes, local, slurm"):
+        get_provider(name)
+    with pytest.raises(UsageError, match="tag 5 is not defined; known: land, model, other"):
+        session.start().worker_count(name)
 
 
 def test_a_closed_client_says_so_whatever_is_asked_of_it(session: ScalableSession) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalable import AdaptiveScaler, ScaleDecision, TaskError, UsageError, open_store
+from scalable import AdaptiveScaler, ScaleDecision, TaskError, open_store
 from scalable.engine.events import Event, Instruction, Tick
 from tests.session.builders import Project, nap
 from tests.waiting import LONG_S, until
@@ -45,11 +45,6 @@ def test_runs_that_wait_for_a_worker_are_counted_as_waiting(project: Project) ->
     gauges = [one["tasks"]["demeter"] for one in project.journal() if one["kind"] == "gauge"]
     assert max(one["waiting"] for one in gauges) >= 1
     assert gauges[-1] == {"waiting": 0, "running": 0, "done": 3, "failed": 0}
-
-
-def test_resources_that_no_worker_has_are_refused_at_once(project: Project) -> None:
-    with project.session() as client, pytest.raises(UsageError, match="no worker has GPU"):
-        client.submit(abs, -1, tag="demeter", resources={"GPU": 1})
 
 
 def test_a_forked_child_leaves_the_session_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

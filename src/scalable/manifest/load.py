@@ -164,7 +164,7 @@ def choose_target(root: tree.Mapping, asked: str | None) -> str | None:
     names = list(node.items) if isinstance(node, tree.Mapping) else []
     if asked is not None:
         if asked not in names:
-            near = get_close_matches(asked, names, n=1)
+            near = get_close_matches(str(asked), names, n=1)
             listed = f"the manifest has {', '.join(names)}" if names else "the manifest has no targets"
             raise UsageError(f"no target {asked!r}: {listed}" + (f"; did you mean {near[0]}?" if near else ""))
         return asked

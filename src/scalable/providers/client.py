@@ -78,15 +78,20 @@ class ScalableClient(Client):
         ``guarded`` runs it in a process of its own beside the worker, where it can be limited, looked at and killed
         without harm to anything else.
         """
-        self.must_be_open()
-        self.route(tag, n, kw)
+        self.prepare(func, tag, n, kw)
         if (kw.get("resources") or guarded) and named_by_content(kw):
             kw["key"] = key_for(func, args, kw, guarded)
         return super().submit(Guarded(func) if guarded else func, *args, **kw)
 
-    def route(self, tag: str | None, n: int, kw: dict[str, Any]) -> None:
+    def prepare(self, func: Callable[..., Any], tag: str | None, n: int, kw: dict[str, Any]) -> None:
+        """Refuse what cannot work, and say in Dask's words where the rest shall run."""
+        self.must_be_open()
+        if not callable(func):
+            raise TypeError(f"{func!r} is nothing that can be called; write submit(function, arguments...)")
         if tag is not None or n != 1:
             kw["resources"] = self.demand(tag, n, kw.get("resources"))
+        elif self.tagged is not None and kw.get("resources"):
+            self.must_be_had(kw["resources"])
 
     def map(
         self,
@@ -98,8 +103,7 @@ class ScalableClient(Client):
         **kw: Any,
     ) -> list[Future[Any]]:
         """Run ``func`` on each element, on workers of a kind; ``guarded`` as in ``submit``."""
-        self.must_be_open()
-        self.route(tag, n, kw)
+        self.prepare(func, tag, n, kw)
         if (kw.get("resources") or guarded) and named_by_content(kw):
             iterables = tuple(map(list, iterables))
             kw["key"] = [key_for(func, args, kw, guarded) for args in zip(*iterables, strict=False)]
@@ -148,26 +152,37 @@ class ScalableClient(Client):
             raise UnknownTagError("; ".join(not_defined("tag", tag, known)))
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise UsageError(f"n={n!r}: how many slots of a worker the task takes; write a whole number from 1")
-        if lacking := sorted(set(also or ()) - set(known)):
-            has = f"workers have {', '.join(sorted(known))}"
-            raise UsageError(f"resources: no worker has {', '.join(lacking)}, so none can ever run this; {has}")
         if n <= known[tag]:
-            return {**(also or {}), tag: n}
+            wanted = {**(also or {}), tag: n}
+            self.must_be_had(wanted)
+            return wanted
         room = plural(int(known[tag]), "slot")
         raise UsageError(
             f"n={n!r}: a worker of {tag} has {room}, so no worker can ever run this; "
             f"write n from 1 to {known[tag]:g}, or give workers more (threads_per_worker)"
         )
 
-    def slots(self) -> dict[str, float]:
-        """How many slots a worker of each tag has, whether or not there is one now."""
+    def must_be_had(self, wanted: dict[str, float]) -> None:
+        """Dask would let a task wait for ever for what no worker has."""
+        kinds = self.kinds()
+        if any(all(kind.get(name, 0) >= units for name, units in wanted.items()) for kind in kinds):
+            return
+        told = " and ".join(f"{units:g} {name}" for name, units in wanted.items())
+        has = dict.fromkeys(" and ".join(f"{units:g} {name}" for name, units in kind.items()) for kind in kinds)
+        raise UsageError(f"resources: no worker has {told}, so none can ever run this; workers have {', '.join(has)}")
+
+    def kinds(self) -> list[dict[str, float]]:
+        """What workers of each kind have, whether or not there is one now, and what those have that are there."""
         if self.tagged is not None:
-            return {
-                tag: units for template in self.tagged.templates.values() for tag, units in template.resources.items()
-            }
+            there = [dict(worker.resources) for worker in list(self.tagged.scheduler.workers.values())]
+            return [*(template.resources for template in list(self.tagged.templates.values())), *there]
+        return [worker["resources"] for worker in self.scheduler_info(n_workers=-1)["workers"].values()]
+
+    def slots(self) -> dict[str, float]:
+        """The most slots that a worker of each tag has."""
         found: dict[str, float] = {}
-        for worker in self.scheduler_info(n_workers=-1)["workers"].values():
-            for tag, units in worker["resources"].items():
+        for kind in self.kinds():
+            for tag, units in kind.items():
                 found[tag] = max(units, found.get(tag, 0))
         return found
 
