@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from scalable.providers.base import LaunchRefused, ProviderError
 Answer = TypeVar("Answer")
 
 ANSWER_WITHIN_S = 30.0  # a controller under load answers late, but it answers
+KILLED_WITHIN_S = 2.0  # a program that did not answer
 AT_ONCE = 8  # programs started side by side
 SUBMISSIONS_AT_ONCE = 4  # of these sbatch; controllers limit the rate of submissions
 TOGETHER_S = 0.02  # what is asked within so long is asked together
@@ -178,8 +180,9 @@ class Slurm:
                 )
             except BaseException as error:  # also who does not wait for the answer any more leaves no program behind
                 with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+                    os.killpg(process.pid, signal.SIGKILL)  # many sites wrap Slurm's programs in scripts of their own
+                with suppress(TimeoutError):  # what waits for a disk ends when the disk answers
+                    await asyncio.wait_for(process.wait(), KILLED_WITHIN_S)
                 if not isinstance(error, TimeoutError):
                     raise
                 raise SlurmSilent(f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s") from None
