@@ -22,6 +22,8 @@ from scalable.providers.kubernetes.board import told_of
 from scalable.providers.kubernetes.forward import Forwarder
 from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
 
+OPEN = Path("/proc/self/fd")
+
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +142,27 @@ def test_credentials_that_expired_are_read_again() -> None:
     run(scene())
 
 
-def plugin(folder: Path, url: str) -> str:
+def test_credentials_that_stay_refused_are_told_and_use_up_no_connections() -> None:
+    async def scene() -> None:
+        async with a_kube() as (server, kube):
+            await kube.find("pods")
+            server.fail("GET", "/pods", 401, reason="Unauthorized", times=10)
+            before = len(list(OPEN.iterdir()))
+            for _ in range(5):
+                with pytest.raises(ApiError):
+                    await kube.find("pods")
+            assert "401 Unauthorized" in kube.trouble
+            assert len(list(OPEN.iterdir())) <= before
+            await kube.find("pods")
+            assert not kube.trouble
+
+    run(scene())
+
+
+def plugin(folder: Path, url: str, token: str = "t") -> str:
     """A kubeconfig whose credentials a program gives, which fails once wherever there is a file ``broken``."""
     program = folder / "login"
-    told = json.dumps({"status": {"token": "t"}})
+    told = json.dumps({"status": {"token": token}})
     program.write_text(f"#!/bin/sh\nif rm {folder}/broken 2>/dev/null; then exit 1; fi\necho '{told}'\n")
     program.chmod(0o755)
     login = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}
@@ -192,11 +211,13 @@ def test_a_login_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Monk
     run(scene())
 
 
-def test_a_forwarded_port_that_finds_expired_credentials_has_them_read_again() -> None:
+def test_a_forwarded_port_that_finds_expired_credentials_has_them_read_again(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with a_kube() as (server, kube):
+        async with a_server() as server:
+            kube = Kube(Cluster(NAMESPACE, kubeconfig=plugin(tmp_path, server.url)), patience=10.0)
             forwarder = Forwarder(kube)
             old = await kube.open()
+            plugin(tmp_path, server.url, token="new")
             server.fail("GET", "/portforward", 401, reason="Unauthorized", message="expired")
             with pytest.raises(ConnectionError, match="answers 401"):
                 await forwarder.connect("p1", 8787)
@@ -205,6 +226,7 @@ def test_a_forwarded_port_that_finds_expired_credentials_has_them_read_again() -
             with pytest.raises(ApiError, match="may not"):
                 await forwarder.connect("p1", 8787)
             await forwarder.close()
+            await kube.close()
 
     run(scene())
 

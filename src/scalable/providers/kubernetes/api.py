@@ -75,6 +75,8 @@ class Kube:
     """The server has been reached; one that never was is not waited for so long."""
     _api: Api | None = None
     _used: list[Api] = field(default_factory=list)
+    _credentials: list[object] = field(default_factory=list)
+    """Of the last of them."""
     _connecting: int = 0
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -207,6 +209,7 @@ class Kube:
                 with suppress(*LOST):
                     await api._session.aclose()
         self._used.clear()
+        self._credentials.clear()
         self._api = None
 
     # One request, as often as it takes
@@ -228,10 +231,12 @@ class Kube:
                 again, self.trouble = True, str(problem)
             else:
                 self.answered, self.trouble = True, ""
-                if answer.status == 401 and not renewed:
-                    renewed = True
-                    self.renew(api)
-                    continue
+                if answer.status == 401:
+                    if not renewed:
+                        renewed = True
+                        self.renew(api)
+                        continue
+                    self.trouble = f"{refused(401, answer.body, verb, resource)}; log in again"
                 if not busy(answer, method):
                     return answer
                 problem = refused(answer.status, answer.body, verb, resource)
@@ -287,7 +292,9 @@ class Kube:
                 try:
                     with anyio.fail_after(LOGIN_WITHIN_S):  # asyncio's would wait for the program
                         await api.auth
-                        await api._create_session()
+                        found = credentials(api)
+                        if found != self._credentials:  # the same again need no connections of their own
+                            await api._create_session()
                 except (ValueError, KeyError, FileNotFoundError, RuntimeError, TimeoutError) as error:
                     why = told(error) if not isinstance(error, TimeoutError) else f"not within {LOGIN_WITHIN_S:g} s"
                     if self.answered:  # with credentials that were good; what renews them may work a moment later
@@ -295,8 +302,10 @@ class Kube:
                     raise UsageError(unknown(where, why)) from None
                 finally:
                     remove_copies(api, began)
-                self._api = api
-                self._used.append(api)
+                if found != self._credentials:
+                    self._used.append(api)
+                    self._credentials = found
+                self._api = self._used[-1]
             return self._api
 
     def renew(self, api: Api) -> None:
@@ -307,6 +316,12 @@ class Kube:
 
 LOST = (httpx.HTTPError, httpx.StreamError, kr8s.APITimeoutError, TimeoutError, OSError, ssl.SSLError)
 """What a connection that fails leads to."""
+
+
+def credentials(api: Api) -> list[object]:
+    """With what it asks whom."""
+    files = (api.auth.client_key_file, api.auth.client_cert_file, api.auth.server_ca_file)
+    return [api.auth.server, api.auth.token, *(Path(str(file)).read_bytes() if file else b"" for file in files)]
 
 
 def remove_copies(api: Api, began: float) -> None:
