@@ -52,7 +52,8 @@ def test_a_sweep_is_seen_from_outside_while_it_runs(project: Project, monkeypatc
     }  # fmt: skip
     session = project.session(
         components={}, sweeps={"trial": sweep}, budget={"monthly": "100 EUR", "fixed": {"database": "10 EUR"}},
-        target={"max_workers": 2, "processes": True, "cpu_price": "0.36 EUR/h"}, store=f"sqlite:///{project.folder}/r.db",
+        target={"max_workers": 2, "processes": True, "cpu_price": "0.36 EUR/h", "dashboard_address": "127.0.0.1:0"},
+        store=f"sqlite:///{project.folder}/r.db",
     )  # fmt: skip
     killed = RunFolder.create("killed")
     killed.targets_file.parent.mkdir()

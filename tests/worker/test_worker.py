@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +53,7 @@ def nobody() -> str:
             memory=2**33,
             handout="/a folder/tls",
             interface="ib0",
+            host="10.0.0.2",
             folder="/project",
             preload="--odd.py",
             scratch="/tmp",
@@ -134,6 +137,22 @@ class TestOnACluster:
     def client(self, handle: ClusterHandle) -> Iterator[ScalableClient]:
         with handle.client_factory() as client:
             yield client
+
+    def test_only_this_machine_reaches_a_cluster_without_certificates(self, handle: ClusterHandle) -> None:
+        scheduler = handle.backend.scheduler
+        for address in (scheduler.address, *scheduler.workers):
+            port = int(address.rpartition(":")[2])
+            socket.create_connection(("127.0.0.1", port), LONG_S).close()
+            with pytest.raises(ConnectionRefusedError):  # who listens everywhere listens here, too
+                socket.create_connection(("127.0.0.2", port), LONG_S).close()
+        assert scheduler.workers
+
+    def test_nobody_reads_of_tasks_in_a_browser_unless_that_is_asked_for(self, handle: ClusterHandle) -> None:
+        place = f"http://127.0.0.1:{handle.backend.scheduler.http_server.port}"
+        urllib.request.urlopen(f"{place}/health", timeout=LONG_S).close()
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+            urllib.request.urlopen(f"{place}/info/main/workers.html", timeout=LONG_S)
+        refused.value.close()
 
     def test_on_notice_it_finishes_its_task_hands_over_and_goes(
         self, handle: ClusterHandle, client: ScalableClient, tmp_path: Path

@@ -38,6 +38,7 @@ logger = logging.getLogger("scalable")
 
 QUIET = {"distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "2s"}
 """What a scheduler measures of itself all the time, less often: it shares this machine with the workers."""
+ROUTES = ["distributed.http.health"]
 CLOSED = "session closed"  # why workers go when the cluster does
 LOOP_WITHIN_S = 10.0  # for the event loop to end: threads that wait for a disk or a service may not
 
@@ -182,7 +183,9 @@ class TaggedCluster(Cluster):
     async def _start(self) -> None:
         self.status = Status.starting
         asyncio.get_running_loop().set_exception_handler(unless_interrupted)
-        with dask.config.set(QUIET):
+        # others may be on this machine or in its network; they read of our tasks in a browser only if that is asked for
+        shown = {} if self._scheduler_options["dashboard"] else {"distributed.scheduler.http.routes": ROUTES}
+        with dask.config.set(QUIET | shown):
             self.scheduler = await FairScheduler(
                 security=self.security, running=self.losses.running_on, **self._scheduler_options
             )

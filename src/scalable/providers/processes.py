@@ -57,6 +57,7 @@ class ProcessLauncher:
             resources=template.resources,
             threads=template.slots,
             memory=template.memory.bytes if template.memory else None,
+            host="127.0.0.1",
             folder=self.folder,
             preload=template.preload_script,
             scratch=str(self.scratch),

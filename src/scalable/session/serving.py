@@ -1,7 +1,7 @@
 """The session's figures at /metrics, on the HTTP server that Dask's scheduler has anyway, and where to find it.
 
 That server listens on this machine only, unless the manifest gives Dask's dashboard another address. What Dask itself
-shows at /metrics, if it does, is then at /metrics/dask.
+shows at /metrics, which it does where a dashboard is asked for, is then at /metrics/dask.
 """
 
 from __future__ import annotations

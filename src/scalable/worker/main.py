@@ -96,6 +96,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
             memory_limit=options.memory or 0,
             local_directory=scratch,
             interface=options.interface,
+            host=options.host,
             preload=[options.preload] if options.preload else [],
             security=security(options.handout),
             plugins=(Meter(Path(options.note) if options.note else None), runners),

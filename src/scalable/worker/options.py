@@ -30,6 +30,8 @@ class WorkerOptions:
     handout: str | None = None
     """A folder with what the driver hands to its workers: certificates, and what their code should be."""
     interface: str | None = None
+    host: str | None = None
+    """Where it listens, if not everywhere: without certificates whoever reaches it can have it run anything."""
     folder: str | None = None
     """Where the user's code lies on the worker's machine."""
     preload: str | None = None
@@ -45,7 +47,7 @@ class WorkerOptions:
         """What follows ``python -m scalable.worker``."""
         line = [self.scheduler, f"--name={self.name}", f"--threads={self.threads}"]
         line += [f"--resource={tag}={units:g}" for tag, units in self.resources.items()]
-        for name in ("memory", "handout", "interface", "folder", "preload", "scratch", "note", "parent"):
+        for name in ("memory", "handout", "interface", "host", "folder", "preload", "scratch", "note", "parent"):
             if getattr(self, name) is not None:
                 line.append(f"--{name}={getattr(self, name)}")
         return [*line, f"--connect-within={self.connect_within:g}", f"--grace={self.grace:g}"]
@@ -59,7 +61,7 @@ class WorkerOptions:
         parser.add_argument("--threads", type=int, default=1)
         parser.add_argument("--memory", type=int)
         parser.add_argument("--parent", type=int)
-        for name in ("handout", "interface", "folder", "preload", "scratch", "note"):
+        for name in ("handout", "interface", "host", "folder", "preload", "scratch", "note"):
             parser.add_argument(f"--{name}")
         parser.add_argument("--connect-within", type=float, default=CONNECT_WITHIN_S)
         parser.add_argument("--grace", type=float, default=GRACE_S)

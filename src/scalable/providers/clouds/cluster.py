@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import dask
 from distributed.utils import get_ip
 
 from scalable.errors import UsageError
@@ -58,11 +57,6 @@ class CloudCluster(TaggedCluster):
             raise
         if target.contact_address:
             self.scheduler.contact_address = contact(target.contact_address, self.scheduler.address)
-
-    async def _start(self) -> None:
-        # others in the same network need not read of our tasks in a browser
-        with dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.health"]}):
-            await super()._start()
 
     async def _end(self) -> None:
         try:

@@ -8,7 +8,6 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-import dask
 from distributed.security import Security
 
 from scalable.errors import UsageError
@@ -72,11 +71,6 @@ class KubernetesCluster(TaggedCluster):
         assert isinstance(self.launcher, KubernetesLauncher)
         self.launcher.handout[name] = file.read_bytes()
         return f"{objects.HANDOUT}/{name}"
-
-    async def _start(self) -> None:
-        # pods of others may be in the same network; nobody else is to read of our tasks in a browser
-        with dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.health"]}):
-            await super()._start()
 
     async def _close(self) -> None:
         assert isinstance(self.launcher, KubernetesLauncher)

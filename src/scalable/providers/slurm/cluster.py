@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
 from pathlib import Path
 
-import dask
-
 from scalable.errors import UsageError
 from scalable.manifest.targets import SlurmTarget
 from scalable.providers.base import WorkerTemplate
@@ -164,11 +162,6 @@ class SlurmCluster(TaggedCluster):
         assert isinstance(self.launcher, SlurmLauncher)
         contact = self.scheduler.contact_address or self.scheduler.address
         return self.launcher.script(f"{tag}-{self._count}", self.template(tag), contact)
-
-    async def _start(self) -> None:
-        # a login node is shared; nobody else is to read of our tasks in a browser
-        with dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.health"]}):
-            await super()._start()
 
     async def _close(self) -> None:
         assert isinstance(self.launcher, SlurmLauncher)
