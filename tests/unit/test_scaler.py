@@ -236,7 +236,7 @@ def test_nothing_known_changes_nothing() -> None:
 
 
 def test_a_task_without_a_tag_is_of_the_default_tag() -> None:
-    assert scaler().evaluate(pending_tasks=[{}], active_workers={}).workers_to_add == {"default": 1}
+    assert scaler().evaluate(pending_tasks=[{}, {"tag": None}], active_workers={}).workers_to_add == {"default": 2}
 
 
 @pytest.mark.parametrize(

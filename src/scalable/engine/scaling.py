@@ -126,7 +126,7 @@ class AdaptiveScaler:
         ``recent_completions`` are seconds, or mappings with ``seconds``, of tasks that ended lately.
         """
         now = self.clock()
-        pending = Counter(str(task.get("tag", "default")) for task in pending_tasks)
+        pending = Counter(str(task.get("tag") or "default") for task in pending_tasks)
         tags = sorted({*pending, *active_workers, *self.min_workers, *self.max_workers})
         add: dict[str, int] = {}
         remove: dict[str, int] = {}
