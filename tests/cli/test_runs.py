@@ -475,8 +475,10 @@ def test_a_run_without_logs_says_so(call: Call, told: RunFolder) -> None:
 
 
 def test_secrets_in_logs_are_not_shown(call: Call, told: RunFolder) -> None:
-    told.log("a").write_text("DB_PASSWORD=hunter2 connecting\n", encoding="utf-8")
-    assert call("logs").out == "DB_PASSWORD=*** connecting\n"
+    key = "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n"
+    told.log("a").write_text(f"DB_PASSWORD=hunter2 connecting\n{key}done\n", encoding="utf-8")
+    shown = call("logs").out
+    assert shown.startswith("DB_PASSWORD=*** connecting\n") and shown.endswith("\ndone\n") and "hunter2" not in shown
 
 
 def test_logs_are_followed_also_of_workers_that_come_later_until_the_run_ends(tmp_path: Path) -> None:

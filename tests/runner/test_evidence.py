@@ -326,7 +326,8 @@ def test_this_process_itself_can_be_looked_at() -> None:
 
 def test_command_lines_logs_and_stacks_hold_no_secrets_and_are_bounded(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("begin\n" * 100_000 + f"DB_PASSWORD=hunter2 {'x' * 5000}\nlast\n", encoding="utf-8")
+    key = "-----BEGIN PRIVATE KEY-----\n" + "hunter2\n" * 40 + "-----END PRIVATE KEY-----\n"
+    log.write_text("begin\n" * 100_000 + key + f"DB_PASSWORD=hunter2 {'x' * 5000}\nlast\n", encoding="utf-8")
     code = START + "secret_password = 'hunter2'\nos.environ['TOKEN'] = 'hunter2'\n" + SLEEP
     with program(code, "--token", "hunter2", "password=hunter2", "y" * 5000, folder=tmp_path) as it:
         found = look(it, log=log)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.telemetry.encoding import line_of, text_of
-from scalable.telemetry.redact import HIDDEN, KNOWN, redact, redact_text, suspicious
+from scalable.telemetry.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, suspicious
 
 SECRET = "hunter2hunter2"
 
@@ -95,6 +95,16 @@ def test_what_is_passed_in_is_not_changed() -> None:
 def test_a_very_long_text_takes_no_time() -> None:
     for text in ("a" * 10**6, "password" * 10**5, "://" * 10**5, "token=" * 10**5, "--" * 10**5, "x_" * 10**5 + "key="):
         redact_text(text)
+
+
+def test_the_lines_of_a_private_key_are_hidden_where_a_log_is_read_line_by_line() -> None:
+    begin, end = "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----"
+    key = [begin, "Proc-Type: 4,ENCRYPTED", "", "MIIEpAIBAAKCAQEA7bq+/x8M", "c2VjcmV0", end]
+    log = ["epoch 1 of 3", *key, "sha=abc", "done", begin, "MIIEpAIBAAKCAQEA", "epoch 2 of 3", "done"]
+    redactor = Redactor()
+    shown = [redactor.line(line) for line in log]
+    assert shown[0] == "epoch 1 of 3" and shown[7:9] == ["sha=abc", "done"] and shown[-2:] == ["epoch 2 of 3", "done"]
+    assert shown[2:7] == [HIDDEN] * 5 and shown[10] == HIDDEN
 
 
 def test_nesting_without_end_is_cut() -> None:

@@ -17,11 +17,12 @@ from scalable import __version__
 from scalable.console.actions import act
 from scalable.console.guard import HEADERS
 from scalable.errors import ScalableError, UnknownNameError, UsageError
-from scalable.telemetry import UnknownRunError, redact, redact_text
+from scalable.telemetry import UnknownRunError, redact
 from scalable.telemetry.evidence import evidence_lines
 from scalable.telemetry.folders import RunFolderError
 from scalable.telemetry.incidents import IncidentFolder, UnknownIncidentError
 from scalable.telemetry.logs import ending, log_files
+from scalable.telemetry.redact import Redactor
 
 if TYPE_CHECKING:
     from scalable.console.server import Console
@@ -211,8 +212,8 @@ class Log(Handler):
         path = run.log(worker)
         if path.stem not in log_files(run.logs):
             raise UnknownNameError(f"worker {worker!r} has no log in {run.run_id}")
-        lines = ending(path, LOG_LINES)[0].decode("utf-8", "replace").splitlines()[-LOG_LINES:]
-        return {"worker": worker, "lines": [redact_text(line) for line in lines]}
+        lines, redactor = ending(path, LOG_LINES)[0].decode("utf-8", "replace").splitlines(), Redactor()
+        return {"worker": worker, "lines": [redactor.line(line) for line in lines][-LOG_LINES:]}
 
 
 class Action(Handler):

@@ -23,7 +23,7 @@ from scalable.runner import stacks
 from scalable.runner.asking import LONGEST_FAULTS, ask_faulthandler
 from scalable.runner.stacks import StackError, Thread
 from scalable.telemetry.evidence import evidence_lines
-from scalable.telemetry.redact import redact, redact_text
+from scalable.telemetry.redact import Redactor, redact, redact_text
 from scalable.wording import plural
 
 MOST_PROCESSES = 50  # listed
@@ -278,7 +278,8 @@ def last_lines(log: Path) -> tuple[str, ...]:
             lines = file.read(LOG_TAIL).decode(errors="replace").splitlines()
     except OSError:
         return ()
-    return tuple(shortened(redact_text(line), LONGEST_LINE) for line in lines[-LOG_LINES:])
+    redactor = Redactor()
+    return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
 
 
 def shortened(text: str, longest: int) -> str:

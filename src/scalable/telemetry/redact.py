@@ -1,8 +1,9 @@
 """Takes secrets out of what is written down: by the name a value has, by the text around it, by its shape, and
 wherever the value of an environment variable with such a name stands.
 
-``redact`` goes through a whole record, ``redact_text`` through one text. Only texts are hidden: counts and sizes are no
-secrets whatever they are called. ``suspicious`` is a quick look that lets most records pass without a closer one.
+``redact`` goes through a whole record, ``redact_text`` through one text, ``Redactor`` through a log, line by line. Only
+texts are hidden: counts and sizes are no secrets whatever they are called. ``suspicious`` is a quick look that lets
+most records pass without a closer one.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ RULES = tuple(
         (r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*", HIDDEN),  # signed tokens of web services
     )
 )
+KEY_BEGIN, KEY_END = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?!.*-----END)"), "-----END"
+OF_KEY = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|(?:Proc-Type|DEK-Info):.*)\s*")
 SIGNS = (
     *("passw", "passphrase", "pwd", "secret", "token", "credential", "authorization", "cookie", "bearer"),
     *("_key", "-key", ".key", "key=", "private key", "@", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
@@ -86,6 +89,20 @@ def redact_text(text: str) -> str:
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
     return text
+
+
+class Redactor:
+    """Takes secrets out of the lines of one log, one after the other: a private key goes over several of them."""
+
+    def __init__(self) -> None:
+        self.in_key = False
+
+    def line(self, text: str) -> str:
+        if self.in_key and (KEY_END in text or OF_KEY.fullmatch(text)):
+            self.in_key = KEY_END not in text
+            return HIDDEN
+        self.in_key = KEY_BEGIN.search(text) is not None
+        return redact_text(text)
 
 
 def suspicious(text: str) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import defaultdict
 
 from rich.console import Console
 from rich.text import Text
 
 from scalable.cli.output import console, errors, nobody_reads
 from scalable.errors import UsageError
-from scalable.telemetry import RunFolder, redact_text
+from scalable.telemetry import RunFolder
 from scalable.telemetry.liveness import is_running, running
 from scalable.telemetry.logs import LogReader, log_files, merged
+from scalable.telemetry.redact import Redactor
 
 EVERY_S = 0.3  # how often followed logs are looked at
 LISTED = 20  # workers named in a message
@@ -30,12 +32,13 @@ def run(options: argparse.Namespace) -> int:
         return 0
     several = only is None and (len(reader.files()) > 1 or options.follow)
     screen = console()
+    redactors: defaultdict[str, Redactor] = defaultdict(Redactor)
     for name, line in merged(reader.begin(lines, last=not options.follow)):
-        print_line(screen, name, line, several)
+        print_line(screen, name, redactors[name].line(line.rstrip("\r")), several)
     while options.follow:
         going_on = is_running(folder)
         for name, line in merged(reader.new(last=not going_on)):
-            print_line(screen, name, line, several)
+            print_line(screen, name, redactors[name].line(line.rstrip("\r")), several)
         if not going_on or nobody_reads():
             break
         time.sleep(EVERY_S)
@@ -69,7 +72,7 @@ def worker(folder: RunFolder, name: str) -> str:
 
 
 def print_line(screen: Console, name: str, line: str, several: bool) -> None:
-    text = Text(redact_text(line.rstrip("\r")))
+    text = Text(line)
     if several:
         text = Text.assemble((f"{name} | ", COLOURS[sum(name.encode()) % len(COLOURS)]), text)
     screen.print(text, soft_wrap=True)
