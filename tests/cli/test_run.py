@@ -9,10 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scalable.cli.commands.run import computed
+from scalable.session.outcomes import SweepOutcome
 
 MANIFEST = """version: 1
 project: {name: small}
@@ -192,6 +196,14 @@ def test_status_and_logs_tell_of_a_run_from_another_terminal() -> None:
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
+
+
+def test_what_a_start_of_a_sweep_computed_is_told_as_it_is() -> None:
+    whole = SweepOutcome("mine", 4, 4)
+    assert computed(whole) == "nothing: every row was there"
+    assert computed(replace(whole, finished=1, missing=("a", "b", "c"), stopped="the budget is used up")) == "nothing"
+    assert computed(replace(whole, computed=2, seconds=2.0)) == "2 of 4 rows in 2 s"
+    assert computed(replace(whole, computed=2, seconds=2.0, executed={"fit": 1})) == "2 of 4 rows in 2 s: fit 1"
 
 
 def test_progress_in_a_pipe_is_plain_lines_on_stderr() -> None:

@@ -172,8 +172,11 @@ class SweepExecution:
             return  # not run: the rows are missing, and a resumed sweep computes them
         record = self.driver.engine.state.runs[run]
         attempt, worker = max(1, len(record.past) + (state is RunState.FINISHED)), record.worker or None
+        others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (
-            value if state is RunState.FINISHED else [Computed(cell.run_key, error=str(value)) for cell in cells]
+            value
+            if state is RunState.FINISHED
+            else [Computed(cell.run_key, error=f"{value}{others}") for cell in cells]
         )
         for one in found:
             self.executed.update(one.executed)

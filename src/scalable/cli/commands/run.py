@@ -308,12 +308,18 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | N
     if outcome.missing and outcome.stopped:
         remedy = "; raise budget.monthly and run it again" if "budget" in outcome.stopped else ""
         screen.print(note("!", f"stopped: {outcome.stopped}{remedy}", "bold red"))
-    shared = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
-    took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
-    pairs = [("computed", f"{took}: {shared}" if outcome.computed else "nothing: every row was there")]
-    pairs += [("rows in", shown_url(session.store_url)), ("artefacts in", session.artefacts())]
+    pairs = [("computed", computed(outcome)), ("rows in", shown_url(session.store_url))]
     screen.print()
-    screen.print(facts(pairs))
+    screen.print(facts([*pairs, ("artefacts in", session.artefacts())]))
+
+
+def computed(outcome: SweepOutcome) -> str:
+    """How many rows a start has computed, in what time, and how often each stage."""
+    if not outcome.computed:
+        return "nothing: every row was there" if outcome.complete else "nothing"
+    stages = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
+    took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
+    return f"{took}: {stages}" if stages else took
 
 
 def shown(value: Any) -> str:
