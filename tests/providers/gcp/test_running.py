@@ -170,6 +170,17 @@ def test_no_credentials_are_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path
         GcpProvider().build_cluster(a_spec(tmp_path))
 
 
+def test_credentials_that_google_takes_back_are_a_sentence(
+    google: Google, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    account = json.loads(Path(google.env["GOOGLE_APPLICATION_CREDENTIALS"]).read_text())
+    (tmp_path / "old.json").write_text(json.dumps(account | {"universe_domain": "googleapis.com"}))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "old.json"))
+    with pytest.raises(api.GcpError, match=r"cannot be used: .*; run gcloud auth") as refused:
+        api.Api().call("GET", api.COMPUTE, f"projects/{PROJECT}/zones/{ZONE}")
+    assert not refused.value.passing
+
+
 READ = """
 import json, sys
 from google.cloud.compute_v1.types.compute import Instance

@@ -57,7 +57,7 @@ class Api:
 
     def call(self, method: str, where: tuple[str, str], path: str, **request: Any) -> dict[str, Any]:
         """An answer, or an error in Google's words. Calls that only failed for a moment are made again."""
-        from google.auth.exceptions import GoogleAuthError
+        from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
         from requests.exceptions import RequestException
 
         url = os.environ.get(where[0], where[1]).rstrip("/") + "/" + path
@@ -66,6 +66,12 @@ class Api:
             try:
                 answer = self.session().request(method, url, timeout=ANSWER_WITHIN_S, **request)
             except (RequestException, GoogleAuthError) as error:
+                unheard = isinstance(error.__cause__, TransportError)  # who gives out tokens did not answer
+                if isinstance(error, RefreshError) and not (error.retryable or unheard):
+                    text = "the credentials for Google Cloud cannot be used"
+                    raise GcpError(
+                        f"{text}: {next(iter(error.args), error)}; run gcloud auth application-default login"
+                    ) from None
                 if last:
                     raise GcpError(f"Google does not answer {method} {path}: {error}", passing=True) from None
             else:
