@@ -72,7 +72,7 @@ class Sweeps:
     def rewrite(self, before: str, after: str) -> None:
         """Change the workload's code, for this process too."""
         (self.project.folder / f"{self.module}.py").write_text(CODE.replace(before, after), encoding="utf-8")
-        del sys.modules[self.module]
+        sys.modules.pop(self.module, None)
         importlib.invalidate_caches()
 
     def executed(self) -> list[str]:
