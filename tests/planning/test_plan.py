@@ -224,6 +224,12 @@ def test_measured_peaks_replace_the_observed_ones() -> None:
     assert found.ram_margin == pytest.approx(1 - 5 * 3 / 128)
 
 
+def test_a_peak_measured_with_other_settings_refuses_nothing() -> None:
+    own = (CALIBRATION, f"{CALIBRATION} settings: {{timeframe: 4h}},")
+    assert plan(own, history=History(peaks={"calibration": gib(500)})).peak == gib(2)
+    assert plan(own, history=History(peaks={"calibration timeframe=4h": gib(3)})).peak == gib(3)
+
+
 def test_a_measured_peak_close_to_the_limit_is_a_warning() -> None:
     found = plan(history=History(peaks={"calibration": gib(7)}))
     assert "a peak of 7 GiB is close to the limit of 8 GiB" in found.warnings

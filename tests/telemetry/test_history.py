@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.planning import History
+from scalable.quantities import Memory
 from scalable.telemetry import HistoryError, Summary, learn
 from scalable.telemetry.fields import month
 from tests.telemetry.builders import (
@@ -94,7 +95,7 @@ def test_a_sweep_leaves_what_its_units_took_and_under_what_circumstances(tmp_pat
     assert found.seconds == (4.0,) * 6
     assert (found.cores, found.cpus, found.rows) == (0.75, 1.0, 9)
     assert (found.trials, found.provider, found.run, found.settings) == (30, "slurm", "", "fast=True, years=2")
-    assert history.peaks["calibration"].bytes == GIB
+    assert history.peak("calibration", "", "fast=True, years=2") == Memory(GIB)
     assert not [name for name in history.peaks if name.startswith("run:")], "units are not tasks"
 
 
@@ -122,6 +123,19 @@ def test_the_peak_of_an_attempt_that_died_of_it_counts(tmp_path: Path) -> None:
     died = attempt_ended("a", "out of memory", at=20, seconds=9.0, peak=8 * GIB)
     learn(tmp_path, a_summary("run-1", sized(), sweep_started(), died, *unit("a", number=2, peak=6 * GIB)))
     assert understood(tmp_path).peaks["calibration"].bytes == 8 * GIB
+
+
+def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_sweep(tmp_path: Path) -> None:
+    peaks_of = {"": GIB, "other:work": 90 * GIB}
+    for number, (run, peak) in enumerate(peaks_of.items()):
+        told = a_summary(f"run-{number}", sized(), sweep_started(run=run), *unit("a", peak=peak))
+        learn(tmp_path, told)
+    learn(tmp_path, a_summary("run-2", sized(), sweep_started(settings={"years": 9}), *unit("a", peak=50 * GIB)))
+    history = understood(tmp_path)
+    assert {run: history.peak("calibration", run, "") for run in peaks_of} == {
+        run: Memory(peak) for run, peak in peaks_of.items()
+    }
+    assert history.peak("calibration", "", "years=9") == Memory(50 * GIB)
 
 
 def test_a_sweep_replaces_what_earlier_ones_measured_unless_it_measured_little(tmp_path: Path) -> None:

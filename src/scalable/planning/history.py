@@ -64,11 +64,15 @@ class History:
     startups: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds from a session's start to its first unit, by provider."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
-    """Highest memory peak seen, by the same names; of the last time it was run, by ``run:<name>``."""
+    """Highest memory peak seen, by ``tag:<component>``, or factor, workload and settings; latest by ``run:<name>``."""
     sessions: tuple[Session, ...] = ()
     spent_this_month: Money | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks the last run had, by ``tag:<component>``."""
+
+    def peak(self, factor: str, run: str, settings: str) -> Memory | None:
+        """Of a sweep: what another workload, or the same with other settings, used says nothing about it."""
+        return self.peaks.get(" ".join(filter(None, (factor, run, settings))))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:

@@ -12,7 +12,7 @@ from scalable.errors import PlanningError
 from scalable.grid import Grid
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Expected, expect
+from scalable.planning.expected import Expected, expect, settings_of
 from scalable.planning.history import History
 from scalable.planning.site import Job, Site
 from scalable.quantities import Cpu
@@ -105,7 +105,7 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     sweep = site.manifest.sweeps[name]
     profile_name = profile_of(sweep)
     profile = site.manifest.profiles[profile_name]
-    if measured := history.peaks.get(sweep.factor):
+    if measured := history.peak(sweep.factor, sweep.run or "", settings_of(sweep)):
         profile = profile.model_copy(update={"peak": Peak(typical=measured, highest=measured)})
     where = site.pool_for(pool or sweep.pool, f"sweep {name}")
     grid = Grid.of(sweep, site.manifest.groups)
@@ -128,7 +128,7 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
 
 
 def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:
-    if measured := history.peaks.get(sweep.factor):
+    if measured := history.peak(sweep.factor, sweep.run or "", settings_of(sweep)):
         return Estimate(measured, "measured")
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:

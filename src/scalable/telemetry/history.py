@@ -90,7 +90,8 @@ def merge(history: dict[str, Any], summary: Summary) -> None:
         peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
     for _, sweep in sorted(summary.sweeps.items()):
         if sweep.factor and sweep.peak is not None:
-            peaks[sweep.factor] = Memory(max(sweep.peak, bytes_of(peaks.get(sweep.factor)))).exact
+            name = " ".join(filter(None, (sweep.factor, sweep.run, sweep.settings)))
+            peaks[name] = Memory(max(sweep.peak, bytes_of(peaks.get(name)))).exact
         merge_units(history.setdefault("units", {}), sweep, summary)
     provider, startup = text(summary.started.get("provider")), summary.startup_s
     if provider and startup is not None and possible(startup):
