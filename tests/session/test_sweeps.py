@@ -323,7 +323,7 @@ def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(project:
 
 
 def test_rows_that_are_lost_with_their_process_say_that_others_were_computed_in_it(sweeps: Sweeps) -> None:
-    sweeps.rewrite('note(f"fitted', "import os; os._exit(0) or note(f'fitted")
+    sweeps.rewrite('note(f"fitted', 'import os; os._exit(0); note(f"fitted')
     outcome = sweeps.run(variants=[1], assets=["A"], folds=1)
     [why] = set(outcome.failed.values())
     assert len(outcome.failed) == 2 and "(os._exit?)" in why and why.endswith("(computed together with 1 other row)")
