@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +18,14 @@ from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.network import contact, no_such_port
-from scalable.providers.slurm.commands import JobState, Slurm, Together, described, recorded, states, told
+from scalable.providers.slurm import commands
+from scalable.providers.slurm.commands import JobState, Slurm, SlurmSilent, Together, described, recorded, states, told
 from scalable.providers.slurm.jobs import judge
 from scalable.providers.slurm.reasons import NEVER, never, waits
 from scalable.providers.slurm.script import Site, image, job_script, mount, surroundings
 from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, WorkerOptions
-from tests.waiting import LONG_S, soon
+from tests.waiting import LONG_S, soon, until
 
 OPTIONS = WorkerOptions("tls://10.0.0.1:8786", "demeter-0", {"demeter": 1.0}, handout="/run/handout")
 PLAIN = st.text(st.characters(exclude_categories=["C"], exclude_characters="\\"), min_size=1)
@@ -280,7 +282,7 @@ def test_who_does_not_wait_for_an_answer_any_more_leaves_no_program_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "scontrol"
-    slow.write_text(f"#!/bin/sh\nsleep {LONG_S} &\necho $! > {tmp_path}/pid\nwait\n")  # as sites wrap programs
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep {LONG_S}\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
@@ -290,6 +292,20 @@ def test_who_does_not_wait_for_an_answer_any_more_leaves_no_program_behind(
         asking.cancel()
         await asyncio.wait({asking})
         assert asking.cancelled()
-        await soon(lambda: not proc.alive(int((tmp_path / "pid").read_text())))
+        assert not proc.alive(int((tmp_path / "pid").read_text()))
 
     asyncio.run(asyncio.wait_for(scenario(), LONG_S))
+
+
+def test_a_program_that_a_site_has_wrapped_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped = tmp_path / "sbatch"
+    wrapped.write_text(f"#!/bin/sh\nsleep {LONG_S}\nexit 1\n")
+    wrapped.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(commands, "ANSWER_WITHIN_S", 0.5)
+    environment = {**os.environ, "WRAPPED_BY": str(tmp_path)}
+    with pytest.raises(SlurmSilent, match="did not answer"):
+        asyncio.run(asyncio.wait_for(Slurm().submit("", environment), LONG_S / 2))
+    assert until(lambda: not proc.marked("WRAPPED_BY", str(tmp_path)))
