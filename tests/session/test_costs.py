@@ -15,7 +15,8 @@ import pytest
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Instruction, KillRun, Run, RunState, SpendChanged, Sweep, SweepKind
 from scalable.manifest.findings import ValidationReport
-from scalable.providers import registry, scaling
+from scalable.manifest.targets import REGISTERED
+from scalable.providers import scaling
 from scalable.providers.base import ClusterHandle, DeploymentSpec, Landlord, Launched, Node, WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.threads import ThreadLauncher
@@ -218,7 +219,7 @@ class Hotel(Inn):
 
 
 def at(project: Project, monkeypatch: pytest.MonkeyPatch, provider: type[Inn], **sections: Any) -> ScalableSession:
-    monkeypatch.setitem(registry.registered, "inn", provider)
+    monkeypatch.setitem(REGISTERED, "inn", provider)
     return session(project, {"provider": "inn"}, **{"nodes": NODES, "pools": POOLS, **sections})
 
 

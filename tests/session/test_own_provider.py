@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalable import ClusterHandle, DeploymentSpec, ProviderError, register_provider
-from scalable.providers import registry
+from scalable import ClusterHandle, DeploymentSpec, ProviderError, load_file, register_provider
+from scalable.manifest.targets import REGISTERED
 from tests.session.builders import Project, here
 from tests.session.test_costs import Inn
 
@@ -31,7 +31,7 @@ class Strange(Lent):
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Lent], Lent]:
-    monkeypatch.setattr(registry, "registered", {})
+    monkeypatch.setitem(REGISTERED, "inn", Lent)  # as it was before, after the test
 
     def known(provider: Lent) -> Lent:
         register_provider("inn", lambda: provider)
@@ -57,3 +57,8 @@ def test_a_cluster_that_a_session_cannot_use_is_refused_and_given_back(
     with pytest.raises(ProviderError, match=r"inn built a SimpleNamespace.*TaggedCluster"):
         project.session(target={"provider": "inn"}).start()
     assert len(provider.given_back) == 1
+
+
+def test_whoever_reads_a_manifest_knows_it(project: Project, register: Callable[[Lent], Lent]) -> None:
+    register(Lent())
+    assert load_file(project.write(target={"provider": "inn"}), env={}).target == "here"

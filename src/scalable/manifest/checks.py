@@ -16,7 +16,7 @@ from scalable.catalogue import FACTORS
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import PROFILES
-from scalable.manifest.targets import BUILT_IN, KubernetesTarget, LocalTarget, SlurmTarget
+from scalable.manifest.targets import BUILT_IN, REGISTERED, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.manifest.work import Together
 from scalable.quantities import Money, Price
 from scalable.wording import not_defined, shown
@@ -107,7 +107,7 @@ def check_tasks(manifest: Manifest) -> Iterator[Finding]:
 
 def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     foreign = any(target.provider not in BUILT_IN for target in manifest.targets.values())
-    known = [*BUILT_IN, *(providers if foreign else ())]
+    known = [*BUILT_IN, *REGISTERED, *(providers if foreign else ())]
     for name, target in manifest.targets.items():
         here = ("targets", name)
         if target.provider not in known:

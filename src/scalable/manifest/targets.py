@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, field_validator, model_validator
@@ -15,6 +16,8 @@ from scalable.wording import shown
 
 AMOUNT = r"(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?"  # Kubernetes' quantities
 BUILT_IN = ("local", "slurm", "kubernetes", "aws", "gcp")
+REGISTERED: dict[str, Callable[[], Any]] = {}
+"""What makes the providers that this process registered; whoever reads a manifest knows their names."""
 
 
 class Adaptive(Section):

@@ -7,6 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from scalable.errors import UsageError
+from scalable.manifest.targets import REGISTERED
 from scalable.providers.base import DeploymentProvider
 from scalable.wording import not_defined
 
@@ -21,19 +22,19 @@ BUILT_IN = {
     "gcp": ("scalable.providers.gcp.provider", "GcpProvider"),
 }
 
-registered: dict[str, Callable[[], DeploymentProvider]] = {}
-
 
 def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> None:
     """Make a provider known by a name; the last one registered wins, also over one that comes with the package."""
     if not name or not callable(factory):
         raise UsageError("register_provider takes a name and something to call that gives the provider")
-    registered[name] = factory
+    REGISTERED[name] = factory
 
 
 def get_provider(name: str) -> DeploymentProvider:
-    if name in registered:
-        return registered[name]()
+    """The provider of this name: registered, of this package, or of another that is installed."""
+    if name in REGISTERED:
+        made: DeploymentProvider = REGISTERED[name]()
+        return made
     if name in BUILT_IN:
         module, attribute = BUILT_IN[name]
         provider: DeploymentProvider = getattr(import_module(module), attribute)()
@@ -42,4 +43,4 @@ def get_provider(name: str) -> DeploymentProvider:
     if name in offered:
         found: DeploymentProvider = offered[name].load()()
         return found
-    raise UsageError("; ".join(not_defined("provider", name, {*registered, *BUILT_IN, *offered})))
+    raise UsageError("; ".join(not_defined("provider", name, {*REGISTERED, *BUILT_IN, *offered})))

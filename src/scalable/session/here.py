@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 def registered() -> Iterator[str]:
-    """Providers that were registered or that other packages bring; looked up only if a manifest names such a one."""
-    from scalable.providers.registry import registered as here
-
-    yield from here
+    """Providers that other packages bring; looked up only if a manifest names one that is not known."""
     for point in entry_points(group="scalable.providers"):
         yield point.name
 
