@@ -14,7 +14,7 @@ from distributed.core import Status
 
 from scalable import ScalableClient, SlurmCluster
 from scalable.providers import cluster as clusters
-from scalable.providers.base import Launched, WorkerTemplate
+from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
 from scalable.providers.threads import ThreadLauncher, WorkerThreads
 from scalable.worker import project
@@ -161,3 +161,26 @@ def test_keys_are_gone_if_the_project_cannot_be_handed_out(tmp_path: Path, monke
     with pytest.raises(ProjectError, match="too large to upload"):
         SlurmCluster(interface="lo", code="upload", run_folder=tmp_path / "run")
     assert keys(tmp_path) == []
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_worker_that_comes_though_the_answer_got_lost_is_sent_away(
+    cluster: Callable[..., TaggedCluster], monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    came: list[asyncio.Future[Any]] = []
+
+    async def launch(self: ThreadLauncher, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        work = asyncio.ensure_future(real(self, name, template, scheduler))
+        came.append(work)
+        if not late:
+            await work
+        raise LaunchRefused("no answer")
+
+    real = ThreadLauncher.launch
+    monkeypatch.setattr(ThreadLauncher, "launch", launch)
+    one = cluster()
+    with pytest.raises(LaunchRefused, match="no answer"):
+        one.add_workers(1, "model")
+    assert until(lambda: came[0].done())
+    assert until(lambda: not one.scheduler.workers)
+    assert until(lambda: came[0].result().worker.status is Status.closed)

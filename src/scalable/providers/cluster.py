@@ -66,6 +66,8 @@ class TaggedCluster(Cluster):
         """The one that can close it; a forked child has only a copy of this object."""
         self.templates: dict[str, WorkerTemplate] = {}
         self.members: dict[str, Member] = {}
+        self.refused: set[str] = set()
+        """Names of workers that could not be had, as far as the backend's answer told."""
         self.losses = Losses(self)
         self.listeners: list[Listener] = []
         self.replacements = Replacements(self, wanted=replace)
@@ -268,6 +270,10 @@ class TaggedCluster(Cluster):
         if refusals and not partly:
             await asyncio.gather(*(launched.stop(gently=False) for launched in accepted.values()))
             accepted = {}
+        for name in names:
+            if name not in accepted:
+                self.refused.add(name)
+                self.turn_away(self.scheduler.aliases.get(name), name)
         members = [Member(name, template, one, time.time()) for name, one in accepted.items()]
         self.members |= {member.name: member for member in members}
         for member in members:
@@ -362,7 +368,14 @@ class TaggedCluster(Cluster):
 
     # What the scheduler and the backend report
 
+    def turn_away(self, address: str | None, name: str) -> None:
+        """One that came although the answer was a refusal, or got lost: nobody counts it, pays it or would end it."""
+        if address is not None and name in self.refused:
+            with suppress(KeyError, OSError):
+                self.scheduler.close_worker(address)
+
     def joined(self, address: str, name: str) -> None:
+        self.turn_away(address, name)
         member = self.members.get(name)
         if member is None or member.leaving:
             return
