@@ -122,11 +122,6 @@ class Database:
     def get(self, run_key: str) -> Row | None:
         return self.find([run_key]).get(run_key)
 
-    def marked(self) -> dict[str, int]:
-        with self.reading() as connection:
-            found = connection.execute(select(results.c.run_key, results.c.attempt).where(results.c.marked))
-            return {row.run_key: row.attempt for row in found}
-
     def runs(self, sweep: str | None) -> list[SweepRun]:
         columns = [runs.c[each.name] for each in fields(SweepRun)]
         statement = select(*columns).order_by(runs.c.started, runs.c.id)

@@ -107,15 +107,8 @@ class Store(Protocol):
         """Let results that are there count no longer; how many that were.
 
         Each row becomes a failed one with this reason and keeps everything else, so that it can be looked into and is
-        computed again. The next computation must carry a later attempt than the marked one, see ``marked``: a row of
-        the same attempt that arrives late changes nothing. Rows that are marked already stay as they are.
-        """
-        ...
-
-    def marked(self) -> dict[str, int]:
-        """Rows that are marked failed, by key, with the attempt up to which nothing counts.
-
-        Whoever computes one of them again asks before it begins, and counts its attempts on from there.
+        computed again. The next computation must carry a later attempt than the marked row, which ``find`` tells: a row
+        of the same attempt that arrives late changes nothing. Rows that are marked already stay as they are.
         """
         ...
 

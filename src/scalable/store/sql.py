@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from types import TracebackType
@@ -27,9 +27,8 @@ from scalable.store.writer import Writer
 class SqlStore:
     """See ``Store`` for what each method promises, ``open_store`` for the arguments."""
 
-    def __init__(self, url: str, patience_s: float, ask_again_s: float, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, url: str, patience_s: float, ask_again_s: float) -> None:
         place = place_of(url)
-        self.clock = clock
         self._process = os.getpid()
         self._closed = False
         self._database = Database(place, patience_s)
@@ -62,10 +61,6 @@ class SqlStore:
         if not receipt.safe:
             raise StoreError(f"nothing was marked: {receipt.reason}")
         return len(found)
-
-    def marked(self) -> dict[str, int]:
-        self._check_open()
-        return self._database.marked()
 
     def put_run(self, run: SweepRun, *, token: int | None = None) -> Receipt:
         if token is not None:
@@ -119,7 +114,7 @@ class SqlStore:
     ) -> Config:
         self._check_open()
         wanted = checked(base_env, factor, variant, reason)
-        return Configs(self._database).set(wanted, expect_version, self.clock(), token)
+        return Configs(self._database).set(wanted, expect_version, time.time(), token)
 
     def config_history(self) -> list[Config]:
         self._check_open()
@@ -166,7 +161,7 @@ class SqlStore:
 
     def _submit(self, records: Iterable[Stored], kind: type[Stored], token: int | None = None) -> Future[Receipt]:
         self._check_open()
-        now = self.clock()
+        now = time.time()
         entries = []
         for record in records:
             if not isinstance(record, kind):

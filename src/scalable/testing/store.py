@@ -181,13 +181,12 @@ class StoreContract(BesideRowsContract):
         assert self.only(store).error == "wrong again"
 
     def test_whoever_computes_a_marked_row_again_learns_from_which_attempt_to_count(self, store: Store) -> None:
-        assert store.marked() == {}
         store.put([a_row("good"), a_row("bad", attempt=3), a_failed_row("failed")])
         store.mark_failed([key("bad")], "wrong prices")
-        assert store.marked() == {key("bad"): 3}
-        store.put([a_row("bad", attempt=store.marked()[key("bad")] + 1)])
-        assert self.only(store, "bad").finished
-        assert store.marked() == {}
+        rows = store.find([key(name) for name in ("good", "bad", "failed")])
+        assert {run_key: row.attempt for run_key, row in rows.items() if row.marked} == {key("bad"): 3}
+        store.put([a_row("bad", attempt=4)])
+        assert (self.only(store, "bad").finished, self.only(store, "bad").marked) == (True, False)
 
     def test_marking_twice_keeps_the_first_reason_and_counts_once(self, store: Store) -> None:
         store.put([a_row()])
