@@ -60,9 +60,7 @@ def acceptance(site: Site, history: History | None = None, seed: int = 0) -> lis
         *sessions(site, history),
     ]
     chosen = [name for name, sweep in site.manifest.sweeps.items() if sweep.profile is not None]
-    figure = (
-        f"written by hand: {', '.join(chosen)}" if chosen else f"{plural(len(plans), 'sweep')} routed by factor"
-    )
+    figure = f"written by hand: {', '.join(chosen)}" if chosen else f"{plural(len(plans), 'sweep')} routed by factor"
     return [*criteria, Criterion("no manual profile choice", verdict(not chosen), figure)]
 
 
@@ -116,7 +114,7 @@ def overlap(site: Site, history: History) -> list[Criterion]:
     if not mixed:
         return []
     rows = {row.scenario: row for row in margin_table(site, history)}
-    widest = max(mixed, key=lambda name: rows[name].nodes)
+    widest = max(mixed, key=lambda name: rows[name].nodes_paid)
     if not rows[widest].nodes:
         return [Criterion("sweeps and other workloads together", Result.FAIL, "; ".join(rows[widest].notes))]
     late = []
@@ -132,7 +130,7 @@ def overlap(site: Site, history: History) -> list[Criterion]:
         if over or not outcome.complete or max(span.started for span in outcome.sweeps.values()) > ready:
             late.append(name)
     pool = loads_of(site, widest, site.manifest.scenarios[widest], history)[1]
-    figure = f"{widest} takes {rows[widest].nodes} of {plural(site.pools[pool].most, 'node')}"
+    figure = f"{widest} takes {rows[widest].nodes_paid} of {plural(site.pools[pool].most, 'node')}"
     figure += f"; waits for a place: {', '.join(late)}" if late else ", all start as soon as nodes are up"
     return [Criterion("sweeps and other workloads together", verdict(not late), figure)]
 

@@ -20,6 +20,7 @@ from scalable.planning.history import History
 from scalable.planning.history import Measured as Units
 from scalable.quantities import Cpu
 from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
+from scalable.wording import plural
 
 ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's
 SEARCH_MINUTES = 3.5  # a search of 30 trials on 4 saturated cores
@@ -58,7 +59,8 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
         return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a run{spread} (manifest; no history yet)")
     if is_shipped(sweep):
         minutes = (HEAVY_MINUTES if is_heavy(sweep.factor) else SEARCH_MINUTES) * grid.trials / TRIALS["deep"]
-        source = f"{minutes:.3g} min a run on {SEARCH_CORES:g} CPU (usual for {grid.trials} trials; no history yet)"
+        usual = f"usual for {plural(grid.trials, 'trial')}; no history yet"
+        source = f"{minutes:.3g} min a run on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a run (a guess: nothing is known yet)"
     guess = f"how long a run of {name} takes is not known; {OWN_MINUTES:g} min is a guess"

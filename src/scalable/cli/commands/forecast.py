@@ -206,7 +206,8 @@ def show_acceptance(criteria: Sequence[Criterion], screen: Console) -> None:
 def show_notes(screen: Console, groups: Iterable[tuple[str, Iterable[str]]], mark: str, style: str) -> None:
     found = [(name, text) for name, texts in groups for text in texts]
     for name, text in found:
-        screen.print(note(mark, f"{name}: {text}", style))
+        told = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
+        screen.print(note(mark, told, style))
     if found:
         screen.print()
 

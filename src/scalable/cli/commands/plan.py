@@ -51,7 +51,8 @@ def show(screen: Console, result: Plan | Campaign | ComponentPlan) -> None:
 
 
 def show_plan(screen: Console, plan: Plan) -> None:
-    screen.print(Text.assemble((plan.sweep, "bold"), f"    {plan.rows:,} rows = {plan.grid}"))
+    rows = "1 row" if plan.rows == 1 else f"{plan.rows:,} rows"
+    screen.print(Text.assemble((plan.sweep, "bold"), f"    {rows} = {plan.grid}"))
     if plan.rows_per_unit > 1:
         serves = plural(plan.rows_per_unit, "row")
         screen.print(" " * (len(plan.sweep) + 4) + f"{plan.units:,} searches do it: each serves {serves}")
