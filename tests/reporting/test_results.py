@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+from scalable.console.stored import dead_letters
 from scalable.grid import Cell
-from scalable.reporting import result_sections, verdict_sections
+from scalable.reporting import result_sections, results, verdict_sections
 from tests.reporting.builders import Read, made, run_of, sweep_run
 from tests.sweeps.gates.stores import drop_all
 
@@ -113,6 +115,19 @@ def test_a_manifest_that_is_gone_or_broken_is_told_of(tmp_path: Path) -> None:
     assert "The results cannot be read" in Read(made(folder)).said("Summary")
     manifest.unlink()
     assert f"The results cannot be read: cannot read {manifest}" in Read(made(folder)).said("Summary")
+
+
+def test_no_code_of_another_users_run_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = sweep_run(tmp_path, GAINS)
+    if os.geteuid() == 0:
+        os.chown(folder.run_file, 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(results, "load_file", lambda *_, **__: pytest.fail("its manifest was read"))
+    found = Read(made(folder))
+    assert f"The results cannot be read: {folder.run_id} is another user's" in found.said("Summary")
+    assert "Timeline" in found.titles
+    assert dead_letters(folder) is None
 
 
 def test_code_that_cannot_be_imported_is_told_of(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     from scalable.sweeps.loading import outcome
 
     facts = run.facts()
-    manifest, beside = manifest_of(facts)
+    manifest, beside = manifest_of(run, facts)
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     check_import(manifest.sweeps[sweep].run, beside)

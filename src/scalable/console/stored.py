@@ -21,7 +21,7 @@ def store_of(run: RunFolder) -> Iterator[Store]:
     from scalable.reporting.results import manifest_of, url_of  # takes a second, which no page shall wait for
 
     facts = run.facts()
-    manifest, _ = manifest_of(facts)
+    manifest, _ = manifest_of(run, facts)
     with open_store(url_of(manifest, facts)) as store:
         yield store
 

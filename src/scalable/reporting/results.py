@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scalable.manifest.models import Manifest
     from scalable.sweeps.decisions import Decision
     from scalable.sweeps.results import Outcome
+    from scalable.telemetry import RunFolder
 
 
 class ResultsError(ScalableError):
@@ -45,22 +46,23 @@ class SweepResults:
     """Why something is missing here, in words."""
 
 
-def results_of(run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResults, ...]:
+def results_of(where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResults, ...]:
     """``run`` has the facts of its ``run.json``."""
     names = tuple(sweeps)
     if not names:
         return ()
     folder = Path(text(run.get("cwd")) or ".")
     try:
-        manifest, beside = manifest_of(run)
+        manifest, beside = manifest_of(where, run)
         with open_store(url_of(manifest, run)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
 
 
-def manifest_of(run: Mapping[str, Any]) -> tuple[Manifest, Path]:
-    """The manifest as it is now, and the folder that workloads are imported from."""
+def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Path]:
+    """The manifest as it is now, and the folder that workloads are imported from; of one's own runs only."""
+    where.must_be_own()
     written = text(run.get("manifest"))
     if not written:
         raise ResultsError("the run names no manifest, which would say where they are")

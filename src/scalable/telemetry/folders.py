@@ -161,6 +161,15 @@ class RunFolder:
         """What ``live.json`` says; nothing if the session is over, or it cannot be read."""
         return read_json(self.live_file)
 
+    def must_be_own(self) -> None:
+        """Before anything is done that a run's records lead to: they name code, pickles and addresses."""
+        for path in (self.path, self.run_file, self.journal):
+            if path.exists() and (owner := path.stat().st_uid) not in (os.geteuid(), 0):
+                raise RunFolderError(
+                    f"{self.run_id} is another user's, whose code would run as yours; ask as that user: "
+                    f"sudo -u '#{owner}' scalable …"
+                )
+
     def is_of(self, manifest: str | Path) -> bool:
         written = self.facts().get("manifest")
         return isinstance(written, str) and Path(written).resolve() == Path(manifest).resolve()
