@@ -67,6 +67,14 @@ def test_the_delay_doubles_with_every_retry_up_to_its_cap() -> None:
         assert world.state("s/1") is RunState.RUNNING, f"after {delay} s"
 
 
+def test_a_run_that_was_retried_a_thousand_times_is_retried_after_the_cap() -> None:
+    world = a_world().with_policy("retry", times=5000, delay="1s", cap="5s").with_willing_cluster().with_sweep("s")
+    world.engine.state.runs["s/1"].charged = 1500
+    world.loses("s/1", Loss.TRANSIENT)
+    world.passes(5)
+    assert world.started_at("s/1", 2) == pytest.approx(5)
+
+
 def test_without_retries_in_the_policy_a_lost_run_fails_at_once() -> None:
     world = a_world().with_policy("retry", times=0).with_willing_cluster().with_sweep("s")
     world.loses("s/1", Loss.TRANSIENT)

@@ -106,6 +106,8 @@ CASES = [
     Case("unknown provider", "targets: {t: {provider: slrum}}", "undefined-provider", 3, 25, "known: aws, gcp, kubernetes, local, slurm", "write slurm"),
     Case("target without provider", "targets: {t: {max_workers: 1}}", "missing", 3, 11, "'targets.t.provider' is required", "add  provider: local"),
     Case("bad walltime", "targets: {t: {provider: slurm, walltime: 4h}}", "bad-value", 3, 42, "'4h' is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"'),
+    Case("walltime of nothing", "targets: {t: {provider: slurm, walltime: '0-00:00:00'}}", "bad-value", 3, 42, "is not a walltime", "HH:MM:SS"),
+    Case("port that does not exist", "targets: {t: {provider: slurm, port: 99999}}", "bad-value", 3, 38, "99999 is no port", "write one from 1024 to 65535"),
     Case("walltime with 61 minutes", "targets: {t: {provider: slurm, walltime: 04:61:00}}", "bad-value", 3, 42, "is not a walltime", "HH:MM:SS"),
     Case("adaptive the wrong way round", "targets: {t: {provider: aws, adaptive: {minimum: 5, maximum: 2}}}", "bad-value", 3, 40, "minimum 5 is above maximum 2", "swap"),
     Case("latest image", "targets: {t: {provider: gcp, image: 'x:latest'}}", "bad-value", 3, 37, "changes under you", "name a version"),

@@ -18,6 +18,7 @@ from scalable.quantities import Duration, Memory
 
 MAX_HANDOVERS = 10  # free moves before a run is given up; a run longer than its walltime would move for ever
 MAX_CRASHES = 2  # a bad node or a race in a library may crash a process once; what crashes again would go on doing so
+DOUBLINGS = 50  # of a delay, which are enough for any cap, and not too many for a number
 UNDERSIZED_RUNS = 2  # one that runs out of memory may be an exception
 
 NOT_RETRIED = frozenset({Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR})
@@ -60,7 +61,7 @@ def verdict(record: RunRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
         tries = f"after {len(record.past)} attempts" if len(record.past) > 1 else "and no retry is allowed"
         seen = f" ({peaks(record.past, kinds)})" if last.cause is Loss.OUT_OF_MEMORY else ""
         return GiveUp(f"{last.cause.value} {tries}{detail}{seen}{suspicion(last, kind.memory)}")
-    delay = min(policy.delay.seconds * 2**record.charged, policy.cap.seconds)
+    delay = min(policy.delay.seconds * 2.0 ** min(record.charged, DOUBLINGS), policy.cap.seconds)
     tag = kind.larger if last.cause is Loss.OUT_OF_MEMORY and kind.larger else record.tag
     return Again(delay, tag, charged=True)
 

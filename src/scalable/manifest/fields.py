@@ -20,6 +20,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+LAST_PORT = 65_535
 MOST = 1_000_000  # of anything that is counted one by one: workers, nodes, folds, sessions
 
 
@@ -47,6 +48,13 @@ def whole(minimum: int, most: int = MOST) -> Callable[[object, ValidationInfo], 
         return value
 
     return check
+
+
+def port(value: object, info: ValidationInfo) -> int:
+    found = whole(1)(value, info)
+    if found > LAST_PORT:
+        raise QuantityError(f"{found} is no port", f"write one from 1024 to {LAST_PORT}")
+    return found
 
 
 def number(minimum: float, *, exclusive: bool = False) -> Callable[[object, ValidationInfo], float]:
@@ -107,6 +115,7 @@ Text = Annotated[str, BeforeValidator(word), WithJsonSchema({"type": "string", "
 Flag = Annotated[bool, BeforeValidator(boolean), WithJsonSchema({"type": "boolean"})]
 Count = Annotated[int, BeforeValidator(whole(1)), _integer(1)]
 Many = Annotated[int, BeforeValidator(whole(1, 10**12)), _integer(1)]
+Port = Annotated[int, BeforeValidator(port), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": LAST_PORT})]
 CountOrNone = Annotated[int, BeforeValidator(whole(0)), _integer(0)]
 Amount = Annotated[float, BeforeValidator(number(0)), WithJsonSchema({"type": "number", "minimum": 0})]
 Positive = Annotated[

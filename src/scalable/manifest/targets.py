@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, field_validator, model_validator
 
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant
+from scalable.manifest.fields import Count, CountOrNone, Flag, Port, Section, Text, Texts, Variant
 from scalable.manifest.machines import Toleration
 from scalable.quantities import Cpu, Memory, Price, Share
 from scalable.wording import shown
@@ -67,7 +67,7 @@ class SlurmTarget(Target):
     """What an hour of a CPU is charged."""
     sbatch: Texts | None = None
     """Further options of sbatch that a site wants, e.g. --qos=high."""
-    port: Count | None = None
+    port: Port | None = None
     """Of the scheduler, where a firewall lets only some through; any free one if nothing is said."""
     contact_address: Text | None = None
     """How workers reach the scheduler if that differs from what this machine calls itself."""
@@ -85,7 +85,8 @@ class SlurmTarget(Target):
 
 
 def clock_time(value: Any) -> Any:
-    if value is not None and not (isinstance(value, str) and re.fullmatch(r"(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d", value)):
+    wanted = r"(?=.*[1-9])(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d"  # not nothing
+    if value is not None and not (isinstance(value, str) and re.fullmatch(wanted, value)):
         raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
     return value
 
@@ -132,7 +133,7 @@ class HiredTarget(CloudTarget):
     max_workers: Count | None = None
     contact_address: Text | None = None
     """How workers reach this machine, if it is not in the same network as they are."""
-    port: Count | None = None
+    port: Port | None = None
     """Of the scheduler, where a firewall lets only some through; any free one if nothing is said."""
     python: Text = "python3"
     """The Python inside the image."""

@@ -159,5 +159,10 @@ def test_a_target_without_a_cluster_or_with_a_wrong_file_is_reported(
 
 def test_a_kind_of_worker_that_no_pod_can_be_is_refused_before_anything_starts(spec: DeploymentSpec) -> None:
     mounted = replace(spec.components["model"], mounts={"/data": "/data"})
+    wrong = replace(spec, components={"model": mounted})
     with pytest.raises(UsageError, match="cannot be mounted in a pod"):
-        KubernetesProvider().build_cluster(replace(spec, components={"model": mounted}))
+        KubernetesProvider().build_cluster(wrong)
+    [error] = KubernetesProvider().validate(wrong).errors
+    assert (error.path, error.remedy) == ("components.model", "put it into the image or an object store")
+    moving = replace(spec, components={"model": replace(spec.components["model"], image="lab/basins:latest")})
+    assert "lab/basins:latest changes under you" in str(KubernetesProvider().validate(moving).errors)

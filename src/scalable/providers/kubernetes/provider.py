@@ -10,6 +10,7 @@ from scalable.manifest.targets import KubernetesTarget
 from scalable.providers import scaling
 from scalable.providers.base import ClusterHandle, DeploymentSpec
 from scalable.providers.kubernetes.here import cluster_known
+from scalable.providers.kubernetes.site import Site
 from scalable.sizing.resources import CostEstimate, ScalePlan
 
 
@@ -36,6 +37,9 @@ class KubernetesProvider:
                 text = f"{tag} has no image"
                 errors.append(Issue(f"{path}.image", text, "no-image", "write image: REGISTRY/NAME:VERSION"))
                 break
+            if problem := Site("check", image=target.image).unfit(part):
+                text, _, remedy = problem.partition("; ")
+                errors.append(Issue(f"components.{tag}", text, "unfit", remedy))
         return ValidationReport.of(errors, warnings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
