@@ -11,7 +11,8 @@ import pytest
 
 from scalable import ManifestError, ScalableSession
 from scalable.errors import UsageError
-from scalable.session.tasks import TaskError, run_tasks
+from scalable.session.tasks import TaskError, as_json, run_tasks
+from scalable.store import open_store
 from tests.session.builders import Project, here
 from tests.waiting import until
 
@@ -55,6 +56,9 @@ CODE = """
 
     def nothing():
         return None
+
+    def large():
+        return 2**2000
 
     def cannot_be_sent():
         import threading
@@ -257,6 +261,23 @@ def test_a_value_that_cannot_be_sent_fails_its_task_and_nothing_hangs(project: P
     )
     with session, pytest.raises(TaskError, match=r"1 of 2 .*\n.*cannot pickle"):
         session.run_tasks()
+
+
+def test_a_result_that_no_store_can_hold_is_stored_in_words_and_ends_no_other_task(project: Project) -> None:
+    assert run(project, {"large": ("large", {}), "small": ("value", {})}) == {"large": 2**2000, "small": 1}
+    with open_store("sqlite:///.scalable/results.db") as store:
+        found = {row.name: row.value for row in store.rows()}
+    assert found["small"] == 1 and found["large"].startswith("1148") and found["large"].endswith("…")
+
+
+def test_results_are_told_as_json_where_they_have_such_a_form() -> None:
+    np = pytest.importorskip("numpy")
+    own: list[Any] = []
+    own.append(own)
+    assert as_json({"n": np.int64(3), "x": np.float32(0.5), "yes": True, "nan": float("nan"), "at": {1}}) == {
+        "n": 3, "x": 0.5, "yes": True, "nan": "nan", "at": "{1}"
+    }  # fmt: skip
+    assert "[[...]]" in json.dumps(as_json(own))
 
 
 def test_results_that_someone_keeps_do_not_keep_tasks_from_running(project: Project) -> None:

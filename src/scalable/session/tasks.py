@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,12 @@ from scalable.quantities import Memory
 from scalable.runner.calls import Call
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
-from scalable.store import Receipt, Row, RowStatus, Store, StoreError
+from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.telemetry.redact import redact_text
 from scalable.wording import not_defined
 
 LONGEST_TEXT = 400  # characters of a result that has no JSON form
+DEEPEST = 50  # levels of a result that are looked into; deeper ones, and what contains itself, are told as text
 
 
 class TaskError(ScalableError):
@@ -129,27 +132,36 @@ def row_of(driver: Driver, run: str, name: str, key: str, state: RunState, value
     """A task's row: its key is what it calls and with what. Its attempts follow those of the row that is there."""
     record = driver.engine.state.runs[run]
     finished = state is RunState.FINISHED
-    return Row(
+    row = Row(
         run_key=key,
         name=name,
-        value=as_json(value) if finished else None,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
         error=None if finished else redact_text(str(value)),
         attempt=(earlier.attempt if earlier is not None else 0) + max(1, len(record.past) + finished),
         worker=record.worker or None,
     )
+    try:
+        return replace(row, value=as_json(value)) if finished else row
+    except RowError:  # too large for a store; the task has finished all the same
+        return replace(row, value=in_words(value))
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: Any, depth: int = 0) -> Any:
     """A result as JSON where it has a JSON form, else as text."""
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(item) for item in value]
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    if isinstance(value, str | int | float | bool | None):
+    if isinstance(value, Mapping) and depth < DEEPEST:
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple) and depth < DEEPEST:
+        return [as_json(item, depth + 1) for item in value]
+    if isinstance(value, str | bool | None):
         return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value) if isfinite(value) else str(float(value))
+    return in_words(value)
+
+
+def in_words(value: Any) -> str:
     try:
         text = str(value) if isinstance(value, Path) else repr(value)
     except Exception:  # noqa: BLE001 - a value's own code
