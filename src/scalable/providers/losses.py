@@ -73,9 +73,9 @@ class Losses:
         launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
         return launched.running() if isinstance(launched, Witness) else None
 
-    async def fate_of(self, address: str, within: float = 2 * FATE_WITHIN_S) -> Fate | None:
+    async def fate_of(self, address: str) -> Fate | None:
         """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + 2 * FATE_WITHIN_S
         while address not in self.fates and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         return self.fates.get(address)

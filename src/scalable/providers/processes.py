@@ -170,7 +170,7 @@ def remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def last_words(log: Path, lines: int = 3) -> str:
+def last_words(log: Path) -> str:
     """The end of a worker's log, where its reason stands."""
     try:
         text = log.read_bytes()[-4000:].decode(errors="replace")
@@ -178,4 +178,4 @@ def last_words(log: Path, lines: int = 3) -> str:
         return f"no log at {log}"
     said = [line for line in text.splitlines() if line.strip()]
     ours = [line.removeprefix("scalable worker: ") for line in said if line.startswith("scalable worker: ")]
-    return (ours[-1:] or ["; ".join(said[-lines:])])[0] or f"an empty log at {log}"
+    return (ours[-1:] or ["; ".join(said[-3:])])[0] or f"an empty log at {log}"

@@ -146,10 +146,10 @@ def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return drawn
 
 
-def area(points: Sequence[tuple[float, float]], x: Scale, y: Scale, class_: str, floor_: float = 0.0) -> Markup:
+def area(points: Sequence[tuple[float, float]], x: Scale, y: Scale, class_: str) -> Markup:
     if not points:
         return Markup("")
-    ends = [(points[-1][0], floor_), (points[0][0], floor_)]
+    ends = [(points[-1][0], 0.0), (points[0][0], 0.0)]
     return tag("path", d=f"{path([*points, *ends], x, y)}Z", class_=class_)
 
 

@@ -167,10 +167,10 @@ def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
     return tuple(rule.scaled(factor) for rule in rules)
 
 
-def adjusted(thresholds: Mapping[str, float | None], rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
+def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
     """The rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
     found = []
-    for rule in rules:
+    for rule in RULES:
         own = thresholds.get(rule.name, rule.when.threshold)
         if own is not None:
             found.append(replace(rule, when=replace(rule.when, threshold=own)))

@@ -56,12 +56,12 @@ class SweepRecord:
         return {"columns": columns, "data": [[plain(row.get(name)) for name in columns] for row in self.rows]}
 
 
-def averaged(rows: Iterable[Mapping[str, Any]], metrics: Iterable[str], *, by: str = "variant") -> dict[str, float]:
+def averaged(rows: Iterable[Mapping[str, Any]], metrics: Iterable[str]) -> dict[str, float]:
     """The mean of each metric over the rows of each variant, as ``VARIANT/METRIC``, and their number."""
     wanted = list(metrics)
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        groups[str(row.get(by))].append(row)
+        groups[str(row.get("variant"))].append(row)
     means: dict[str, float] = {}
     for variant, group in groups.items():
         means[f"{variant}/rows"] = float(len(group))

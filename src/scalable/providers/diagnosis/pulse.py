@@ -24,9 +24,8 @@ LOOP_BLOCKED, STOOD_STILL = "loop-blocked", "process-stood-still"
 
 
 class Pulse:
-    def __init__(self, watch: Watch, blocked_after_s: float = BLOCKED_AFTER_S) -> None:
+    def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self.blocked_after_s = blocked_after_s
         self.beaten = time.monotonic()
         self.loop: int | None = None
         self._ended = threading.Event()
@@ -47,10 +46,10 @@ class Pulse:
         while not self._ended.wait(CHECK_EVERY_S):
             now, used = time.monotonic(), time.process_time()
             slept = now - checked - CHECK_EVERY_S
-            if slept >= self.blocked_after_s:
+            if slept >= BLOCKED_AFTER_S:
                 self.watch.see(stood_still(slept, (used - cpu) / (now - checked)), time.time())
                 self.beaten = now  # the loop had no chance either
-            elif now - self.beaten >= self.blocked_after_s + CHECK_EVERY_S:
+            elif now - self.beaten >= BLOCKED_AFTER_S + CHECK_EVERY_S:
                 self.watch.see(blocked(now - self.beaten, self.loop), time.time())
             checked, cpu = now, used
 

@@ -49,7 +49,7 @@ class Watch:
                 self._see(finding, now)
             for told in self.known.values():
                 if not told.over and now - told.seen >= OVER_AFTER_S:
-                    self._withdraw(told, now)
+                    self._withdraw(told)
 
     def see(self, finding: Finding, now: float) -> None:
         with self._lock:
@@ -78,7 +78,7 @@ class Watch:
             logger.log(level, "%s", told.finding)
         self._record("finding", told.finding.facts())
 
-    def _withdraw(self, told: Told, now: float) -> None:
+    def _withdraw(self, told: Told) -> None:
         told.over = True
         facts = {"code": told.finding.code, "about": told.finding.about, "text": told.finding.text}
         self._record("finding-over", {**facts, "lasted_s": round(told.seen - told.began, 3)})
