@@ -36,6 +36,11 @@ SECRET = "hunter2hunter2"
         f"-----BEGIN PRIVATE KEY-----\n{SECRET}",
         f"mysql://root:{SECRET}@x@host/db",
         f"mysql://root:a/{SECRET}@host/db",
+        f"Cookie: theme=dark; session={SECRET}",
+        f"{{'Set-Cookie': 'session={SECRET}; Path=/'}}",
+        f"403 for https://bucket.example.org/rows?X-Amz-Expires=60&X-Amz-Signature={SECRET}",
+        f"https://account.example.org/rows?se=2031&sig={SECRET}",
+        f"https://hooks.slack.com/services/T0/B0/{SECRET}",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -45,7 +50,10 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ghp_" + "a1" * 12, "github_pat_" + "a1" * 12, "AKIA" + "A1B2" * 4, "eyJ" + "a" * 12 + "." + "b" * 12 + ".c"],
+    [
+        *("ghp_" + "a1" * 12, "github_pat_" + "a1" * 12, "AKIA" + "A1B2" * 4, "eyJ" + "a" * 12 + "." + "b" * 12 + ".c"),
+        *("glpat-" + "a1" * 10, "hf_" + "a1" * 17, "AIza" + "a1b2c" * 7),
+    ],
 )
 def test_a_secret_that_shows_by_its_shape_is_hidden(text: str) -> None:
     assert redact_text(f"cloning with {text} now") == f"cloning with {HIDDEN} now"

@@ -37,10 +37,17 @@ RULES = tuple(
         (r"""(https?://)[^\s/:@"']{1,256}@""", rf"\1{HIDDEN}@"),  # https://token@host
         (r"""(authorization["']?\s{0,3}[=:]\s{0,3}["']?)(?:\w{1,20}\s{1,3})?[^\s"',]+""", rf"\1{HIDDEN}"),
         (r"\b(bearer\s{1,3})[\w.~+/=-]{6,}", rf"\1{HIDDEN}"),
+        (r"""(cookie["']?\s{0,3}:\s{0,3}["']?)[^\s=;"']{1,256}=[^\r\n"']*""", rf"\1{HIDDEN}"),  # Cookie: a=b; c=d
         (rf"""({NAME}[\w.-]{{0,40}}["']?\s{{0,3}}[=:]\s{{0,3}}){VALUE}""", rf"\1{HIDDEN}"),  # DB_PASSWORD=abc
         (rf"(--[\w-]{{0,40}}{NAME}[\w-]{{0,40}}\s{{1,3}})(?!-){VALUE}", rf"\1{HIDDEN}"),  # --token abc
         (rf"((?<![\w-])(?:[\w-]{{0,40}}[_-])?key=){VALUE}", rf"\1{HIDDEN}"),  # ?key=abc
-        (r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,})", HIDDEN),
+        (rf"([?&](?:x-(?:amz|goog)-)?sig(?:nature)?=){VALUE}", rf"\1{HIDDEN}"),  # a signed address lets anybody in
+        (r"\b(hooks\.slack\.com/)\w[\w/-]+", rf"\1{HIDDEN}"),
+        (
+            r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|xox[abprs]-[\w-]{10,}"
+            r"|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|AIza[\w-]{35})",
+            HIDDEN,
+        ),
         (r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*", HIDDEN),  # signed tokens of web services
     )
 )
@@ -49,7 +56,7 @@ OF_KEY = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|(?:Proc-Type|DEK-Info):.*)\s*")
 SIGNS = (
     *("passw", "passphrase", "pwd", "secret", "token", "credential", "authorization", "cookie", "bearer"),
     *("_key", "-key", ".key", "key=", "private key", "@", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    *("github_pat_", "xox", "eyj"),
+    *("github_pat_", "xox", "eyj", "sig=", "signature=", "hooks.slack", "glpat-", "hf_", "aiza"),
     *(f"{word}key" for word in KEYS.split("|")),
 )
 """In lower case; every text a rule would change, and every name that hides its value, contains one of these."""
