@@ -63,7 +63,7 @@ class Component(Section):
     @classmethod
     def absolute(cls, mounts: dict[str, str]) -> dict[str, str]:
         remedy = "write two absolute paths, /host: /container"
-        wrong = [(host, inside) for host, inside in mounts.items() if not (host[0] == inside[0] == "/")]
+        wrong = [(host, inside) for host, inside in mounts.items() if not (host[:1] == inside[:1] == "/")]
         QuantityError.raise_all(
             [QuantityError(f"{host}: {inside} is not a mount", remedy, (host,)) for host, inside in wrong]
         )

@@ -7,8 +7,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import Any, TypeVar
 
-from scalable.errors import UsageError
+from pydantic import BaseModel, ValidationError
+
+from scalable.errors import QuantityError, UsageError
+from scalable.manifest.models import Component
 from scalable.manifest.targets import SlurmTarget
 from scalable.providers.base import WorkerTemplate
 from scalable.providers.cluster import TaggedCluster
@@ -16,9 +20,10 @@ from scalable.providers.network import contact, no_such_interface, no_such_port
 from scalable.providers.slurm import script
 from scalable.providers.slurm.launcher import SlurmLauncher
 from scalable.providers.tls import certified, forget
-from scalable.quantities import Memory
 from scalable.worker.options import CONNECT_WITHIN_S, GRACE_S
 from scalable.worker.project import Project
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class SlurmCluster(TaggedCluster):
@@ -55,8 +60,8 @@ class SlurmCluster(TaggedCluster):
         replace: bool = True,
         allowed_failures: int = 1,
     ) -> None:
-        # the manifest's model knows what may be written, and says so
-        SlurmTarget(provider="slurm", queue=queue, account=account, walltime=walltime, interface=interface)
+        own = {"queue": queue, "account": account, "walltime": walltime, "interface": interface}
+        as_in_a_manifest(SlurmTarget, provider="slurm", **own, container_runtime=container_runtime, code=code)
         if interface is not None and (problem := no_such_interface(interface)):
             raise UsageError(f"interface: {problem}")
         if problem := no_such_port(port):
@@ -116,19 +121,12 @@ class SlurmCluster(TaggedCluster):
         for name, value, least in (("cpus", cpus, 1), ("gpus", gpus, 0), ("slots", slots, 1)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise UsageError(f"{name} is {value!r}; write a whole number from {least}")
-        self.add_template(
-            WorkerTemplate(
-                tag=tag,
-                cpus=cpus,
-                memory=Memory.parse(memory) if memory is not None else None,
-                gpus=gpus,
-                slots=slots,
-                env=dict(env or {}),
-                image=path,
-                mounts=dict(dirs or {}),
-                preload_script=preload_script,
-            )
-        )
+        if not isinstance(dirs, Mapping | None):
+            raise UsageError(f"dirs is {dirs!r}; write by folder of the host where it is inside: {{'/data': '/data'}}")
+        mounts = {str(host): str(inside) for host, inside in (dirs or {}).items()}
+        surroundings = {"mounts": mounts, "env": dict(env or {}), "image": path, "preload_script": preload_script}
+        part = as_in_a_manifest(Component, cpus=cpus, memory=memory, gpus=gpus, **surroundings)
+        self.add_template(WorkerTemplate.of(tag, part, slots))
 
     def add_template(self, template: WorkerTemplate) -> None:
         """Files that a kind of worker names are looked for in the project's folder."""
@@ -173,3 +171,13 @@ class SlurmCluster(TaggedCluster):
             await super()._end()
         finally:
             forget(self.handout)
+
+
+def as_in_a_manifest(model: type[Model], **values: Any) -> Model:
+    """The manifest's model knows what may be written, and says so."""
+    try:
+        return model(**values)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        told = wrong.get("ctx", {}).get("error") or f"{wrong['input']!r}: {wrong['msg'].lower()}"
+        raise QuantityError(f"{wrong['loc'][0]}: {told}") from None
