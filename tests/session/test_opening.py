@@ -60,10 +60,10 @@ def test_without_any_target_work_is_done_on_this_machine(project: Project) -> No
 
 
 def test_what_the_provider_finds_questionable_is_in_the_report(project: Project) -> None:
-    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2"}})
+    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2", "gpus": 1}})
     report = session.validate()
     assert report.ok
-    assert {"shared-process", "image-ignored"} <= {issue.code for issue in report.warnings}
+    assert {"shared-process", "image-ignored", "gpus-ignored"} <= {issue.code for issue in report.warnings}
 
 
 def test_what_the_provider_cannot_do_is_refused_before_anything_starts(project: Project) -> None:

@@ -32,6 +32,10 @@ class LocalProvider:
         if any(part.image for part in parts):
             text = "images have no effect on this machine; workers use the Python that runs this"
             warnings.append(Issue(path, text, "image-ignored", ""))
+        for tag in [tag for tag, part in spec.components.items() if part.gpus]:
+            text = "GPUs of this machine are not shared out: every worker sees all of them"
+            remedy = f"write env: {{CUDA_VISIBLE_DEVICES: 0}} in {tag}, or use a slurm or kubernetes target"
+            warnings.append(Issue(f"components.{tag}.gpus", text, "gpus-ignored", remedy))
         there = Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         for tag, part in spec.components.items():
             if target.processes and part.memory and part.memory > there:
