@@ -404,6 +404,24 @@ def test_without_the_right_to_read_nodes_they_are_known_from_their_pods() -> Non
     run(scene())
 
 
+def test_an_empty_node_is_still_paid_while_credentials_have_expired() -> None:
+    async def scene() -> None:
+        async with a_launcher() as (server, launcher):
+            [worker] = await launched(launcher, "small-0")
+            server.add("nodes", {"metadata": {"name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+            server.objects["pods", worker.name]["spec"]["nodeName"] = "n1"
+            server.change("pods", worker.name, phase="Running")
+            await until(launcher, lambda: [node.since for node in launcher.nodes()] == [1767225600.0])
+            await worker.stop()
+            await launcher.board.until(lambda: worker.name in launcher.board.gone, 5)
+            server.fail("GET", "/nodes", 401, reason="Unauthorized", times=2)
+            launcher.board._looked = 0.0
+            await launcher.board.look_at_nodes()
+            assert [node.until for node in launcher.nodes()] == [None]
+
+    run(scene())
+
+
 def test_closing_deletes_the_parent_and_waits_until_no_pod_is_left() -> None:
     async def scene() -> None:
         async with a_launcher() as (server, launcher):

@@ -194,10 +194,11 @@ class Board:
         try:
             found = await self.kube.get("nodes", node.name, ANSWER_WITHIN_S)
         except ApiError as error:
-            self.readable = error.status not in (401, 403)
+            self.readable = self.readable and error.status != 403
             if not self.readable and not self.in_use(node.name):
                 self.machines[node.name] = replace(node, until=time.time())
             return
+        self.readable = True
         if found is None:
             self.machines[node.name] = replace(node, until=time.time())
         elif (since := instant(found["metadata"].get("creationTimestamp"))) is not None:
