@@ -511,6 +511,23 @@ def test_a_plan_over_budget_is_shown_refused_and_can_be_accepted(
     assert accepted.err == ""
 
 
+@pytest.mark.parametrize(
+    ("amount", "remedy"),
+    [("0 EUR", "--over-budget  runs it until that is used up"), ("1 EUR", "raise budget.monthly to run it")],
+    ids=["some is left", "nothing is left"],
+)
+def test_a_run_over_budget_is_refused_with_what_would_help(
+    small: Call, amount: str, remedy: str, tmp_path: Path
+) -> None:
+    priced = LOCAL.replace("provider: local", "provider: local, cpu_price: 9 EUR/h")
+    (tmp_path / "scalable.yaml").write_text(f"{priced}budget: {{monthly: 0.05 EUR}}\n", encoding="utf-8")
+    spent(tmp_path, amount)
+    refused = small("run", "--sweep", "calibration")
+    assert refused.status == 1
+    assert remedy in refused.err
+    assert not list((tmp_path / ".scalable/runs").glob("*/")), "nothing was started"
+
+
 @pytest.mark.parametrize("arguments", [("plan",), ("forecast", "acceptance"), ("forecast", "margins")], ids=" ".join)
 @pytest.mark.parametrize(
     "text",

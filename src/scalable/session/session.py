@@ -205,7 +205,8 @@ class ScalableSession:
         assert left is not None, "there is a budget"
         left -= others.before
         if left.amount <= 0:
-            raise PlanningError(f"nothing is left of this month's budget of {self.manifest.budget.monthly}")
+            budget = self.manifest.budget.monthly
+            raise PlanningError(f"nothing is left of this month's budget of {budget}; raise budget.monthly to start")
         return left
 
     @property

@@ -50,4 +50,5 @@ def choice_options(command: argparse.ArgumentParser) -> None:
     """Which of the possible plans is wanted."""
     command.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
     command.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
-    command.add_argument("--over-budget", action="store_true", help="accept a plan that costs more than is left")
+    accepts = "accept a plan that costs more than is left; a run stops when that is used up"
+    command.add_argument("--over-budget", action="store_true", help=accepts)

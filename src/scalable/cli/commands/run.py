@@ -149,8 +149,9 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
     with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
         if plan.over_budget and not options.over_budget:
-            left = f"{plan.budget_left} is left; --over-budget  runs it anyway"
-            raise PlanningError(f"{name} would cost {plan.cost}; {left}")
+            rest, some = plan.budget_left, plan.budget_left is not None and plan.budget_left.amount > 0
+            remedy = "--over-budget  runs it until that is used up" if some else "raise budget.monthly to run it"
+            raise PlanningError(f"{name} would cost {plan.cost}; {rest} is left of this month's budget; {remedy}")
         outcome = session.run_sweep(
             name, plan, watched=waiting.over, tell=waiting.tell, asset=options.asset, holder=options.holder or ""
         )
