@@ -138,7 +138,7 @@ def compared(expected: dict[str, str], found: dict[str, str], most: int = 5) -> 
 
 def pack(folder: Path, archive: Path) -> None:
     total = 0
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as out:
         for count, path in enumerate(files(folder)):
             size = path.stat().st_size
             total += size if size <= LARGEST_FILE else 0
