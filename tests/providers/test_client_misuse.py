@@ -72,6 +72,14 @@ def test_a_name_that_is_not_even_a_text_is_answered_with_those_there_are(session
         session.start().worker_count(name)
 
 
+def test_dasks_own_ways_to_scale_say_what_to_use_instead(session: ScalableSession) -> None:
+    cluster: Any = session.start().cluster
+    with pytest.raises(UsageError, match="use add_workers"):
+        cluster.scale(2)
+    with pytest.raises(UsageError, match="whose target is adaptive"):
+        cluster.adapt(minimum=0, maximum=2)
+
+
 def test_a_closed_client_says_so_whatever_is_asked_of_it(session: ScalableSession) -> None:
     client = session.start()
     future = client.submit(abs, -1, tag="model")

@@ -140,6 +140,9 @@ class TaggedCluster(Cluster):
     def scale(self, n: int) -> None:
         raise UsageError("workers come in kinds here: use add_workers(n, tag) and remove_workers(n, tag)")
 
+    def adapt(self, *args: Any, **kw: Any) -> Any:
+        raise UsageError("workers come in kinds here: use add_workers(n, tag), or a session whose target is adaptive")
+
     def sync(self, func: Any, *args: Any, **kw: Any) -> Any:
         """As Dask's, but whoever waits when the cluster is closed is told so."""
         if self.called_from_running_loop:
