@@ -243,6 +243,12 @@ def test_the_bash_completion_is_a_script_bash_can_read(call: Call, tmp_path: Pat
     assert shell("bash -n completion.sh", tmp_path).returncode == 0
 
 
+def test_no_name_in_a_manifest_is_run_at_a_tab(call: Call, tmp_path: Path) -> None:
+    names = ("$(touch run)", "`touch run`", "a;b", "\\x1b[2J", "größe-1.5", "a/b")
+    (tmp_path / "scalable.yaml").write_text(json.dumps({"sweeps": dict.fromkeys(names)}), encoding="utf-8")
+    assert call("completion", "sweeps").out.split("\n") == ["größe-1.5", "a/b", ""]
+
+
 # Text for people
 
 TEXTS = [("plan",), ("plan", "--sweep", "calibration"), ("validate",), *(("forecast", view) for view in VIEWS)]

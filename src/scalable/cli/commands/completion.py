@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from scalable.cli.arguments.upkeep import NAMES
 FILES = ("manifest", "output", "path", "workflow")
 FOLDERS = ("folder",)
 NAMED = {"sweep": "sweeps", "target": "targets"}  # by what the command line calls it, what the manifest calls it
+
+PLAIN = re.compile(r"[\w.:@%+/-]+")  # bash expands what it is given to choose from: other names would be run at a Tab
 
 
 def run(options: argparse.Namespace) -> int:
@@ -56,7 +59,7 @@ def names(part: str) -> list[str]:
     except (OSError, ValueError, yaml.YAMLError):
         return []
     there = found.get(part) if isinstance(found, dict) else None
-    return [str(name) for name in there] if isinstance(there, dict) else []
+    return [str(name) for name in there if PLAIN.fullmatch(str(name))] if isinstance(there, dict) else []
 
 
 def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
