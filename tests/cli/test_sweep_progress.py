@@ -113,6 +113,15 @@ def test_the_traceback_of_a_cell_begins_in_the_workload(
     assert "RuntimeError: no luck" in told and "luckless.py" in told and "units.py" not in told
 
 
+def test_a_cell_that_gives_no_row_does_not_finish_under_the_debugger(call: Call, tmp_path: Path) -> None:
+    sweep = "{factor: trees, variants: [1, 2], assets: [A], folds: 1, run: 'rowless:score'}"
+    (tmp_path / "scalable.yaml").write_text(f"version: 1\nproject: {{name: x}}\nsweeps: {{s: {sweep}}}\n")
+    (tmp_path / "rowless.py").write_text("def score(*, trees):\n    return 42 if trees == 1 else {'n': 1, 'f': {2}}\n")
+    for variant, said in (("1", "score must return a mapping of metrics"), ("2", "metrics.f is a set")):
+        answer = call("debug", "--sweep", "s", "--variant", variant, "--fresh")
+        assert answer.status == 1 and said in answer.err and "finished" not in answer.err
+
+
 def test_the_locks_there_were_fit_a_terminal_of_80_columns(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,11 +105,7 @@ class Evaluation:
         began = time.perf_counter()
         self.executed = []
         try:
-            metrics = self.value(self.workload.row, cell)
-            if not isinstance(metrics, Mapping) or not any(isinstance(one, Real) for one in metrics.values()):
-                wanted = f"{self.workload.row.name} must return a mapping of metrics, as {{'score': 0.9}}"
-                raise RowError(f"{wanted}; it returned {metrics!r:.80}")
-            sendable(self.workload.row.name, metrics)
+            metrics = self.metrics(cell)
         except (Exception, SystemExit) as error:  # whatever the user's code raises is the end of this row only
             from scalable.artefacts import ArtefactError
 
@@ -118,7 +114,16 @@ class Evaluation:
             unkept = str(error) if isinstance(error, ArtefactError) else ""
             return Computed(cell.run_key, error=ends.said(error), executed=tuple(self.executed), unkept=unkept)
         taken = time.perf_counter() - began
-        return Computed(cell.run_key, dict(metrics), taken, executed=tuple(self.executed))
+        return Computed(cell.run_key, metrics, taken, executed=tuple(self.executed))
+
+    def metrics(self, cell: RowWork) -> dict[str, Any]:
+        """What the workload gives for a cell; raises if that is no row."""
+        metrics = self.value(self.workload.row, cell)
+        if not isinstance(metrics, Mapping) or not any(isinstance(one, Real) for one in metrics.values()):
+            wanted = f"{self.workload.row.name} must return a mapping of metrics, as {{'score': 0.9}}"
+            raise RowError(f"{wanted}; it returned {metrics!r:.80}")
+        sendable(self.workload.row.name, metrics)
+        return dict(metrics)
 
     def value(self, stage: Stage[..., Any], cell: RowWork) -> Any:
         """A stage's result for a cell."""

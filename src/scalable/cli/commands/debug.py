@@ -70,8 +70,9 @@ def run_cell(options: argparse.Namespace) -> int:
     from scalable.cli.commands.results import which
     from scalable.session.outcomes import named
     from scalable.session.session import ScalableSession
+    from scalable.store import Row, RowError
+    from scalable.sweeps import units
     from scalable.sweeps.loading import importable
-    from scalable.sweeps.units import Evaluation, opened
 
     session = ScalableSession.from_yaml(options.manifest)
     sweep = which(session.manifest, options.sweep)
@@ -79,12 +80,13 @@ def run_cell(options: argparse.Namespace) -> int:
         compiled = session.compile(sweep, store)
     work, cell, here = the_cell(compiled, options)
     errors().print(f"{named(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
-    evaluation = Evaluation(compiled.workload, None if options.fresh else opened(session.artefacts()))
+    evaluation = units.Evaluation(compiled.workload, None if options.fresh else units.opened(session.artefacts()))
     began = time.monotonic()
     try:
         with importable(session.path.resolve().parent):
-            metrics = evaluation.value(compiled.workload.row, work)
-    except KeyboardInterrupt:
+            metrics = evaluation.metrics(work)
+        Row(run_key=work.run_key, sweep=sweep, metrics=metrics)  # what no store can hold fails, too
+    except (KeyboardInterrupt, RowError, units.RowError):  # what it returned is no row: no line of it is to blame
         raise
     except BaseException as error:  # noqa: BLE001 - the cell's own; its traceback is what is wanted
         report(error, enter=options.pdb)
