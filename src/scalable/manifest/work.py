@@ -86,6 +86,7 @@ class Sweep(Section):
     workers: Count | None = None
     """Workers of the plan `manual`; one per asset when not given."""
     deadline: Wait | None = None
+    """How long it may take, from its first run's start to its last row; the target's walltime when not given."""
 
     @field_validator("assets", mode="before")
     @classmethod
