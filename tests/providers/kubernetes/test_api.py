@@ -21,12 +21,13 @@ from scalable.providers.kubernetes.api import ApiError, Cluster, Kube, Listing, 
 from scalable.providers.kubernetes.board import told_of
 from scalable.providers.kubernetes.forward import Forwarder
 from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
+from tests.waiting import soon
 
 OPEN = Path("/proc/self/fd")
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "FIRST_PAUSE_S", 0.02)
 
 
@@ -196,6 +197,29 @@ def test_a_first_login_that_fails_is_a_mistake_of_the_configuration(tmp_path: Pa
         (tmp_path / "broken").touch()
         with pytest.raises(UsageError, match=r"kubeconfig: FILE.*looked at kubeconfig .*config"):
             await Kube(Cluster(NAMESPACE, kubeconfig=plugin(tmp_path, "http://127.0.0.1:1"))).get("pods", "p1")
+
+    run(scene())
+
+
+@pytest.mark.parametrize("torn", ["", "{a: [", "- a", "current-context: ''\ncontexts: []"])
+def test_a_kubeconfig_that_is_torn_is_said_to_be_and_waited_for_once_it_was_good(tmp_path: Path, torn: str) -> None:
+    async def scene() -> None:
+        async with a_server() as server:
+            whole = Path(plugin(tmp_path, server.url))
+            text = whole.read_text()
+            whole.write_text(torn)
+            kube = Kube(Cluster(NAMESPACE, kubeconfig=str(whole)), patience=10.0)
+            with pytest.raises(UsageError, match="the kubeconfig cannot be read"):
+                await kube.get("pods", "p1")
+            whole.write_text(text)
+            await kube.get("pods", "p1")
+            whole.write_text(torn)
+            server.fail("GET", "/pods/p1", 401, reason="Unauthorized")
+            asked = asyncio.ensure_future(kube.get("pods", "p1"))
+            await soon(lambda: "the kubeconfig cannot be read" in kube.trouble)
+            whole.write_text(text)
+            assert await asked is None
+            await kube.close()
 
     run(scene())
 

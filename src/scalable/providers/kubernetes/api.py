@@ -21,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from scalable.errors import UsageError
 from scalable.providers.kubernetes.answers import (
     Answer,
@@ -295,8 +297,8 @@ class Kube:
                         found = credentials(api)
                         if found != self._credentials:  # the same again need no connections of their own
                             await api._create_session()
-                except (ValueError, KeyError, FileNotFoundError, RuntimeError, TimeoutError) as error:
-                    why = told(error) if not isinstance(error, TimeoutError) else f"not within {LOGIN_WITHIN_S:g} s"
+                except (ValueError, OSError, RuntimeError, *DAMAGED) as error:
+                    why = unread(error)
                     if self.answered:  # with credentials that were good; what renews them may work a moment later
                         raise ConnectionError(f"the credentials could not be renewed: {why}") from None
                     raise UsageError(unknown(where, why)) from None
@@ -316,6 +318,16 @@ class Kube:
 
 LOST = (httpx.HTTPError, httpx.StreamError, kr8s.APITimeoutError, TimeoutError, OSError, ssl.SSLError)
 """What a connection that fails leads to."""
+
+
+DAMAGED = (LookupError, TypeError, AttributeError, yaml.YAMLError)
+"""What kr8s raises for a kubeconfig that is empty or torn, as it is while another program writes it."""
+
+
+def unread(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"not within {LOGIN_WITHIN_S:g} s"
+    return f"the kubeconfig cannot be read ({told(error)})" if isinstance(error, DAMAGED) else told(error)
 
 
 def credentials(api: Api) -> list[object]:
