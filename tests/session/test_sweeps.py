@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import math
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.session.sweeps import counted
-from scalable.store import Filter, Row, RowStatus, SweepStatus, open_store
+from scalable.session.sweeping import requested
+from scalable.session.sweeps import SweepExecution, counted
+from scalable.store import Filter, Receipt, Row, RowStatus, SweepRun, SweepStatus, open_store
 from tests.session.builders import Project
+from tests.waiting import LONG_S, soon, until
 
 CODE = """
 from pathlib import Path
@@ -406,3 +410,34 @@ def test_a_stage_that_computes_for_long_without_a_word_is_not_stuck(project: Pro
     session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}, policies=policies)
     assert session.run_sweep("mine").complete
     assert [record["outcome"] for record in project.journal("attempt-ended")] == ["finished"]
+
+
+def test_a_store_that_does_not_answer_holds_up_nothing_when_a_sweep_is_interrupted(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, answered = threading.Event(), list[bool]()
+    session = sweeps.session()
+    with session.open_store() as store:
+        put_run = store.put_run
+
+        def slow(run: SweepRun) -> Receipt:
+            if run.status is SweepStatus.INTERRUPTED:
+                answered.append(answers.wait(LONG_S))
+            return put_run(run)
+
+        monkeypatch.setattr(store, "put_run", slow)
+        plan = session.plan_sweep("trial")
+        with session.opened(plan) as driver:
+            request = requested(session, "trial", plan)
+            execution = SweepExecution(driver, session.compile("trial", store), store, request, {})
+
+            async def interrupted() -> None:
+                running = asyncio.ensure_future(execution.run())
+                await soon(sweeps.executed)
+                running.cancel()
+                await asyncio.wait({running})
+
+            driver.cluster.sync(interrupted)
+        answers.set()
+        assert until(lambda: [run.status for run in store.runs()] == [SweepStatus.INTERRUPTED])
+    assert answered == [True]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Container, Coroutine, Mapping
@@ -121,8 +122,14 @@ class SweepExecution:
             await asyncio.to_thread(self.store.put_run, ended(started, SweepStatus.FAILED, str(error)))
             raise
         except BaseException:
-            self.store.put_run(ended(started, SweepStatus.INTERRUPTED))  # not awaited: nobody waits for this any more
+            told = ended(started, SweepStatus.INTERRUPTED)  # by a thread, since nobody waits for this any more
+            threading.Thread(target=self.note_end, args=(told,), name="scalable-interrupted", daemon=True).start()
             raise
+
+    def note_end(self, run: SweepRun) -> None:
+        """A store that does not answer keeps no worker from being ended, which the event loop does meanwhile."""
+        with suppress(StoreError):  # it was closed before
+            self.store.put_run(run)
 
     def tell_start(self, expected: int, there: int, missing: list[str]) -> None:
         units = len(self.compiled.units_of(missing)) if missing else 0
