@@ -28,7 +28,6 @@ class NodeSpan:
 
 @dataclass(slots=True)
 class SweepSpan:
-    submitted: float = 0.0
     admitted: float = 0.0
     started: float = float("inf")
     ended: float = 0.0

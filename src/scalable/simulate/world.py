@@ -147,7 +147,7 @@ class World:
 
     def deliver(self, event: Event) -> None:
         if isinstance(event, SweepSubmitted):
-            self.outcome.sweeps[event.sweep.id] = SweepSpan(submitted=self.now)
+            self.outcome.sweeps[event.sweep.id] = SweepSpan()
         instructions = self.engine.handle(event, self.now)
         if self.journal is not None:
             self.journal(self.now, event, instructions)

@@ -203,7 +203,7 @@ export function fact(name, text) {
   return make("div", {}, make("dt", {}, name), make("dd", {}, text));
 }
 
-export function block(title, text) {
+function block(title, text) {
   return make("section", { "aria-label": title }, make("h3", {}, title), make("pre", { tabindex: "0" }, text));
 }
 

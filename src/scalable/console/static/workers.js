@@ -1,6 +1,6 @@
 // The workers: a table that can be sorted and filtered, rows kept from one message to the next, and one in detail.
 
-import { block, fact, show } from "./acting.js";
+import { fact, show } from "./acting.js";
 import { byId, each, make, set, write } from "./dom.js";
 import { able, isRunning } from "./overview.js";
 import { bytes, count, figure, length, share, UNKNOWN } from "./words.js";
