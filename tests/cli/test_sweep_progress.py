@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from scalable.cli.commands.results import show_variants
 from scalable.cli.commands.status import how_far
 from scalable.cli.commands.workers import step
 from scalable.cli.progress import described, news
 from tests.cli.test_commands import Call, call
+from tests.sweeps.gates.builders import an_outcome
 from tests.sweeps.gates.stores import a_folder
 
 __all__ = ["call"]  # a fixture
@@ -92,6 +97,17 @@ def test_words_that_are_not_known_are_answered_with_those_that_are(
     answer = call(*arguments)
     assert answer.status == 2
     assert said in answer.err
+
+
+@pytest.mark.parametrize(("stated", "best"), [({}, 2), ({"sharpe": "lower"}, 1), ({"exposure": "lower"}, 2)])
+def test_the_best_of_a_metric_is_what_the_sweep_calls_better(stated: dict[str, str], best: int) -> None:
+    gains = {"isotonic": {"sharpe": 2.0, "exposure": -2.0}, "sigmoid": {"sharpe": -2.0, "exposure": 2.0}}
+    text = StringIO()
+    screen = Console(file=text, force_terminal=True, color_system="standard", width=100)
+    show_variants(screen, replace(an_outcome(gains), metrics=stated))
+    [line] = [line for line in text.getvalue().splitlines() if next(iter(stated), "sharpe") in line]
+    assert line.count("\x1b[1;32m") == 1
+    assert len(line.partition("\x1b[1;32m")[0].split()) - 1 == best
 
 
 def test_a_cost_may_be_written_with_a_point(call: Call, tmp_path: Path) -> None:

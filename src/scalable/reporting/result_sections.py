@@ -11,7 +11,7 @@ from scalable.reporting.material import Material
 from scalable.reporting.result_charts import Heat, equity, heat_map
 from scalable.reporting.results import SweepResults
 from scalable.reporting.sections import by_sweep
-from scalable.sweeps.judged import KNOWN, Better, Metric, judged, stated
+from scalable.sweeps.judged import KNOWN, Better, Metric, best_of, directed, judged, stated
 from scalable.sweeps.results import Outcome, Same, cell_name, number, same
 from scalable.telemetry.words import UNKNOWN, measured
 from scalable.wording import plural
@@ -126,7 +126,7 @@ def metrics_of(each: SweepResults) -> Markup | None:
     if outcome is None:
         return None
     summary = outcome.summary()
-    known = KNOWN | {metric.name: metric for metric in stated(outcome.metrics)}
+    known = directed(outcome.metrics)
     names = sorted(outcome.metric_names, key=lambda name: list(known).index(name) if name in known else len(known))
     is_base = [same(one["variant"]) == same(outcome.baseline) for one in summary]
     columns = (
@@ -161,14 +161,6 @@ def metrics_of(each: SweepResults) -> Markup | None:
             more(told, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
         ]
     )
-
-
-def best_of(values: list[float | None], better: Better) -> float | None:
-    """The best of several different values."""
-    numbers = [one for one in values if one is not None]
-    if len(set(numbers)) < 2:
-        return None
-    return max(numbers) if better is Better.HIGHER else min(numbers)
 
 
 def rows_of(outcome: Outcome, names: list[str]) -> Iterator[list[Child]]:

@@ -61,3 +61,16 @@ def judged(names: Iterable[str]) -> tuple[Metric, ...]:
 def stated(metrics: Mapping[str, str]) -> tuple[Metric, ...]:
     """Metrics as a sweep states them: ``{recall: higher, latency_ms: lower}``."""
     return tuple(Metric(name, Better[way.upper()], "the sweep says so", True) for name, way in metrics.items())
+
+
+def directed(metrics: Mapping[str, str]) -> dict[str, Metric]:
+    """Metrics that have a better and a worse, by name: what a sweep states of them counts before the lists above."""
+    return KNOWN | {metric.name: metric for metric in stated(metrics)}
+
+
+def best_of(values: Iterable[float | None], better: Better) -> float | None:
+    """The best of several different values."""
+    numbers = {one for one in values if one is not None}
+    if len(numbers) < 2:
+        return None
+    return max(numbers) if better is Better.HIGHER else min(numbers)

@@ -17,7 +17,7 @@ from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.manifest.models import Manifest
 from scalable.store import Store, open_store
-from scalable.sweeps.judged import KNOWN
+from scalable.sweeps.judged import best_of, directed
 from scalable.sweeps.loading import outcome, store_url
 from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
 from scalable.telemetry.redact import redact, redact_text
@@ -85,9 +85,10 @@ def show_variants(screen: Console, found: Outcome) -> None:
     ]
     if any(each["failed"] for each in summary):
         rows.append(["failed", *(Text(str(each["failed"]), "red" if each["failed"] else "") for each in summary)])
+    known = directed(found.metrics)
     for name in ordered(found):
         values = [each["metrics"][name] for each in summary]
-        best = bests(name, values)
+        best = best_of(values, known[name].better) if name in known else None
         rows.append(
             [
                 name,
@@ -108,16 +109,8 @@ def is_baseline(found: Outcome, each: dict[str, object]) -> bool:
 
 def ordered(found: Outcome) -> list[str]:
     """Metrics that verdicts rest on first, then those that only describe."""
-    there = found.metric_names
-    return [*(name for name in KNOWN if name in there), *(name for name in there if name not in KNOWN)]
-
-
-def bests(name: str, values: list[float | None]) -> float | None:
-    """The best of several different values, if the metric has a better and a worse."""
-    numbers = [value for value in values if value is not None]
-    if name not in KNOWN or len(set(numbers)) < 2:
-        return None
-    return (max if KNOWN[name].better.value > 0 else min)(numbers)
+    there, known = found.metric_names, directed(found.metrics)
+    return [*(name for name in known if name in there), *(name for name in there if name not in known)]
 
 
 def show_rows(screen: Console, found: Outcome) -> None:
