@@ -186,6 +186,14 @@ def test_a_scaler_of_ones_own_decides(project: Project) -> None:
     assert project.journal("scale")[0]["tag"] == "demeter"
 
 
+def test_a_scaler_of_ones_own_gets_no_more_workers_than_the_target_allows(project: Project) -> None:
+    session = an_adaptive_session(project, 0, 2)
+    client = session.start(adaptive=AdaptiveScaler(min_workers={"demeter": 0}, cooldown_seconds=0))
+    client.gather([client.submit(meet, project.folder / "met", 2, number, tag="demeter") for number in range(8)])
+    session.close()
+    assert max(record["count"] for record in project.journal("scale") if record["direction"] == "up") <= 2
+
+
 def test_a_scaler_of_ones_own_counts_the_manifests_tasks_too(project: Project) -> None:
     code = project.module("import time\ndef task(): time.sleep(1.2); return 1")
     tasks = {name: {"component": "demeter", "run": f"{code}:task"} for name in "abc"}

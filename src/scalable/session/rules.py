@@ -42,6 +42,7 @@ def rules(
             tag: (adaptive.min_workers.get(tag, plan.workers_by_tag.get(tag, 0)), adaptive.max_workers.get(tag))
             for tag in tags
         }
+        most = bounds.maximum if bounds else None  # what a target allows holds whoever decides
     elif adaptive or (adaptive is None and bounds is not None):
         planned = [tag for tag in tags if tag in plan.workers_by_tag]
         least = shared_out(planned, bounds.minimum) if bounds else {}
