@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 def worth_listing(name: str, known: Iterable[str]) -> list[str]:
     """Of very many names those to offer instead of one that nothing has: the ones alike, and some."""
     names = sorted(known)
-    alike = get_close_matches(name, names[:MOST_COMPARED], n=3)
+    alike = get_close_matches(str(name), names[:MOST_COMPARED], n=3)
     return [*dict.fromkeys([*alike, *names[:MOST_LISTED]])]
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed import LocalCluster
 from distributed.client import ClosedClientError
 
 from scalable import ScalableClient, ScalableSession, get_provider
 from scalable.errors import UsageError
+from scalable.wording import undefined
 
 MANIFEST = """version: 1
 project: {name: misuse}
@@ -68,6 +70,7 @@ def test_a_name_that_is_not_even_a_text_is_answered_with_those_there_are(session
         ScalableSession.from_yaml(target=name)
     with pytest.raises(UsageError, match="provider 5 is not defined; known: aws, gcp, kubernetes, local, slurm"):
         get_provider(name)
+    assert undefined("sweep", name, ["one"]) == "sweep 5 is not defined; known: one"
     with pytest.raises(UsageError, match="tag 5 is not defined; known: land, model, other"):
         session.start().worker_count(name)
 
@@ -78,6 +81,20 @@ def test_dasks_own_ways_to_scale_say_what_to_use_instead(session: ScalableSessio
         cluster.scale(2)
     with pytest.raises(UsageError, match="whose target is adaptive"):
         cluster.adapt(minimum=0, maximum=2)
+
+
+def test_a_client_that_would_wait_in_another_event_loop_is_refused(session: ScalableSession) -> None:
+    with pytest.raises(UsageError, match=r"write  await asyncio.to_thread\(future.result\)"):
+        ScalableClient(session.start().cluster, asynchronous=True)
+
+
+def test_a_worker_that_somebody_else_started_says_that_it_guards_nothing() -> None:
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        ScalableClient(cluster) as client,
+        pytest.raises(UsageError, match="needs a worker that this package started"),
+    ):
+        client.submit(abs, -1, guarded=True).result()
 
 
 def test_a_closed_client_says_so_whatever_is_asked_of_it(session: ScalableSession) -> None:

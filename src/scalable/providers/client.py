@@ -54,6 +54,11 @@ class ScalableClient(Client):
             )
         backend = cluster.backend if isinstance(cluster, ClusterHandle) else cluster
         self.tagged = backend if isinstance(backend, TaggedCluster) else None
+        if self.tagged is not None and options.get("asynchronous"):
+            raise UsageError(
+                "the cluster has an event loop of its own, which no other can wait for; "
+                "leave asynchronous out and write  await asyncio.to_thread(future.result)"
+            )
         try:
             super().__init__(backend, **options)
         except BaseException:  # Dask would keep the loop's thread until this object is collected

@@ -14,7 +14,7 @@ from typing import Any
 from dask.utils import funcname
 from distributed import Reschedule, get_worker
 
-from scalable.errors import ScalableError
+from scalable.errors import ScalableError, UsageError
 from scalable.runner import ends
 from scalable.runner.wire import pack
 from scalable.runner.work import End
@@ -41,7 +41,9 @@ class Guarded:
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
         worker = get_worker()
-        runners: Any = worker.plugins[NAME]
+        runners: Any = worker.plugins.get(NAME)
+        if runners is None:
+            raise UsageError("guarded=True needs a worker that this package started; this one has no runner processes")
         content = pack((Packed(self.content), args, kw))
         run = runners.run(worker.get_current_task(), content)
         call = asyncio.run_coroutine_threadsafe(run, worker.loop.asyncio_loop)  # type: ignore[attr-defined]
