@@ -36,6 +36,8 @@ def needs_nothing(*, depth: int) -> None: ...
         (takes_any, {}, "name each input"),
         (wants_less, {"only_if": {"bars": ("btc", "on")}}, "only_if names 'bars', which is none of its inputs: table"),
         (needs_nothing, {"reads": ("depth",), "unless": {"depth": 0}}, "no input that could pass through"),
+        (wants_less, {"uses": "numpy"}, r"wants_less: uses='numpy' is one text; write uses=\('numpy',\)"),
+        ("depth", {}, r"'depth' is not a function; write @stage, or @stage\(reads="),
     ],
 )
 def test_a_stage_whose_parameters_are_not_what_it_declares_is_refused(
@@ -54,6 +56,8 @@ def test_a_workload_names_the_stage_that_is_missing() -> None:
         Workload(())
     with pytest.raises(StageError, match="searched"):
         Workload((table,), unit="searched")
+    with pytest.raises(StageError, match=r"wants_less.* is not a stage; write @stage above it"):
+        Workload((wants_less,))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

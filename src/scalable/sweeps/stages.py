@@ -115,6 +115,11 @@ def stage(
     """
 
     def made(function: Callable[..., Any]) -> Stage[..., Any]:
+        if not (callable(function) and hasattr(function, "__name__")):
+            raise StageError(f"{function!r} is not a function; write @stage, or @stage(reads=(…,)), above a def")
+        for word, given in (("reads", reads), ("uses", uses)):
+            if isinstance(given, str):
+                raise StageError(f"stage {function.__name__}: {word}={given!r} is one text; write {word}=({given!r},)")
         return Stage(function, tuple(reads), tuple(uses), keep, unless or {}, only_if or {}, inputs, over)
 
     return made if function is None else made(function)

@@ -50,6 +50,8 @@ class Workload:
             raise StageError("a workload needs at least one stage, which gives the row")
         seen: dict[str, Stage[..., Any]] = {}
         for stage in self.stages:
+            if not isinstance(stage, Stage):
+                raise StageError(f"{stage!r} is not a stage; write @stage above it")
             if stage.name in seen:
                 raise StageError(f"the workload has two stages named {stage.name}; rename one")
             for need in stage.needs:
