@@ -194,6 +194,14 @@ def test_a_place_that_cannot_be_opened_is_said_with_what_to_install_or_write() -
         open_artefacts("nowhere://box").load(STAGE, KEY)
 
 
+def test_a_password_in_the_address_of_artefacts_is_used_and_never_shown() -> None:
+    given = "nowhere://lab:hunt@er2@box/a@b"
+    artefacts = pickle.loads(pickle.dumps(RemoteArtefacts(given)))
+    with pytest.raises(ArtefactError, match=r"^nowhere://lab@box/a@b cannot be opened"):
+        artefacts.load(STAGE, KEY)
+    assert (artefacts.url, artefacts.given) == ("nowhere://lab@box/a@b", given)
+
+
 def test_what_a_store_refuses_is_said_with_place_and_remedy(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ that their holders renew (``scalable.artefacts.leases``), since no kernel watche
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -31,20 +32,22 @@ INSTALL = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
 
 class RemoteArtefacts:
     def __init__(self, url: str, copies: str | os.PathLike[str] = COPIES) -> None:
-        self.url = url.rstrip("/")
+        self.given = url.rstrip("/")
+        self.url = re.sub(r"(://[^/:@]*):[^/]*@", r"\1@", self.given)
+        """As it is shown: without a password."""
         self.scheme = url.partition("://")[0]
-        self.copies = LocalArtefacts(Path(copies) / sha256(self.url.encode()).hexdigest()[:16])
+        self.copies = LocalArtefacts(Path(copies) / sha256(self.given.encode()).hexdigest()[:16])
         self.opened: tuple[int, Any, str, Leases] | None = None
 
     def __reduce__(self) -> tuple[type[RemoteArtefacts], tuple[str, str]]:
-        return RemoteArtefacts, (self.url, str(self.copies.folder.parent))
+        return RemoteArtefacts, (self.given, str(self.copies.folder.parent))
 
     def place(self) -> tuple[Any, str]:
         """The file system and the path in it; a process that was forked needs connections of its own."""
         if self.opened is None or self.opened[0] != os.getpid():
             try:
                 core: Any = import_module("fsspec.core")
-                system, root = core.url_to_fs(self.url, use_listings_cache=False)
+                system, root = core.url_to_fs(self.given, use_listings_cache=False)
             except (ImportError, ValueError) as error:
                 name = INSTALL.get(self.scheme)
                 remedy = f"run  pip install {name}" if name else "write a folder, or s3://…, gs://… or memory://…"
