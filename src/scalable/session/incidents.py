@@ -98,7 +98,7 @@ class Incidents:
         """A run will not be tried again."""
         if run in self.unsettled:
             found = min(moment for _, moment in self.unsettled[run])
-            after = f"finished {Duration(time.time() - found)} later"
+            after = f"finished {Duration(time.monotonic() - found)} later"
             self.conclude(run, f"retried: {after}" if state is RunState.FINISHED else f"{state.value}: {reason}")
 
     def conclude(self, run: str, outcome: str) -> None:
@@ -114,7 +114,7 @@ class Incidents:
         except (ScalableError, OSError) as error:  # a full disk must not end a run
             logger.warning("an incident cannot be recorded: %s", error)
             return
-        self.unsettled.setdefault(known.run, []).append((known.id, time.time()))
+        self.unsettled.setdefault(known.run, []).append((known.id, time.monotonic()))
         self.tell(known)
 
     def tell(self, known: Incident) -> None:

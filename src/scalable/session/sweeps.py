@@ -80,6 +80,8 @@ class SweepExecution:
         self.store = store
         self.request = request
         self.began = time.time()
+        self.since = time.monotonic()
+        """When it began, by a clock that nobody sets."""
         self.before = before
         self.executed: Counter[str] = Counter()
         self.fresh: set[str] = set()
@@ -314,7 +316,7 @@ class SweepExecution:
         there = await self.stored()
         outcome = outcome_of(
             self.compiled, there, computed=self.computed, executed=dict(self.executed),
-            seconds=time.time() - self.began, aside=self.aside, stopped=self.stopped,
+            seconds=time.monotonic() - self.since, aside=self.aside, stopped=self.stopped,
         )  # fmt: skip
         status = SweepStatus.FINISHED if outcome.complete else SweepStatus.FAILED
         await asyncio.to_thread(self.store.put_run, ended(started, status, outcome.why()))
