@@ -36,6 +36,10 @@ class UsageError(ScalableError):
     """A command called in a way that cannot work (exit status 2)."""
 
 
+class MissingExtraError(ScalableError, ImportError):
+    """A package that is not installed; the message names the extra that brings it."""
+
+
 class UnknownNameError(PlanningError, UsageError):
     """A sweep, objective or policy that does not exist; the message lists those that do."""
 

@@ -19,7 +19,8 @@ import pytest
 
 from scalable.cli.main import main
 from scalable.console.guard import Guard
-from scalable.console.server import Console, MissingExtraError, Options
+from scalable.console.server import Console, Options
+from scalable.errors import MissingExtraError
 from scalable.telemetry.mailbox import ACT_WITHIN_S
 from tests.console.client import Client
 from tests.telemetry.builders import a_live_run, a_run

@@ -18,7 +18,7 @@ from scalable.console.board import Board
 from scalable.console.guard import Guard
 from scalable.console.judging import Judging
 from scalable.console.watching import Watching
-from scalable.errors import ScalableError, UsageError
+from scalable.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from tornado.httpserver import HTTPServer
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 MOST_ASKING = 8  # actions that wait for their sessions' answers at once
 BACKLOG = 128  # connections that wait to be taken
 LARGEST_BODY = 1 << 16  # bytes of an action
-
-
-class MissingExtraError(ScalableError, ImportError):
-    """The extra ``console`` is not installed."""
 
 
 @dataclass(frozen=True, slots=True)

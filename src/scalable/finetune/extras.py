@@ -5,11 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from scalable.errors import ScalableError
-
-
-class MissingExtraError(ScalableError, ImportError):
-    """A library of the extra ``finetune`` is not installed."""
+from scalable.errors import MissingExtraError
 
 
 def needed(module: str) -> Any:

@@ -8,13 +8,9 @@ from typing import Any
 
 from distributed.security import Security
 
-from scalable.errors import ScalableError
+from scalable.errors import MissingExtraError
 
 KEYS = ("ca.pem", "cert.pem", "key.pem")
-
-
-class MissingExtraError(ScalableError):
-    """A feature whose packages are not installed."""
 
 
 def certified(folder: Path) -> Security:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from scalable.errors import MissingExtraError
 from scalable.providers.clouds.fleet import CloudError
-from scalable.providers.tls import MissingExtraError
 
 ANSWER_WITHIN_S = 20
 PASSING = (

@@ -13,9 +13,9 @@ import threading
 import time
 from typing import Any
 
+from scalable.errors import MissingExtraError
 from scalable.providers.clouds.fleet import CloudError
 from scalable.providers.gcp.reasons import operation_error
-from scalable.providers.tls import MissingExtraError
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 COMPUTE = ("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "https://compute.googleapis.com/compute/v1/")

@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from scalable.errors import UsageError
+from scalable.errors import MissingExtraError, UsageError
 from scalable.providers.kubernetes.answers import (
     Answer,
     ApiError,
@@ -39,7 +39,6 @@ from scalable.providers.kubernetes.answers import (
     refused,
     selected,
 )
-from scalable.providers.tls import MissingExtraError
 
 try:
     import anyio
