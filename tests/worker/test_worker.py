@@ -23,7 +23,7 @@ from scalable.manifest.targets import LocalTarget
 from scalable.providers.base import ClusterHandle, DeploymentSpec, WorkerTemplate
 from scalable.providers.local import LocalProvider
 from scalable.sizing.resources import ScalePlan
-from scalable.worker.main import TellingWorker, leave
+from scalable.worker.main import TellingWorker, leave, threads_of
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
 from scalable.worker.runners import Runners
 from tests.waiting import LONG_S, until
@@ -65,6 +65,11 @@ def nobody() -> str:
 )
 def test_the_command_line_says_all_and_can_be_read_back(options: WorkerOptions) -> None:
     assert WorkerOptions.parse(options.arguments()) == options
+
+
+@pytest.mark.parametrize(("told", "threads"), [("4", 4), ("4,2", 4), ("", 1), ("0", 1), ("many", 1)])
+def test_a_worker_starts_whatever_openmp_is_told(told: str, threads: int) -> None:
+    assert threads_of(told) == threads
 
 
 def test_a_worker_that_cannot_reach_its_scheduler_ends_with_a_sentence() -> None:

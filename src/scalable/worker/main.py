@@ -83,8 +83,14 @@ def prepare(handout: str | None, scratch: Path) -> list[str]:
     return project.prepare(Path(str(handout)), scratch) if project else []
 
 
+def threads_of(text: str) -> int:
+    """What OpenMP is told, by us or by a component's env: 4, or 4,2 for loops within loops."""
+    first = text.partition(",")[0].strip()
+    return int(first) if first.isascii() and first.isdecimal() and int(first) else 1
+
+
 async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
-    cpus = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    cpus = threads_of(os.environ.get("OMP_NUM_THREADS", ""))
     mark = os.environ.get(WORKER_MARK) or token_hex(8)
     runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=own_log()))
     try:
