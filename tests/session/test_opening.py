@@ -66,6 +66,13 @@ def test_what_the_provider_finds_questionable_is_in_the_report(project: Project)
     assert {"shared-process", "image-ignored", "gpus-ignored"} <= {issue.code for issue in report.warnings}
 
 
+def test_what_manifest_and_provider_both_find_questionable_is_told_once(project: Project) -> None:
+    session = project.session(components={"demeter": {"memory": "1GiB"}, "gcam": {}})
+    (warning,) = session.validate().warnings
+    assert warning.code == "shared-process"
+    assert warning.place.line, "the one that knows its line"
+
+
 def test_what_the_provider_cannot_do_is_refused_before_anything_starts(project: Project) -> None:
     session = project.session(target={"containers": "docker"})
     assert not session.validate().ok
