@@ -57,6 +57,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class History:
+    """What earlier runs took, used and cost; empty before the first."""
+
     seconds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Durations of finished tasks by ``tag:<component>``; by factor, of runs on all CPUs of the profile's limit."""
     units: Mapping[str, tuple[Measured, ...]] = field(default_factory=dict)
