@@ -178,19 +178,29 @@ class ClusterHandle:
 
 
 class DeploymentProvider(Protocol):
-    """A place to run. ``build_cluster`` starts no workers yet; ``scale`` does."""
+    """A place to run. A session builds, and in the end closes, clusters through the same object."""
 
     name: str
 
-    def validate(self, spec: DeploymentSpec) -> ValidationReport: ...
+    def validate(self, spec: DeploymentSpec) -> ValidationReport:
+        """What keeps the target from working here, and what is questionable; starts nothing."""
+        ...
 
-    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle: ...
+    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
+        """A cluster without workers yet; for a session its ``backend`` must be a ``TaggedCluster``."""
+        ...
 
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None: ...
+    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
+        """Bring it to the plan's counts."""
+        ...
 
-    def close(self, cluster: ClusterHandle) -> None: ...
+    def close(self, cluster: ClusterHandle) -> None:
+        """End it with all that was started for it; may be called again."""
+        ...
 
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None: ...
+    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
+        """What the plan costs by the hour; nothing if that is not known."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
