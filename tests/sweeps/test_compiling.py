@@ -132,6 +132,7 @@ def test_a_factor_or_a_setting_that_nothing_reads_is_refused(sweep: str, said: s
             "factor: btc, variants: ['off', 'on'], assets: [A, BB], folds: 1, run: '{here}:ALONE'",
             ["A fold 0", "BB fold 0"],
         ),
+        ("factor: btc, variants: ['off', 'on'], assets: [A, BB], folds: 2, run: '{here}:ALONE'", ["A", "BB"]),
         ("factor: top, variants: [1, 2], assets: [pair], folds: 1, run: '{here}:UNIVERSE'", ["pair fold 0"]),
         (
             "factor: top, variants: [1, 2], assets: [pair], folds: 1, run: '{here}:UNKEPT'",

@@ -97,7 +97,9 @@ class Compiled:
     def label(self, cells: list[Cell]) -> str:
         """What the rows of a unit have in common, in words."""
         first = cells[0]
-        parts = [first.asset, f"fold {first.fold}"]
+        parts = [first.asset]
+        if len({cell.fold for cell in cells}) == 1:
+            parts.append(f"fold {first.fold}")
         if len(self.grid.variants) > 1 and len({(type(cell.variant), cell.variant) for cell in cells}) == 1:
             parts.insert(1, str(first.variant))
         if len(self.grid.costs_bps) > 1 and len({cell.cost_bps for cell in cells}) == 1:
