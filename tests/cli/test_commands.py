@@ -247,6 +247,8 @@ def test_no_name_in_a_manifest_is_run_at_a_tab(call: Call, tmp_path: Path) -> No
     names = ("$(touch run)", "`touch run`", "a;b", "\\x1b[2J", "größe-1.5", "a/b")
     (tmp_path / "scalable.yaml").write_text(json.dumps({"sweeps": dict.fromkeys(names)}), encoding="utf-8")
     assert call("completion", "sweeps").out.split("\n") == ["größe-1.5", "a/b", ""]
+    (tmp_path / "scalable.yaml").write_text("sweeps: " + "[" * 5000, encoding="utf-8")
+    assert call("completion", "sweeps").out == "\n"
 
 
 # Text for people

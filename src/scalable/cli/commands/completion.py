@@ -56,7 +56,7 @@ def names(part: str) -> list[str]:
 
     try:
         found = yaml.safe_load(Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return []
     there = found.get(part) if isinstance(found, dict) else None
     return [str(name) for name in there if PLAIN.fullmatch(str(name))] if isinstance(there, dict) else []
