@@ -20,9 +20,9 @@ import time
 from scalable.sweeps.stages import stage
 from scalable.sweeps.workload import Workload
 
-@stage(reads=("asset", "fold"))
-def search(*, asset, fold):
-    return burn(asset, 1, fold, 0)["score"]
+@stage(reads=("asset", "fold", "size"))
+def search(*, asset, fold, size):
+    return burn(asset, size, fold, 0)["score"]
 
 @stage(reads=("cost_bps",), keep=False)
 def row(search, *, cost_bps):
