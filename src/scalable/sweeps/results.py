@@ -197,7 +197,7 @@ def averaged(rows: Sequence[Row], names: Iterable[str]) -> dict[str, float]:
     found = {}
     for name in names:
         values = [number(row.metrics.get(name)) for row in rows]
-        found[name] = fmean(value if value is not None else nan for value in values)
+        found[name] = average([value if value is not None else nan for value in values])
     return found
 
 
@@ -208,7 +208,14 @@ def number(value: Any) -> float | None:
 
 def mean(values: Iterable[float]) -> float | None:
     usable = [value for value in values if isfinite(value)]
-    return fmean(usable) if usable else None
+    return average(usable) if usable else None
+
+
+def average(values: Sequence[float]) -> float:
+    try:
+        return fmean(values)
+    except OverflowError:  # the largest number there is, as a sign for the worst, more than once
+        return sum(value / len(values) for value in values)
 
 
 def cell_name(cell: Cell) -> str:

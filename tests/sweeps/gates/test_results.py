@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
+from sys import float_info
 
 import pytest
 
@@ -38,6 +39,13 @@ def test_a_metric_cannot_say_which_row_it_is_of() -> None:
     found = an_outcome(of=[FIRST])
     line = replace(found, rows={key(FIRST): named}).frame().iloc[0]
     assert (line.fold, line.variant, line.run_status, line.buys) == (0, "none", "finished", 3)
+
+
+def test_the_largest_number_there_is_as_a_metric_hides_no_other() -> None:
+    outcome = an_outcome()
+    worst = {key: replace(row, metrics={**row.metrics, "loss": float_info.max}) for key, row in outcome.rows.items()}
+    [none, *_] = replace(outcome, rows=worst).summary()
+    assert none["metrics"]["sharpe"] == outcome.summary()[0]["metrics"]["sharpe"]
 
 
 def test_failed_and_missing_cells_are_in_the_table_without_metrics() -> None:
