@@ -15,7 +15,8 @@ from scalable.engine.events import (
     WorkerLeaving,
     WorkerLost,
 )
-from scalable.engine.retries import MAX_HANDOVERS
+from scalable.engine.retries import MAX_HANDOVERS, advice
+from scalable.engine.rules import ANY_MEMORY
 from scalable.quantities import Memory
 from tests.engine.builders import World, a_world, gib
 
@@ -208,21 +209,29 @@ def test_any_retry_used_is_an_alert_that_names_run_and_cause_and_blames_no_size(
 
 
 @pytest.mark.parametrize(
-    ("peak", "advice"),
+    ("peak", "told"),
     [
         (gib(9), "ask for 14 GiB"),
-        (gib(0.3), "ask for 512 MiB"),
-        (gib(0.7), "ask for 2 GiB"),
         (gib(8), "ask for 12 GiB"),
+        (gib(5.3), "ask for more than 8 GiB"),
+        (gib(0.3), "ask for more than 8 GiB"),
     ],
 )
-def test_a_retry_for_memory_suggests_the_measured_peak_and_half_as_much_again(peak: Memory, advice: str) -> None:
+def test_a_retry_for_memory_suggests_the_peak_and_half_as_much_again_and_never_less_than_it_had(
+    peak: Memory, told: str
+) -> None:
     world = a_running_run()
     world.loses("s/1", Loss.OUT_OF_MEMORY, peak=peak)
     (alert,) = world.alerts("retry-used")
     assert alert.text == (
-        f"s/1: out of memory ({peak} of 8 GiB on standard), is run again in 1 min on heavy, which has 24 GiB; {advice}"
+        f"s/1: out of memory ({peak} of 8 GiB on standard), is run again in 1 min on heavy, which has 24 GiB; {told}"
     )
+
+
+@pytest.mark.parametrize(("peak", "size"), [(0.3, "512 MiB"), (0.7, "2 GiB"), (8, "12 GiB")])
+def test_where_there_is_no_limit_the_peak_alone_says_what_to_ask_for(peak: float, size: str) -> None:
+    assert advice(gib(peak), ANY_MEMORY) == f"ask for {size}"
+    assert advice(None, ANY_MEMORY) == "its peak is not known, ask for more"
 
 
 def test_a_retry_for_memory_without_a_measured_peak_says_so() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scalable.engine.events import Loss
-from scalable.engine.rules import WorkerKind
+from scalable.engine.rules import ANY_MEMORY, WorkerKind
 from scalable.engine.state import Attempt, RunRecord
 from scalable.manifest.policies import Retry as Policy
 from scalable.quantities import Duration, Memory
@@ -91,9 +91,12 @@ def peaks(past: Sequence[Attempt], kinds: Mapping[str, WorkerKind]) -> str:
 
 
 def advice(peak: Memory | None, limit: Memory) -> str:
+    """Never less than it had: what it was refused, or took between two looks, is in no peak."""
+    more = "more" if limit >= ANY_MEMORY else f"more than {limit}"
     if peak is None:
-        return f"its peak is not known, ask for more than {limit}"
-    return f"ask for {suggested(peak)}"
+        return f"its peak is not known, ask for {more}"
+    wanted = suggested(peak)
+    return f"ask for {wanted}" if wanted > limit or limit >= ANY_MEMORY else f"ask for {more}"
 
 
 def suspicion(attempt: Attempt, limit: Memory) -> str:

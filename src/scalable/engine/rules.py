@@ -9,6 +9,7 @@ from scalable.manifest.policies import Policies
 from scalable.quantities import Memory, Money
 from scalable.sizing.placement import PoolRoom
 
+ANY_MEMORY = Memory.parse("1PiB")  # what a kind without a limit may use: all there is
 KILL_WITHIN_S = 60.0  # killing takes less than a minute; after that the worker goes too
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalable.engine import AdaptiveScaler, Rules, WorkerKind
+from scalable.engine.rules import ANY_MEMORY
 from scalable.planning.components import shared_out
 from scalable.providers.base import DeploymentSpec
 from scalable.quantities import Cpu, Memory, Money
@@ -15,7 +16,6 @@ from scalable.sizing.resources import ScalePlan, Size
 POOL = "workers"
 UNLIMITED = 1_000_000
 LADDER_WORKERS = 1  # of a larger kind than was planned, for runs that ran out of memory; without one they wait for ever
-ANY_MEMORY = Memory.parse("1PiB")  # a component without a limit may use what there is
 
 
 @dataclass(frozen=True)
