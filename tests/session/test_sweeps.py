@@ -288,13 +288,13 @@ def test_sweeps_over_the_same_cells_follow_each_other_in_one_session(project: Pr
 
 
 def test_metrics_that_no_store_can_hold_fail_their_row_only(project: Project) -> None:
-    code = "def score(depth, asset, fold):\n    return {'score': 1.0 if depth == 1 else object}\n"
+    code = "def score(depth, asset, fold):\n    return {'score': 1.0, 'kind': '' if depth == 1 else object}\n"
     module = project.module(code)
     sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
     outcome = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
     assert outcome.finished == 2 and not outcome.missing
     assert len(outcome.failed) == 2 and len(set(outcome.failed.values())) == 1  # rows that fail alike say the same
-    assert all(reason.startswith("metrics.score is a type") for reason in outcome.failed.values())
+    assert all(reason.startswith("metrics.kind is a type") for reason in outcome.failed.values())
 
 
 def test_code_that_is_edited_while_its_sweep_waits_gives_no_rows_under_the_old_keys(sweeps: Sweeps) -> None:
