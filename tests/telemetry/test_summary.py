@@ -510,6 +510,18 @@ def test_attempts_under_way_are_running_without_a_gauge() -> None:
     assert now["workers"]["demeter"]["busy"] == 1
 
 
+def test_a_loss_of_a_run_without_a_readable_name_is_reported() -> None:
+    lost = record("worker-lost", 8, worker="a", tag="demeter", run=[None])
+    [told] = report(joined("a"), lost)["incidents"]
+    assert (told["run"], told["worker"]) == (None, "a")
+
+
+def test_what_began_after_the_gauge_waits_no_longer() -> None:
+    gauge = record("gauge", 6, tasks={"demeter": {"waiting": 6, "running": 0, "done": 0}})
+    now = current(summed(run_started(), joined("w1"), gauge, attempt("r1"), attempt("r2")), State.RUNNING, START + 20)
+    assert now["tasks"]["demeter"] == {"waiting": 4, "running": 2, "done": 0, "failed": 0}
+
+
 def test_nobody_is_busy_in_a_run_that_is_over() -> None:
     told = summed(run_started(), joined("a"), record("gauge", 5, tasks={"demeter": {"waiting": 3, "running": 1}}))
     now = current(told, State.GONE, START + 10**6)

@@ -82,8 +82,9 @@ def queue(summary: Summary, state: State) -> dict[str, dict[str, int]]:
         since = done + failed - then if "done" in told else 0  # ended after the gauge was read
         waiting = max(0, count(told.get("waiting")) - since)
         busy = max(0, count(told.get("running")) - max(0, since - count(told.get("waiting"))))
+        began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
         found[tag] = {
-            "waiting": waiting,
+            "waiting": max(0, waiting - began),
             "running": max(busy, running[tag]) if not state.over else 0,
             "done": done,
             "failed": failed,

@@ -326,7 +326,7 @@ class Summary:
         self.losses[cause] += 1
         if cause == OUT_OF_MEMORY:
             self.short_of_memory.setdefault(worker, Counter())[told] += 1
-        facts = {"kind": cause, "run": record.get("run"), "worker": worker, "tag": record.get("tag")}
+        facts = {"kind": cause, "run": text(record.get("run")) or None, "worker": worker, "tag": record.get("tag")}
         evidence = {"detail": detail} if detail else {}
         self.incidents.append({"id": self.losses.total(), **facts, "started": record["t"], "evidence": evidence})
         del self.incidents[:-MOST_LISTED]
