@@ -177,11 +177,14 @@ class TaggedCluster(Cluster):
 
     def _leave_loop(self) -> None:
         """End its thread, unless a client still uses it."""
+        over = True
         try:
             self._loop_runner.stop(LOOP_WITHIN_S)
         except TimeoutError:
+            over = False
+        self._quiet.close()  # before that nothing could be told
+        if not over:
             logger.warning("the cluster is closed; a disk or a service that it asked before has not answered yet")
-        self._quiet.close()
 
     # In the event loop
 
