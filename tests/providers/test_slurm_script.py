@@ -278,13 +278,17 @@ def test_what_is_asked_at_one_moment_is_asked_together() -> None:
     assert answers == [{"0": 1, "1": 1, "2": 1}] * 3 + [{"9": 2}]
 
 
+def put_first(program: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of Slurm's name that is found before Slurm's own."""
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
 def test_who_does_not_wait_for_an_answer_any_more_leaves_no_program_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = tmp_path / "scontrol"
-    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep {LONG_S}\n")
-    slow.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    put_first(tmp_path / "scontrol", f"echo $$ > {tmp_path}/pid\nexec sleep {LONG_S}", monkeypatch)
 
     async def scenario() -> None:
         asking = asyncio.ensure_future(Slurm().epitaph("1"))
@@ -300,10 +304,7 @@ def test_who_does_not_wait_for_an_answer_any_more_leaves_no_program_behind(
 def test_a_program_that_a_site_has_wrapped_is_ended_with_what_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapped = tmp_path / "sbatch"
-    wrapped.write_text(f"#!/bin/sh\nsleep {LONG_S}\nexit 1\n")
-    wrapped.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    put_first(tmp_path / "sbatch", f"sleep {LONG_S}\nexit 1", monkeypatch)
     monkeypatch.setattr(commands, "ANSWER_WITHIN_S", 0.5)
     environment = {**os.environ, "WRAPPED_BY": str(tmp_path)}
     with pytest.raises(SlurmSilent, match="did not answer"):

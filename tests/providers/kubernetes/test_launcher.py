@@ -369,14 +369,20 @@ def test_a_worker_that_is_to_go_gets_its_time_and_one_that_is_dead_does_not() ->
     run(scene())
 
 
+async def on_a_node(server: Server, launcher: KubernetesLauncher) -> WorkerPod:
+    """A worker that runs on the node n1, of which the launcher knows since when it is there."""
+    [worker] = await launched(launcher, "small-0")
+    server.add("nodes", {"metadata": {"name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+    server.objects["pods", worker.name]["spec"]["nodeName"] = "n1"
+    server.change("pods", worker.name, phase="Running")
+    await until(launcher, lambda: [node.since for node in launcher.nodes()] == [1767225600.0])
+    return worker
+
+
 def test_nodes_are_known_with_their_pool_and_time() -> None:
     async def scene() -> None:
         async with a_launcher() as (server, launcher):
-            [worker] = await launched(launcher, "small-0")
-            server.add("nodes", {"metadata": {"name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"}})
-            server.objects["pods", worker.name]["spec"]["nodeName"] = "n1"
-            server.change("pods", worker.name, phase="Running")
-            await until(launcher, lambda: [node.since for node in launcher.nodes()] == [1767225600.0])
+            await on_a_node(server, launcher)
             [node] = launcher.nodes()
             assert (node.name, node.pool, node.until) == ("n1", "compute", None)
             assert launcher.node_of("small-0") == "n1"
@@ -407,11 +413,7 @@ def test_without_the_right_to_read_nodes_they_are_known_from_their_pods() -> Non
 def test_an_empty_node_is_still_paid_while_credentials_have_expired() -> None:
     async def scene() -> None:
         async with a_launcher() as (server, launcher):
-            [worker] = await launched(launcher, "small-0")
-            server.add("nodes", {"metadata": {"name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"}})
-            server.objects["pods", worker.name]["spec"]["nodeName"] = "n1"
-            server.change("pods", worker.name, phase="Running")
-            await until(launcher, lambda: [node.since for node in launcher.nodes()] == [1767225600.0])
+            worker = await on_a_node(server, launcher)
             await worker.stop()
             await launcher.board.until(lambda: worker.name in launcher.board.gone, 5)
             server.fail("GET", "/nodes", 401, reason="Unauthorized", times=2)
