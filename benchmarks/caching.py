@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scalable.caching import ValueType, cacheable
+from scalable.store.caching import ValueType, cacheable
 
 ROUNDS = 2000
 VALUE = {"sharpe": 1.25, "trades": 42, "asset": "AAVEUSDC"}

@@ -22,7 +22,7 @@ from tests.console.browser.serving import served
 from tests.console.browser.simulated import LARGE, SimulatedRun
 from tests.tools.browser import chromium
 
-from scalable.console.feed import EVERY_S
+from scalable.show.console.feed import EVERY_S
 
 WORKERS = 200
 TIMED = 15  # updates at the server's own pace, of which the page's part is timed
@@ -74,7 +74,7 @@ def measure() -> dict[str, Any]:
         fed(run, page, TIMED, EVERY_S)
         cpu = cpu_s(devtools) - before
         took, blocked = page.evaluate("() => [window.updates.sort((a, b) => a - b), window.blocked]")
-        with patch("scalable.console.feed.EVERY_S", PACE_S):
+        with patch("scalable.show.console.feed.EVERY_S", PACE_S):
             fed(run, page, FIVE_MINUTES, PACE_S)
             early = heap(devtools)
             fed(run, page, UPDATES - FIVE_MINUTES, PACE_S)

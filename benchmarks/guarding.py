@@ -41,7 +41,7 @@ def measure() -> dict[str, Any]:
 
 
 def stamp() -> dict[str, float]:
-    from scalable.runner.stamp import Stamp, progress, use
+    from scalable.worker.runner.stamp import Stamp, progress, use
 
     use(Stamp.create())
     began = time.process_time()
@@ -115,7 +115,7 @@ def search(seed: int) -> float:
     import numpy
     import xgboost
 
-    from scalable.runner.stamp import progress
+    from scalable.worker.runner.stamp import progress
 
     class Told(xgboost.callback.TrainingCallback):
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -139,7 +139,7 @@ def search(seed: int) -> float:
 
 def stuck(how: str) -> float:
     """Until a run that hangs was found, looked into, killed and begun again, counted from the threshold."""
-    from scalable.telemetry import read
+    from scalable.observe import read
 
     policies = {"stuck": {"after": f"{STUCK_AFTER_S:g}s"}, "retry": {"times": 1, "delay": "0s"}}
     with tempfile.TemporaryDirectory() as folder, opened(workers=1, policies=policies) as session:

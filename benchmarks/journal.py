@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scalable.telemetry import Journal, read
+from scalable.observe import Journal, read
 
 EVENTS = 100_000
 ROUNDS = 3  # the best of them counts: others use the machine too

@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalable.planning import Choice, History, plan_sweep
+from scalable.observe import RunFolder, Summary, read
+from scalable.planning.front import Choice
+from scalable.planning.history import History
+from scalable.planning.plan import plan_sweep
 from scalable.session.here import history
 from scalable.session.session import ScalableSession
-from scalable.telemetry import RunFolder, Summary, read
 
 ROUNDS = 3
 GOAL = 0.15  # part by which the plan may be off

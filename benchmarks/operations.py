@@ -102,7 +102,7 @@ def rolled_back() -> float:
 
 def worker_never_came() -> float:
     """The first worker hangs while it starts; it is killed by hand, another is asked for, and work goes on."""
-    from scalable.telemetry.mailbox import ask
+    from scalable.observe.mailbox import ask
 
     with ExitStack() as ends_with:
         script = Path(ends_with.enter_context(tempfile.TemporaryDirectory())) / "hangs_once.py"
@@ -140,7 +140,7 @@ def money_used_up() -> float:
 
 def paused_and_resumed() -> float:
     """What runs is stopped and workers go; then until work goes on. The time between the two is not counted."""
-    from scalable.telemetry.mailbox import ask
+    from scalable.observe.mailbox import ask
 
     with opened(**PATIENT) as session:
         ends = work(session)
@@ -212,7 +212,7 @@ def all_finish(ends: Ends) -> None:
 
 def finished_on(session: ScalableSession) -> set[str]:
     """Workers that have finished a run."""
-    from scalable.telemetry import read
+    from scalable.observe import read
 
     records: Iterable[dict[str, Any]] = read(session.folder.journal)
     return {one["worker"] for one in records if one["kind"] == "attempt-ended" and one["outcome"] == "finished"}

@@ -101,9 +101,9 @@ def decide(runs: int, measured_s: float | None) -> float:
     """Microseconds of CPU from one end to the next start, the best of several goes."""
     from scalable.engine import Engine, Rules, WorkerKind
     from scalable.engine.events import Run, RunFinished, StartRun, Sweep, SweepKind, SweepSubmitted, WorkerJoined
+    from scalable.planning.placement import PoolRoom
+    from scalable.planning.resources import Size
     from scalable.quantities import Cpu, Memory
-    from scalable.sizing.placement import PoolRoom
-    from scalable.sizing.resources import Size
 
     size = Size(Cpu.of(1), Memory.of_gib(1))
     rules = Rules({"w": WorkerKind("w", "p", size.memory, maximum=2)}, {"p": PoolRoom("p", size, 2, {"w": size})})

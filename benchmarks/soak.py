@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.soaking import CODE, KINDS, LONG, PLAINS, Kind, square
 
 if TYPE_CHECKING:
+    from scalable.observe import RunFolder, Summary
     from scalable.session.session import ScalableSession
-    from scalable.telemetry import RunFolder, Summary
 
 RESULTS = Path(__file__).parent / "results/soak.json"
 MARK = "SOAK_OF_SESSIONS"  # in the environment of every process that a soak starts
@@ -135,8 +135,8 @@ class Place:
 
     def session(self, kind: Kind, name: str, faults: float = 0.0) -> tuple[Seen, dict[str, Any]]:
         """One session, and its rows or results by name."""
+        from scalable.observe import Summary, read
         from scalable.session.session import ScalableSession
-        from scalable.telemetry import Summary, read
 
         home = self.folder / f"{kind.name}-{name}"
         home.mkdir()

@@ -37,7 +37,7 @@ SAME = 1e-12  # how much metrics may differ: by nothing but the text they were w
 ROUNDS = 3
 CALIBRATION_TRIALS = 30
 N_FEATURES_TRIALS = 6  # 100 searches of 30 trials would take five minutes; the ratio is that of the stages shared
-RUNNERS = "scalable.runner"  # in the command of a process that computes; all others of ours orchestrate
+RUNNERS = "scalable.worker.runner"  # in the command of a process that computes; all others of ours orchestrate
 MANY = 10_000
 MANY_ROWS = """
 version: 1

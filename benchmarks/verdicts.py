@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalable.grid import Cell
 from scalable.store import Row
 from scalable.sweeps.decisions import Verdict
 from scalable.sweeps.gates import decide
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.judged import TRADING
 from scalable.sweeps.results import Outcome
 

@@ -22,10 +22,10 @@ from rich.text import Text
 from scalable.cli.parser import parser
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import AwsTarget, GcpTarget, KubernetesTarget, LocalTarget, SlurmTarget
+from scalable.observe.alerts import RULES
+from scalable.observe.kinds import KINDS
+from scalable.observe.metrics import METRICS, MOST_WORKERS, OTHERS
 from scalable.quantities import Duration
-from scalable.telemetry.alerts import RULES
-from scalable.telemetry.kinds import KINDS
-from scalable.telemetry.metrics import METRICS, MOST_WORKERS, OTHERS
 
 ROOT = Path(__file__).parent.parent
 WIDTH = 120

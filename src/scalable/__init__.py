@@ -9,52 +9,53 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scalable.caching import DirType, FileType, ValueType, cacheable
+    from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+    from scalable.cluster.client import ScalableClient, WorkerKilledError
+    from scalable.cluster.giving_up import NoWorkerError
+    from scalable.cluster.registry import get_provider, register_provider
+    from scalable.cluster.slurm.cluster import SlurmCluster
     from scalable.engine import AdaptiveScaler, ScaleDecision
     from scalable.errors import PlanningError, QuantityError, ScalableError, UnknownTagError, UsageError
     from scalable.manifest import Issue, Manifest, ManifestError, ValidationReport, load_file, load_text
-    from scalable.planning import Campaign, Choice, History, Machine, Plan, Site, plan_all, plan_sweep
-    from scalable.providers import (
-        ClusterHandle,
-        DeploymentProvider,
-        DeploymentSpec,
-        LaunchRefused,
-        ProviderError,
-        get_provider,
-        register_provider,
-    )
-    from scalable.providers.client import ScalableClient, WorkerKilledError
-    from scalable.providers.giving_up import NoWorkerError
-    from scalable.providers.slurm.cluster import SlurmCluster
+    from scalable.planning.campaign import Campaign, plan_all
+    from scalable.planning.front import Choice
+    from scalable.planning.history import History
+    from scalable.planning.plan import Plan, plan_sweep
+    from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+    from scalable.planning.site import Machine, Site
     from scalable.quantities import Cpu, Duration, Memory, Money, Price
-    from scalable.runner.stamp import long_step, progress
     from scalable.session.session import ScalableSession
     from scalable.session.tasks import TaskError
-    from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
     from scalable.store import Row, Store, StoreError, open_store
+    from scalable.store.caching import DirType, FileType, ValueType, cacheable
     from scalable.sweeps.decisions import Decision, Verdict
     from scalable.sweeps.loading import decide, results
     from scalable.sweeps.stages import scratch, stage
     from scalable.sweeps.workload import Workload
     from scalable.worker.guarded import RunKilledError
+    from scalable.worker.runner.stamp import long_step, progress
 
 __version__ = "0.1.0"
 
 HOMES = {
-    "scalable.caching": ("DirType", "FileType", "ValueType", "cacheable"),
+    "scalable.store.caching": ("DirType", "FileType", "ValueType", "cacheable"),
     "scalable.engine": ("AdaptiveScaler", "ScaleDecision"),
     "scalable.errors": ("PlanningError", "QuantityError", "ScalableError", "UnknownTagError", "UsageError"),
     "scalable.manifest": ("Issue", "Manifest", "ManifestError", "ValidationReport", "load_file", "load_text"),
-    "scalable.planning": (*("Campaign", "Choice", "History", "Machine", "Plan", "Site", "plan_all", "plan_sweep"),),
-    "scalable.providers": (
+    "scalable.planning.campaign": ("Campaign", "plan_all"),
+    "scalable.planning.front": ("Choice",),
+    "scalable.planning.history": ("History",),
+    "scalable.planning.plan": ("Plan", "plan_sweep"),
+    "scalable.planning.site": ("Machine", "Site"),
+    "scalable.cluster.base": (
         *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
-        *("get_provider", "register_provider"),
     ),
-    "scalable.providers.client": ("ScalableClient", "WorkerKilledError"),
-    "scalable.providers.giving_up": ("NoWorkerError",),
+    "scalable.cluster.registry": ("get_provider", "register_provider"),
+    "scalable.cluster.client": ("ScalableClient", "WorkerKilledError"),
+    "scalable.cluster.giving_up": ("NoWorkerError",),
     "scalable.worker.guarded": ("RunKilledError",),
-    "scalable.providers.slurm.cluster": ("SlurmCluster",),
-    "scalable.runner.stamp": ("long_step", "progress"),
+    "scalable.cluster.slurm.cluster": ("SlurmCluster",),
+    "scalable.worker.runner.stamp": ("long_step", "progress"),
     "scalable.session.session": ("ScalableSession",),
     "scalable.session.tasks": ("TaskError",),
     "scalable.store": ("Row", "Store", "StoreError", "open_store"),
@@ -63,7 +64,7 @@ HOMES = {
     "scalable.sweeps.stages": ("scratch", "stage"),
     "scalable.sweeps.workload": ("Workload",),
     "scalable.quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
-    "scalable.sizing.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
+    "scalable.planning.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
 }
 PUBLIC = {name: home for home, names in HOMES.items() for name in names}
 

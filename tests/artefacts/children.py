@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
-from scalable.artefacts import MISSING, Artefacts, open_artefacts
+from scalable.store.artefacts import MISSING, Artefacts, open_artefacts
 
 PATIENCE_S = 30.0  # a child that takes longer hangs
 ROOT = Path(__file__).parent.parent.parent

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from scalable.artefacts import MISSING, ArtefactError, Artefacts, open_artefacts
-from scalable.artefacts.local import LocalArtefacts
+from scalable.store.artefacts import MISSING, ArtefactError, Artefacts, open_artefacts
+from scalable.store.artefacts.local import LocalArtefacts
 from tests.artefacts.children import KEY, PATIENCE_S, STAGE, child, said
 from tests.artefacts.test_local import without_privileges
 

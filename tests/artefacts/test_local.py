@@ -20,8 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalable.artefacts import MISSING, ArtefactError, open_artefacts
-from scalable.artefacts.files import CHUNK
+from scalable.store.artefacts import MISSING, ArtefactError, open_artefacts
+from scalable.store.artefacts.files import CHUNK
 from tests.artefacts.children import KEY, STAGE
 
 

@@ -15,9 +15,9 @@ import fsspec  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from scalable.artefacts import MISSING, ArtefactError, leases, open_artefacts
-from scalable.artefacts.leases import Leases, signature
-from scalable.artefacts.remote import RemoteArtefacts
+from scalable.store.artefacts import MISSING, ArtefactError, leases, open_artefacts
+from scalable.store.artefacts.leases import Leases, signature
+from scalable.store.artefacts.remote import RemoteArtefacts
 from tests.artefacts.children import KEY, PATIENCE_S, STAGE
 
 

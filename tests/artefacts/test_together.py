@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from scalable.artefacts import MISSING, open_artefacts
+from scalable.store.artefacts import MISSING, open_artefacts
 from tests.artefacts.children import KEY, PATIENCE_S, STAGE, child, is_whole, said
 
 KILLS = 12

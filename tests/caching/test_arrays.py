@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scalable.caching import key_of
+from scalable.store.caching import key_of
 
 ROOT = Path(__file__).parent.parent.parent
 np = pytest.importorskip("numpy")

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalable.caching import CacheWarning, FileType, cacheable
-from scalable.caching.cache import WARNED
-from scalable.caching.entries import MISSING, SMALL, Entry
+from scalable.store.caching import CacheWarning, FileType, cacheable
+from scalable.store.caching.cache import WARNED
+from scalable.store.caching.entries import MISSING, SMALL, Entry
 
 LARGE = SMALL + 1000
 
@@ -101,7 +101,7 @@ def test_a_full_disk_costs_one_warning_and_no_result(tmp_path: Path) -> None:
     script.write_text(
         textwrap.dedent("""
         import resource
-        from scalable.caching import cacheable
+        from scalable.store.caching import cacheable
 
         @cacheable(cache_dir="cache")
         def f(size):

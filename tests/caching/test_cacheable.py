@@ -12,7 +12,7 @@ from typing import Any, assert_type
 import cloudpickle
 import pytest
 
-from scalable.caching import CachingError, FileType, cacheable
+from scalable.store.caching import CachingError, FileType, cacheable
 
 CALLS: list[Any] = []
 

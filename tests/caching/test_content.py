@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scalable.caching import CachingError, ContentError, DirType, FileType, ValueType, cacheable
+from scalable.store.caching import CachingError, ContentError, DirType, FileType, ValueType, cacheable
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from scalable.caching import CachingError, cacheable, key_of
-from scalable.caching.fingerprints import Fingerprint
+from scalable.store.caching import CachingError, cacheable, key_of
+from scalable.store.caching.fingerprints import Fingerprint
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -122,8 +122,8 @@ NAMED = "def f(x):\n    return {}\n"
             "from functools import partial\ndef g(x): return x\nh = partial(g, 2)\ndef f(x): return h()",
         ),
         (
-            "from scalable.caching import cacheable\n@cacheable\ndef g(): return 1\ndef f(x): return g()",
-            "from scalable.caching import cacheable\n@cacheable\ndef g(): return 2\ndef f(x): return g()",
+            "from scalable.store.caching import cacheable\n@cacheable\ndef g(): return 1\ndef f(x): return g()",
+            "from scalable.store.caching import cacheable\n@cacheable\ndef g(): return 2\ndef f(x): return g()",
         ),
         (
             "def t(n):\n  def by(x): return n * x\n  return by\na = t(2)\nb = t(3)\ndef f(x): return a(x) - b(x)",

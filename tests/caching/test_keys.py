@@ -25,8 +25,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable.caching import CachingError, key_of
-from scalable.caching.keys import BULK
+from scalable.store.caching import CachingError, key_of
+from scalable.store.caching.keys import BULK
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -81,7 +81,8 @@ def test_keys_are_the_same_in_a_process_with_another_hash_seed(values: list[Any]
 
 
 def keys_elsewhere(values: list[Any], seed: int) -> list[str]:
-    code = "import pickle, sys; from scalable.caching import key_of; print(*map(key_of, pickle.load(sys.stdin.buffer)))"
+    code = "import pickle, sys; from scalable.store.caching import key_of as key"
+    code += "; print(*map(key, pickle.load(sys.stdin.buffer)))"
     env = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", code], input=pickle.dumps(values), capture_output=True, env=env, timeout=60, check=True

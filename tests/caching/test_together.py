@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from scalable.caching import cacheable
-from scalable.caching.claims import claimed
+from scalable.store.caching import cacheable
+from scalable.store.caching.claims import claimed
 
 PATIENCE_S = 60  # a test that takes longer hangs
 
 SLOW = """
 import os, sys, time
 from pathlib import Path
-from scalable.caching import cacheable
+from scalable.store.caching import cacheable
 
 @cacheable(cache_dir="cache")
 def slow(x):

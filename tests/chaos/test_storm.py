@@ -22,9 +22,9 @@ from benchmarks.sessions import opened, submit
 
 from scalable import proc
 from scalable.chaos.victims import environment
+from scalable.observe import read
 from scalable.session.session import ScalableSession
 from scalable.store import Fate, Row, open_store
-from scalable.telemetry import read
 from tests.session.builders import Project
 from tests.waiting import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalable.cli.main import main
-from scalable.telemetry import Journal, RunFolder
+from scalable.observe import Journal, RunFolder
 
 
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, over: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scalable.telemetry.words import fine
+from scalable.observe.words import fine
 from tests.cli.test_commands import Call, call
 from tests.telemetry.builders import Record, a_live_run, a_plan, a_run, ended, record, unit
 from tests.telemetry.test_costs import machine, placed, tariff

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.grid import Cell
+from scalable.sweeps.grid import Cell
 from tests.cli.test_commands import Call, call
 from tests.sweeps.gates.stores import a_folder, drop_all
 

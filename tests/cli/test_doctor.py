@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.base import THREAD_VARIABLES, DeploymentSpec
+from scalable.cluster.network import interfaces
 from scalable.doctor import Check, Status, nodes, software
 from scalable.doctor.checks import Case
 from scalable.doctor.code import project
 from scalable.manifest import load_text
 from scalable.manifest.targets import SlurmTarget
-from scalable.providers.base import THREAD_VARIABLES, DeploymentSpec
-from scalable.providers.network import interfaces
 from scalable.worker.project import LARGEST_FILE, MOST_FILES
 from tests.cli.test_commands import Call, call, shell
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.telemetry import RunFolder
-from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.observe import RunFolder
+from scalable.observe.incidents import Incident, IncidentFolder
 from tests.cli.test_commands import Call, call
 from tests.telemetry.builders import START, a_run, record
 

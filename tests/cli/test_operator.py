@@ -17,8 +17,8 @@ from scalable import __version__
 from scalable.cli.commands.debug import saved
 from scalable.doctor.worker import checks
 from scalable.errors import ScalableError
+from scalable.observe import RunFolder
 from scalable.store import Row, open_store
-from scalable.telemetry import RunFolder
 from tests.cli.test_commands import Answer, Call, call
 from tests.telemetry.builders import Record, a_live_run, a_run, attempt, attempt_ended, record
 
@@ -239,8 +239,8 @@ def keep(folder: RunFolder, run: str, call: str) -> None:
     code = f"""
         import models, sys
         from pathlib import Path
-        from scalable.runner.calls import Call
-        from scalable.runner.wire import pack
+        from scalable.worker.runner.calls import Call
+        from scalable.worker.runner.wire import pack
         Path(sys.argv[1]).write_bytes(pack({call}))
     """
     folder.works.mkdir(exist_ok=True)

@@ -23,8 +23,8 @@ import pytest
 
 from scalable import proc
 from scalable.cli.main import main
-from scalable.telemetry import RunFolder
-from scalable.telemetry.mailbox import ask
+from scalable.observe import RunFolder
+from scalable.observe.mailbox import ask
 from tests.waiting import LONG_S, until
 
 MANIFEST = """version: 1

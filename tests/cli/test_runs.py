@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.telemetry import RunFolder
+from scalable.observe import RunFolder
 from tests.cli.test_commands import Call, call, shell
 from tests.telemetry.builders import (
     GIB,

@@ -13,7 +13,7 @@ from rich.console import Console
 from scalable.cli.commands.status import looked_at
 from scalable.cli.progress import StatusLine, in_pipe, on_terminal
 from scalable.cli.trouble import Trouble, what
-from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.observe.incidents import Incident, IncidentFolder
 from tests.telemetry.builders import a_run, record, write
 
 STUCK = Incident(

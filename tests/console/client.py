@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, NamedTuple
 
-from scalable.console.guard import ACTING_HEADER, Guard
+from scalable.show.console.guard import ACTING_HEADER, Guard
 
 PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
 

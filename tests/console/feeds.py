@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scalable.telemetry.cells import spans
+from scalable.observe.cells import spans
 from tests.telemetry.builders import GIB, Record, a_plan, attempt, attempt_ended, joined, record, run_started, started
 
 COSTS = 5

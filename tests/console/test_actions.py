@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from scalable.console import feed
-from scalable.console.stored import dead_letters
 from scalable.manifest.load import load_file
+from scalable.observe import RunFolder, read
+from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.liveness import is_there
+from scalable.observe.mailbox import Mailbox, Question
+from scalable.show.console import feed
+from scalable.show.console.stored import dead_letters
 from scalable.store import Filter, Row, open_store
 from scalable.sweeps.compiling import compiled
 from scalable.sweeps.loading import importable
-from scalable.telemetry import RunFolder, read
-from scalable.telemetry.incidents import Incident, IncidentFolder
-from scalable.telemetry.liveness import is_there
-from scalable.telemetry.mailbox import Mailbox, Question
 from tests.console.browser.serving import served
 from tests.console.client import Client
 from tests.store.test_dead_letters import allow, refuse

@@ -18,10 +18,10 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from scalable.cli.main import main
-from scalable.console.guard import Guard
-from scalable.console.server import Console, Options
 from scalable.errors import MissingExtraError
-from scalable.telemetry.mailbox import ACT_WITHIN_S
+from scalable.observe.mailbox import ACT_WITHIN_S
+from scalable.show.console.guard import Guard
+from scalable.show.console.server import Console, Options
 from tests.console.client import Client
 from tests.telemetry.builders import a_live_run, a_run
 from tests.waiting import until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.console.guard import ACTING_HEADER, Guard, is_loopback
+from scalable.show.console.guard import ACTING_HEADER, Guard, is_loopback
 from tests.console.browser.serving import served
 from tests.console.client import Client
 from tests.telemetry.builders import a_run, sweep_started

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from scalable.console import feed as feeds
-from scalable.console import watching
-from scalable.console.board import Board
-from scalable.console.watching import Watching
-from scalable.telemetry import RunFolder
-from scalable.telemetry.folders import RunFolderError
-from scalable.telemetry.liveness import State, state_of
+from scalable.observe import RunFolder
+from scalable.observe.folders import RunFolderError
+from scalable.observe.liveness import State, state_of
+from scalable.show.console import feed as feeds
+from scalable.show.console import watching
+from scalable.show.console.board import Board
+from scalable.show.console.watching import Watching
 from tests.console.browser.serving import served
 from tests.console.client import Client, Event
 from tests.console.test_view import a_sweep, rows
@@ -191,7 +191,7 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_kil
             write(run, [ended()])
         return state_of(*told)
 
-    monkeypatch.setattr("scalable.console.board.state_of", late)
+    monkeypatch.setattr("scalable.show.console.board.state_of", late)
     found = Board(tmp_path)
     assert [one["state"] for one in (*found.runs(), *found.runs())] == ["ok", "ok"]
 

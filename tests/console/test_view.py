@@ -6,9 +6,9 @@ import json
 import sys
 from typing import Any
 
-from scalable.console.series import MOST_POINTS
-from scalable.console.view import View
-from scalable.telemetry.liveness import State
+from scalable.observe.liveness import State
+from scalable.show.console.series import MOST_POINTS
+from scalable.show.console.view import View
 from tests.console.feeds import a_large_run, a_unit
 from tests.telemetry.builders import (
     GIB,

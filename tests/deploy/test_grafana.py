@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from scalable.deploy import grafana
-from scalable.telemetry.metrics import METRICS
+from scalable.observe.metrics import METRICS
 
 METRIC = re.compile(r"\b(?:scalable|finetune)_[a-z_]+\b")
 

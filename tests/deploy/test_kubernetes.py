@@ -16,13 +16,13 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from scalable.cluster.base import DeploymentSpec
+from scalable.cluster.kubernetes.cluster import KubernetesCluster
+from scalable.cluster.kubernetes.here import metrics_port
 from scalable.errors import UsageError
 from scalable.manifest import load_text
 from scalable.manifest.findings import ManifestError
 from scalable.manifest.targets import KubernetesTarget
-from scalable.providers.base import DeploymentSpec
-from scalable.providers.kubernetes.cluster import KubernetesCluster
-from scalable.providers.kubernetes.here import metrics_port
 from tests.deploy.rendering import (
     DRIVER,
     MANIFEST,
@@ -276,7 +276,7 @@ def test_ipv6_addresses_and_services_beside_the_pods_can_be_named() -> None:
 
 
 def test_the_driver_speaks_only_to_those_with_certificates_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalable.providers.kubernetes.cluster.inside", lambda target: True)
+    monkeypatch.setattr("scalable.cluster.kubernetes.cluster.inside", lambda target: True)
     monkeypatch.setenv("POD_IP", "127.0.0.1")
     text = only(render(), "ConfigMap")["data"]["scalable.yaml"]
     manifest = load_text(text, env={"SCALABLE_STORE_URL": URL}).manifest
@@ -298,7 +298,7 @@ def test_the_driver_speaks_only_to_those_with_certificates_of_its_run(monkeypatc
 
 
 def test_figures_are_shown_on_the_port_that_was_asked_for_and_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalable.providers.kubernetes.cluster.inside", lambda target: True)
+    monkeypatch.setattr("scalable.cluster.kubernetes.cluster.inside", lambda target: True)
     monkeypatch.setenv("POD_IP", "127.0.0.1")
     monkeypatch.setenv("SCALABLE_METRICS_PORT", str(free_ports(1)))
     manifest = load_text(MANIFEST, env={"SCALABLE_STORE_URL": URL}).manifest

@@ -14,7 +14,7 @@ import yaml
 
 from scalable.cli.main import main
 from scalable.deploy.prometheus import Watching, rendered
-from scalable.telemetry.alerts import RULES, scaled
+from scalable.observe.alerts import RULES, scaled
 from tests.deploy.rendering import only, render
 from tests.tools.errors import ToolError, ToolMissingError
 from tests.tools.prometheus import checked

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from scalable.telemetry.kinds import KINDS
-from scalable.telemetry.reading import read
+from scalable.observe.kinds import KINDS
+from scalable.observe.reading import read
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -31,9 +31,9 @@ from scalable.engine.events import (
 )
 from scalable.engine.explain import explain
 from scalable.manifest.policies import Policies
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory, Money
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.resources import Size
 
 NODE = Size(Cpu.of(15.6), Memory.of_gib(60))
 REQUESTS = {

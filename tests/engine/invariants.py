@@ -44,6 +44,7 @@ from scalable.engine.exchange import NEEDED
 from scalable.engine.pace import MOST_AHEAD, UNIT_S
 from scalable.engine.retries import FREE
 from scalable.engine.rules import Rules
+from scalable.planning.placement import PoolRoom
 from scalable.quantities import Money
 
 ROUNDING = Decimal("0.000001")
@@ -323,7 +324,7 @@ class Invariants:
         for other, number in self.requested.items():
             counts[other] = counts.get(other, 0) + number
         here = {t: n for t, n in counts.items() if self.rules.kinds[t].pool == kind.pool}
-        assert room.nodes(here) <= room.max_nodes, "over the pool's capacity"
+        assert isinstance(room, PoolRoom) and room.nodes(here) <= room.max_nodes, "over the pool's capacity"
 
     def may_run_on(self, run: str, tag: str) -> bool:
         """A run that is open, admitted, and was submitted for the tag or may have climbed to it."""

@@ -21,9 +21,10 @@ from scalable.engine.events import (
     SweepKind,
     WorkerJoined,
 )
-from scalable.simulate import simulate
-from scalable.simulate.cluster import ModelPool
-from scalable.simulate.durations import Fixed
+from scalable.planning.placement import PoolRoom
+from scalable.planning.simulation import simulate
+from scalable.planning.simulation.cluster import ModelPool
+from scalable.planning.simulation.durations import Fixed
 from tests.engine.builders import World, a_world, money
 from tests.engine.invariants import Invariants
 
@@ -143,7 +144,9 @@ def test_a_report_from_before_a_request_does_not_forget_what_the_request_costs()
 @pytest.mark.parametrize("budget", ["0.25", "0.5", "1", "2.37", "4", "9"])
 def test_what_is_paid_in_the_end_is_never_over_the_budget(budget: str) -> None:
     world = a_world().with_budget(f"{budget} EUR")
-    rules, room = world.engine.state.rules, world.engine.state.rules.pools["compute"]
+    rules = world.engine.state.rules
+    room = rules.pools["compute"]
+    assert isinstance(room, PoolRoom)
     runs = tuple(Run(f"a/{n}", "a", "standard", expected_s=900) for n in range(60))
     watch = Invariants(rules)
     outcome = simulate(

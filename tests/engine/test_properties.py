@@ -25,13 +25,13 @@ from scalable.engine.events import (
 )
 from scalable.engine.pace import UNIT_S
 from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import Size
+from scalable.planning.simulation import Faults, NodeFault, World
+from scalable.planning.simulation.cluster import ModelPool
+from scalable.planning.simulation.durations import Fixed, LogNormal
+from scalable.planning.simulation.faults import Kind
 from scalable.quantities import Cpu, Duration, Memory, Money
-from scalable.simulate import Faults, NodeFault, World
-from scalable.simulate.cluster import ModelPool
-from scalable.simulate.durations import Fixed, LogNormal
-from scalable.simulate.faults import Kind
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.resources import Size
 from tests.engine.invariants import Invariants
 
 OUTSIDE_UNTIL_S = 3000.0

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable import proc
-from scalable.runner import guard
+from scalable.worker.runner import guard
 
 QUIET_S = 1.0  # a child that used no CPU for so long and has not ended hangs
 GIVEN_S = 20.0  # and one that has not ended then hangs, whatever it does

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scalable import proc
-from scalable.runner.environment import child_environment
+from scalable.worker.runner.environment import child_environment
 
 ROOT = Path(__file__).parents[2]
 GIVEN_S = 90.0  # a scene takes 3 to 20 s; one that hangs itself has failed

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from scalable.observe import RunFolder
+from scalable.observe.reading import read
 from scalable.session.session import ScalableSession
-from scalable.telemetry import RunFolder
-from scalable.telemetry.reading import read
 from tests.tools.kube import KubeClient, PrivateKube
 from tests.tools.kube.client import path_to
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scalable.cli.main import main
+from scalable.cluster.client import WorkerKilledError
 from scalable.engine.events import Loss
-from scalable.providers.client import WorkerKilledError
 from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project
 from tests.kubernetes.work import at_work, hoarding, with_hungry_task, with_long_task
 from tests.waiting import eventually

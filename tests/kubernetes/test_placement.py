@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.kubernetes.objects import Site, handout_secret, worker_pod
 from scalable.manifest.load import load_file
 from scalable.manifest.models import Manifest
 from scalable.planning.history import History
 from scalable.planning.loads import loads_of
+from scalable.planning.places import places
 from scalable.planning.scenarios import margin_table
 from scalable.planning.site import Site as PlannedSite
-from scalable.providers.base import WorkerTemplate
-from scalable.providers.kubernetes.objects import Site, handout_secret, worker_pod
-from scalable.sizing.places import places
 from tests.kubernetes.helpers import IMAGE, Namespace
 from tests.waiting import eventually
 

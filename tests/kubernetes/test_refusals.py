@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from scalable.cluster.base import LaunchRefused
 from scalable.errors import ScalableError
-from scalable.providers.base import LaunchRefused
 from tests.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, without
 from tests.waiting import eventually
 

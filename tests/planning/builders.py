@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from scalable.manifest import load_text
-from scalable.planning import Machine, Site
+from scalable.planning.site import Machine, Site
 from scalable.quantities import Cpu, Memory
 
 EXAMPLE = Path(__file__).parents[2] / "examples/ftf/scalable.yaml"

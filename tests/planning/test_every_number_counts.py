@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from scalable.planning import Choice, Site, plan_all, plan_sweep
 from scalable.planning.acceptance import acceptance
+from scalable.planning.campaign import plan_all
+from scalable.planning.front import Choice
 from scalable.planning.month import months
 from scalable.planning.options import compare
+from scalable.planning.plan import plan_sweep
 from scalable.planning.scenarios import growth_table, margin_table
+from scalable.planning.site import Site
 from tests.planning.builders import Change, a_site
 
 VIEWS: dict[str, Callable[[Site], Any]] = {

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from scalable.errors import PlanningError
-from scalable.planning import Choice, History, Machine, Plan, plan_sweep
-from scalable.planning.history import Measured
+from scalable.planning.front import Choice
+from scalable.planning.history import History, Measured
+from scalable.planning.plan import Plan, plan_sweep
+from scalable.planning.site import Machine
 from scalable.quantities import Cpu, Memory
 from tests.planning.builders import Change, a_site, with_sweep
 

@@ -7,9 +7,8 @@ from functools import cache
 import pytest
 
 from scalable.errors import PlanningError
-from scalable.planning import History
 from scalable.planning.acceptance import Criterion, Result, acceptance
-from scalable.planning.history import Session
+from scalable.planning.history import History, Session
 from scalable.planning.month import Month, months
 from scalable.planning.options import OptionRow, compare
 from scalable.planning.scenarios import GrowthRow, growth_table

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from scalable.errors import PlanningError
 from scalable.manifest import load_text
-from scalable.planning import History, Site
 from scalable.planning.components import ComponentPlan, plan_components
+from scalable.planning.history import History
+from scalable.planning.site import Site
 from scalable.quantities import Memory
 from tests.planning.builders import MACHINE, gib
 

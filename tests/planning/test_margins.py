@@ -6,10 +6,10 @@ import pytest
 
 from scalable.manifest.machines import Allocatable, NodeType, Pool, Profile, Resources
 from scalable.manifest.policies import Margins
-from scalable.planning import History
+from scalable.planning.history import History
+from scalable.planning.margins import Load, MarginRow, margin_row
 from scalable.planning.scenarios import margin_table
 from scalable.quantities import Cpu
-from scalable.sizing.margins import Load, MarginRow, margin_row
 from tests.planning.builders import Change, a_site, gib
 
 OVERLAPPING = ["ftf-normal+discovery", "ftf-heavy+wfrb", "worst-case"]

@@ -8,9 +8,12 @@ import pytest
 
 from scalable.errors import PlanningError
 from scalable.manifest import load_text
-from scalable.planning import Choice, Plan, Site, plan_all, plan_sweep
+from scalable.planning.campaign import plan_all
 from scalable.planning.components import plan_components
+from scalable.planning.front import Choice
 from scalable.planning.pins import Pin, sizes_of
+from scalable.planning.plan import Plan, plan_sweep
+from scalable.planning.site import Site
 from tests.planning.builders import MACHINE, Change, a_site
 
 SMALL = {"request": {"cpu": 1, "memory": "1GiB", "gpus": 0}, "limit": {"cpu": 2, "memory": "4GiB", "gpus": 0}}

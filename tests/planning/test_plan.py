@@ -9,9 +9,11 @@ from functools import cache
 import pytest
 
 from scalable.errors import PlanningError
-from scalable.planning import Choice, History, Machine, Plan, Site, plan_all, plan_sweep
-from scalable.planning.front import OBJECTIVES, Point
-from scalable.planning.history import Measured
+from scalable.planning.campaign import plan_all
+from scalable.planning.front import OBJECTIVES, Choice, Point
+from scalable.planning.history import History, Measured
+from scalable.planning.plan import Plan, plan_sweep
+from scalable.planning.site import Machine, Site
 from scalable.quantities import Cpu, Memory, Money
 from tests.planning.builders import MACHINE, Change, a_site, gib, with_sweep
 

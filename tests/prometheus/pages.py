@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from scalable.telemetry.metrics import CONTENT_TYPE, METRICS, Sample, exposition
+from scalable.observe.metrics import CONTENT_TYPE, METRICS, Sample, exposition
 
 
 class Server(ThreadingHTTPServer):

@@ -15,8 +15,8 @@ from typing import Protocol
 
 from scalable.deploy import prometheus as deployed
 from scalable.deploy.grafana import dashboard
-from scalable.telemetry.alerts import RULES, scaled
-from scalable.telemetry.folders import runs_dir, targets_dir
+from scalable.observe.alerts import RULES, scaled
+from scalable.observe.folders import runs_dir, targets_dir
 from tests.prometheus.pages import Figures, Server, serving
 from tests.prometheus.session import real_session
 from tests.tools.prometheus import PrivatePrometheus

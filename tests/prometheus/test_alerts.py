@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.telemetry.alerts import RULES
+from scalable.observe.alerts import RULES
 from tests.prometheus.provoking import TOLD, watched_and_provoked
 from tests.tools import system
 from tests.tools.errors import ToolMissingError

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 STOP_WITHIN_S = 8.0  # from SIGTERM to SIGKILL
-MODULE = "scalable.providers.clouds.start"
+MODULE = "scalable.cluster.clouds.start"
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from scalable.providers.base import ClusterHandle, WorkerTemplate
-from scalable.providers.client import WorkerKilledError
+from scalable.cluster.base import ClusterHandle, WorkerTemplate
+from scalable.cluster.client import WorkerKilledError
 from scalable.quantities import Memory
 from tests.providers.hands import Running
 from tests.waiting import LONG_S, until

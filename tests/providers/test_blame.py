@@ -14,11 +14,11 @@ import pytest
 from distributed import get_worker
 
 from scalable import ScalableClient
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.cluster.client import WorkerKilledError
+from scalable.cluster.local import LocalProvider
 from scalable.manifest.targets import LocalTarget
-from scalable.providers.base import DeploymentSpec, WorkerTemplate
-from scalable.providers.client import WorkerKilledError
-from scalable.providers.local import LocalProvider
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from scalable.worker.note import Note, read
 
 LONG_S = 60.0

@@ -13,10 +13,10 @@ import pytest
 from distributed.core import Status
 
 from scalable import ScalableClient, SlurmCluster
-from scalable.providers import cluster as clusters
-from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.threads import ThreadLauncher, WorkerThreads
+from scalable.cluster import cluster as clusters
+from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.threads import ThreadLauncher, WorkerThreads
 from scalable.worker import project
 from scalable.worker.project import ProjectError
 from tests.waiting import LONG_S, until

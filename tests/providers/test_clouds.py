@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.aws.provider import AwsProvider
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
+from scalable.cluster.clouds import start
+from scalable.cluster.clouds.fleet import CloudError, image_problem, plain, unreachable
+from scalable.cluster.clouds.handout import HandoutError, packed, unpack
+from scalable.cluster.clouds.launcher import CloudLauncher, CloudWorker
+from scalable.cluster.clouds.machine import boot_script, ending
+from scalable.cluster.gcp.provider import GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget, GcpTarget, Target
-from scalable.providers.aws.provider import AwsProvider
-from scalable.providers.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
-from scalable.providers.clouds import start
-from scalable.providers.clouds.fleet import CloudError, image_problem, plain, unreachable
-from scalable.providers.clouds.handout import HandoutError, packed, unpack
-from scalable.providers.clouds.launcher import CloudLauncher, CloudWorker
-from scalable.providers.clouds.machine import boot_script, ending
-from scalable.providers.gcp.provider import GcpProvider
+from scalable.planning.resources import ScalePlan
 from scalable.quantities import Memory
-from scalable.sizing.resources import ScalePlan
 from scalable.worker.options import CANNOT_START
 
-START = [sys.executable, "-m", "scalable.providers.clouds.start"]
+START = [sys.executable, "-m", "scalable.cluster.clouds.start"]
 
 
 def a_handout(folder: Path) -> str:
@@ -205,7 +205,7 @@ def test_closing_does_not_wait_for_ever_and_leaves_what_was_asked_for_to_another
     answers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not answers:
-        monkeypatch.setattr("scalable.providers.clouds.launcher.CLOSE_WITHIN_S", 0.1)
+        monkeypatch.setattr("scalable.cluster.clouds.launcher.CLOSE_WITHIN_S", 0.1)
 
     async def closed() -> list[object]:
         fleet: Any = Slow()

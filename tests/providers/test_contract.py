@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from distributed import get_worker
 
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.cluster.local import LocalProvider
 from scalable.manifest.targets import LocalTarget
-from scalable.providers.base import DeploymentSpec, WorkerTemplate
-from scalable.providers.local import LocalProvider
 from scalable.quantities import Memory, Price
 from scalable.testing.providers import ProviderContract
 

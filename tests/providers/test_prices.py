@@ -9,9 +9,9 @@ import pytest
 
 from scalable.errors import ScalableError
 from scalable.manifest.targets import AwsTarget, Charges, GcpTarget
+from scalable.planning.capacity import FARGATE, CapacityError, fargate_size, known_machine, machine_types, price_list
+from scalable.planning.prices import PriceUnknownError, Wanted, charge, estimate, machine_for
 from scalable.quantities import Memory, Price, Share
-from scalable.sizing.capacity import FARGATE, CapacityError, fargate_size, known_machine, machine_types, price_list
-from scalable.sizing.prices import PriceUnknownError, Wanted, charge, estimate, machine_for
 
 
 def gib(amount: float) -> Memory:

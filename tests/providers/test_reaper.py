@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from scalable import proc
-from scalable.reaper import Reaper
+from scalable.worker.reaper import Reaper
 from tests.waiting import until
 
 DRIVER = """
 import os, sys, time
-from scalable.reaper import Reaper
+from scalable.worker.reaper import Reaper
 reaper = Reaper()
 for mark in sys.argv[1:]:
     reaper.on_death(["touch", mark])

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable import proc
+from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.network import contact, no_such_port
+from scalable.cluster.slurm import commands
+from scalable.cluster.slurm.commands import JobState, Slurm, SlurmSilent, Together, described, recorded, states, told
+from scalable.cluster.slurm.jobs import judge
+from scalable.cluster.slurm.reasons import NEVER, never, waits
+from scalable.cluster.slurm.script import Site, image, job_script, mount, surroundings
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
-from scalable.providers.base import WorkerTemplate
-from scalable.providers.network import contact, no_such_port
-from scalable.providers.slurm import commands
-from scalable.providers.slurm.commands import JobState, Slurm, SlurmSilent, Together, described, recorded, states, told
-from scalable.providers.slurm.jobs import judge
-from scalable.providers.slurm.reasons import NEVER, never, waits
-from scalable.providers.slurm.script import Site, image, job_script, mount, surroundings
 from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, WorkerOptions
 from tests.waiting import LONG_S, soon, until

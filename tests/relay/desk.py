@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from scalable.relay import new_token
-from scalable.relay.client import Tunnel
-from scalable.relay.frames import VERSION, Kind, encoded
-from scalable.relay.server import Relay
+from scalable.cluster.kubernetes.relay import new_token
+from scalable.cluster.kubernetes.relay.client import Tunnel
+from scalable.cluster.kubernetes.relay.frames import VERSION, Kind, encoded
+from scalable.cluster.kubernetes.relay.server import Relay
 
 LOOPBACK = "127.0.0.1"
 WITHIN_S = 30.0  # a test that hangs fails instead

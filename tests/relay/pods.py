@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from scalable.relay import TOKEN_FILE, new_token
+from scalable.cluster.kubernetes.relay import TOKEN_FILE, new_token
 
 CLONE_NEWNET = 0x40000000  # see setns(2)
 POD_IP = "10.99.0.1"
@@ -38,7 +38,7 @@ class Pods:
         (folder / TOKEN_FILE).write_bytes(self.token)
         (self.port, self.control) = (free_port(), free_port())
         self.relay = self.start(
-            "scalable.relay",
+            "scalable.cluster.kubernetes.relay",
             f"--listen={self.ip}:{self.port}",
             f"--control=127.0.0.1:{self.control}",
             f"--token={folder / TOKEN_FILE}",

@@ -17,8 +17,8 @@ from distributed.comm import registry
 from distributed.comm.core import CommClosedError, connect
 from distributed.security import Security
 
-from scalable.providers.tls import certified
-from scalable.relay.comm import DaskTunnel
+from scalable.cluster.kubernetes.relay.comm import DaskTunnel
+from scalable.cluster.tls import certified
 from scalable.worker.options import LOST_SCHEDULER, WorkerOptions
 from tests.relay.pods import Pods, a_cluster
 from tests.waiting import soon
@@ -116,7 +116,7 @@ def test_two_clusters_with_the_same_addresses_are_used_at_once(tmp_path: Path) -
 
 
 def test_a_killed_relay_is_told_and_workers_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalable.relay.client.KEEP_S", 0.5)
+    monkeypatch.setattr("scalable.cluster.kubernetes.relay.client.KEEP_S", 0.5)
 
     async def scene(pods: Pods) -> None:
         async with a_driver(pods, certified(pods.folder)) as driver:

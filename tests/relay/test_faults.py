@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
+from scalable.cluster.kubernetes.relay import client as client_module
+from scalable.cluster.kubernetes.relay import link as link_module
+from scalable.cluster.kubernetes.relay import server as server_module
+from scalable.cluster.kubernetes.relay.client import TunnelError, TunnelRefused
+from scalable.cluster.kubernetes.relay.frames import HEADER, VERSION, Kind, encoded
+from scalable.cluster.kubernetes.relay.link import FIRST_WINDOW
 from scalable.errors import UsageError
-from scalable.relay import client as client_module
-from scalable.relay import link as link_module
-from scalable.relay import server as server_module
-from scalable.relay.client import TunnelError, TunnelRefused
-from scalable.relay.frames import HEADER, VERSION, Kind, encoded
-from scalable.relay.link import FIRST_WINDOW
 from tests.relay.desk import (
     LOOPBACK,
     Desk,

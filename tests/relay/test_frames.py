@@ -6,7 +6,18 @@ import asyncio
 
 import pytest
 
-from scalable.relay.frames import CHUNK, HEADER, LONGEST, Frame, FrameError, Kind, encoded, place, plain, read
+from scalable.cluster.kubernetes.relay.frames import (
+    CHUNK,
+    HEADER,
+    LONGEST,
+    Frame,
+    FrameError,
+    Kind,
+    encoded,
+    place,
+    plain,
+    read,
+)
 
 GIBIBYTES_4 = 2**32 - 1
 

@@ -1,4 +1,4 @@
-"""``python -m scalable.relay``: how it starts, how it ends, and what it says to wrong input."""
+"""``python -m scalable.cluster.kubernetes.relay``: how it starts, how it ends, and what it says to wrong input."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from scalable.relay import TOKEN_FILE, arguments, new_token
-from scalable.relay.__main__ import place
-from scalable.relay.server import Relay
+from scalable.cluster.kubernetes.relay import TOKEN_FILE, arguments, new_token
+from scalable.cluster.kubernetes.relay.__main__ import place
+from scalable.cluster.kubernetes.relay.server import Relay
 
-RELAY = (sys.executable, "-m", "scalable.relay")
+RELAY = (sys.executable, "-m", "scalable.cluster.kubernetes.relay")
 
 
 @pytest.fixture
@@ -52,7 +52,8 @@ def test_without_a_host_workers_of_both_families_connect() -> None:
 
 
 def test_it_needs_neither_dask_nor_anything_else_that_is_large() -> None:
-    code = "import sys, scalable.relay.server; print([name for name in ('distributed', 'dask') if name in sys.modules])"
+    code = "import sys, scalable.cluster.kubernetes.relay.server"
+    code += "; print([name for name in ('distributed', 'dask') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scalable.relay import link as link_module
-from scalable.relay.client import Tunnel, TunnelError
-from scalable.relay.link import MOST_WINDOW, Link, Stream
+from scalable.cluster.kubernetes.relay import link as link_module
+from scalable.cluster.kubernetes.relay.client import Tunnel, TunnelError
+from scalable.cluster.kubernetes.relay.link import MOST_WINDOW, Link, Stream
 from tests.relay.desk import (
     LOOPBACK,
     Desk,
@@ -212,7 +212,7 @@ def test_a_silent_connection_stays_until_one_end_closes_it() -> None:
 
 
 def test_one_host_cannot_take_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalable.relay.server.MOST_FROM_ONE_HOST", 2)
+    monkeypatch.setattr("scalable.cluster.kubernetes.relay.server.MOST_FROM_ONE_HOST", 2)
 
     async def scene() -> None:
         async with a_relay() as desk, a_tunnel(desk, echo):

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from scalable.reporting.material import material_of
-from scalable.reporting.page import page
-from scalable.telemetry import RunFolder
-from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.observe import RunFolder
+from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.show.report.material import material_of
+from scalable.show.report.page import page
 from tests.sweeps.gates.builders import Gains
 from tests.sweeps.gates.stores import a_folder
 from tests.telemetry.builders import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalable.manifest.load import load_text
-from scalable.reporting.equity import Curves, curves_of
+from scalable.show.report.equity import Curves, curves_of
 from scalable.store import Row
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.results import Outcome, same

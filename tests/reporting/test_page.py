@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from scalable.reporting.drawing import date_ticks
-from scalable.reporting.material import material_of
-from scalable.reporting.page import page
-from scalable.telemetry import RunFolder
-from scalable.telemetry.redact import KNOWN
+from scalable.observe import RunFolder
+from scalable.observe.redact import KNOWN
+from scalable.show.report.drawing import date_ticks
+from scalable.show.report.material import material_of
+from scalable.show.report.page import page
 from tests.reporting.builders import Read, made, plain_run, troubled_run
 from tests.telemetry.builders import START, a_live_run, a_run, lost, record, task
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from scalable.console.stored import dead_letters
-from scalable.grid import Cell
-from scalable.reporting import result_sections, results, verdict_sections
+from scalable.show.console.stored import dead_letters
+from scalable.show.report import result_sections, results, verdict_sections
+from scalable.sweeps.grid import Cell
 from tests.reporting.builders import Read, made, run_of, sweep_run
 from tests.sweeps.gates.stores import drop_all
 

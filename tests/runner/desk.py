@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from scalable import proc
-from scalable.runner import ends
-from scalable.runner.process import Settings
-from scalable.runner.supervisor import Supervisor
-from scalable.runner.wire import pack
-from scalable.runner.work import End, Sign, Told
+from scalable.worker.runner import ends
+from scalable.worker.runner.process import Settings
+from scalable.worker.runner.supervisor import Supervisor
+from scalable.worker.runner.wire import pack
+from scalable.worker.runner.work import End, Sign, Told
 
 LONG_S = 60.0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import scalable
-from scalable.runner.notes import note
+from scalable.worker.runner.notes import note
 from tests.runner.work import segfault, wait_for
 
 

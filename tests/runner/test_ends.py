@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from scalable.runner import ends
+from scalable.worker.runner import ends
 
 
 def test_a_refused_connection_may_pass_also_as_a_library_tells_it() -> None:

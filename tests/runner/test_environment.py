@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from scalable.cluster.base import THREAD_VARIABLES as WORKER_VARIABLES
 from scalable.manifest.policies import Grpc, Policies
-from scalable.providers.base import THREAD_VARIABLES as WORKER_VARIABLES
-from scalable.runner.environment import THREAD_VARIABLES, child_environment
+from scalable.worker.runner.environment import THREAD_VARIABLES, child_environment
 
 
 def test_thread_pools_have_the_size_of_the_slot_whatever_a_launcher_set() -> None:

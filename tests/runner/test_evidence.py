@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from scalable import proc
-from scalable.runner import evidence, stacks
-from scalable.runner.evidence import Evidence, ProcessLine, collect
-from scalable.runner.stacks import Frame, Origin, Thread
+from scalable.worker.runner import evidence, stacks
+from scalable.worker.runner.evidence import Evidence, ProcessLine, collect
+from scalable.worker.runner.stacks import Frame, Origin, Thread
 from tests.runner.programs import PATIENCE_S, Program, eventually, program
 
 PATIENT_S = 30.0  # tests share the machine; the time itself has tests of its own
@@ -288,7 +288,7 @@ def test_a_process_of_another_user_is_told_of_without_its_stacks() -> None:
     code = f"""
 import asyncio, os, sys
 sys.path[:0] = {[path for path in sys.path if path]!r}
-from scalable.runner.evidence import collect
+from scalable.worker.runner.evidence import collect
 asyncio.run(collect(os.getpid(), fault_file=None, log=None))  # imports all it needs while it may
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
@@ -391,7 +391,7 @@ def a_thread(*frames: tuple[str, str], pid: int = 1, active: bool = False) -> Th
         ("/v/lib/python3.11/site-packages/cleanlab/filter.py", "cleanlab/filter.py", Origin.LIBRARY),
         ("/v/lib/python3.11/site-packages/joblib/externals/loky/x.py", "joblib/externals/loky/x.py", Origin.PLUMBING),
         ("/usr/lib/python3/dist-packages/numpy/core.py", "numpy/core.py", Origin.LIBRARY),
-        ("/somewhere/src/scalable/runner/child.py", "child.py", Origin.PLUMBING),
+        ("/somewhere/src/scalable/worker/runner/child.py", "child.py", Origin.PLUMBING),
         ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>", Origin.PLUMBING),
         ("/nowhere/work.py", "work.py", Origin.USER),
         ("<string>", "<string>", Origin.USER),

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from scalable.errors import ScalableError
-from scalable.runner.guard import ForkDenied
+from scalable.worker.runner.guard import ForkDenied
 
 PATIENCE_S = 60  # a test that takes longer hangs
 
 HEAD = """\
 import json, multiprocessing, os, subprocess, sys, threading
 from concurrent.futures import ProcessPoolExecutor
-from scalable.runner import guard, stamp
-from scalable.runner.guard import ForkDenied
+from scalable.worker.runner import guard, stamp
+from scalable.worker.runner.guard import ForkDenied
 page = stamp.Stamp.create()
 stamp.use(stamp.Stamp.attach(os.dup(page.fd)))
 told = []

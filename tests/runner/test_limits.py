@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from scalable.runner import limits
-from scalable.runner.limits import MemoryGroup, Place, Unavailable
+from scalable.worker.runner import limits
+from scalable.worker.runner.limits import MemoryGroup, Place, Unavailable
 from tests.runner.programs import PATIENCE_S, eventually, program
 
 MIB = 1 << 20

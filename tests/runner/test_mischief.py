@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from scalable.runner import ends
+from scalable.worker.runner import ends
 from tests.runner import mischief, work
 from tests.runner.desk import Desk, on_a_desk
 from tests.runner.programs import PATIENCE_S
@@ -154,7 +154,7 @@ async def test_an_argument_that_cannot_be_read_ends_as_code_that_cannot_be_loade
 def test_a_runner_started_by_hand_says_what_it_is_for() -> None:
     for arguments in ((), ("hello",)):
         found = subprocess.run(
-            [sys.executable, "-m", "scalable.runner", *arguments],
+            [sys.executable, "-m", "scalable.worker.runner", *arguments],
             capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=os.environ,
         )  # fmt: skip
         assert found.returncode == 2

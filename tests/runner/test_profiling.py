@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from scalable.errors import ScalableError
-from scalable.runner import stacks
-from scalable.runner.profiling import flame_graph
+from scalable.worker.runner import stacks
+from scalable.worker.runner.profiling import flame_graph
 from tests.runner.programs import PATIENCE_S, program
 
 SAY = "import os, time; print('ready', flush=True)\n"

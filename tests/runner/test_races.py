@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from scalable import proc
-from scalable.runner import ends, supervisor
-from scalable.runner.evidence import Evidence
-from scalable.runner.limits import MemoryGroup
-from scalable.runner.process import Settings
+from scalable.worker.runner import ends, supervisor
+from scalable.worker.runner.evidence import Evidence
+from scalable.worker.runner.limits import MemoryGroup
+from scalable.worker.runner.process import Settings
 from tests.runner import mischief, work
 from tests.runner.desk import Desk, on_a_desk
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from scalable.runner import stamp
-from scalable.runner.stamp import LONGEST_NOTE, LONGEST_STEP_S, Progress, Stamp, long_step, progress
+from scalable.worker.runner import stamp
+from scalable.worker.runner.stamp import LONGEST_NOTE, LONGEST_STEP_S, Progress, Stamp, long_step, progress
 
 PATIENCE_S = 30.0  # a test that takes longer hangs
 
@@ -37,8 +37,9 @@ def page() -> Iterator[Stamp]:
 @contextmanager
 def child(page: Stamp, script: str) -> Iterator[subprocess.Popen[str]]:
     """A process that has the stamp and runs a script; it is killed in the end."""
-    head = "import os, sys, threading, time\nfrom scalable.runner import stamp\n"
-    head += "from scalable.runner.stamp import Stamp, long_step, progress\nstamp.use(Stamp.attach(int(sys.argv[1])))\n"
+    head = "import os, sys, threading, time\nfrom scalable.worker.runner import stamp\n"
+    head += "from scalable.worker.runner.stamp import Stamp, long_step, progress\n"
+    head += "stamp.use(Stamp.attach(int(sys.argv[1])))\n"
     command = [sys.executable, "-c", head + textwrap.dedent(script), str(page.fd)]
     with subprocess.Popen(
         command, pass_fds=[page.fd], stdout=subprocess.PIPE, text=True, start_new_session=True

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
-from scalable.runner import ends
+from scalable.worker.runner import ends
 from tests.runner import work
 from tests.runner.desk import LONG_S, Desk, on_a_desk
 

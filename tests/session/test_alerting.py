@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from scalable import chaos
+from scalable.observe import Journal, Summary, read, state_of
+from scalable.observe.alerts import RULES, Watch, scaled
+from scalable.observe.current import current
+from scalable.observe.metrics import Sample
 from scalable.session import live
 from scalable.session.alerting import SAY_AFTER_S, Alerting
 from scalable.session.driver import Driver
 from scalable.store import open_store
-from scalable.telemetry import Journal, Summary, read, state_of
-from scalable.telemetry.alerts import RULES, Watch, scaled
-from scalable.telemetry.current import current
-from scalable.telemetry.metrics import Sample
 from tests.session.builders import Project
 from tests.session.desk import SECRET, desk
 from tests.waiting import until

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from scalable.manifest import load_text
+from scalable.observe.cells import positions, spans
+from scalable.observe.encoding import LONGEST_LINE, line_of
 from scalable.session.cells import Cells
 from scalable.sweeps.compiling import Compiled, Place, compiled
 from scalable.sweeps.loading import importable
-from scalable.telemetry.cells import positions, spans
-from scalable.telemetry.encoding import LONGEST_LINE, line_of
 
 CODE = "def score(depth, asset, fold, cost_bps):\n    return {'score': 1.0}\n"
 

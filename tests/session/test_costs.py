@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster import scaling
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, Launched, Node, WorkerTemplate
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.threads import ThreadLauncher
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Instruction, KillRun, Run, RunState, SpendChanged, Sweep, SweepKind
 from scalable.manifest.findings import ValidationReport
 from scalable.manifest.targets import REGISTERED
-from scalable.providers import scaling
-from scalable.providers.base import ClusterHandle, DeploymentSpec, Landlord, Launched, Node, WorkerTemplate
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.threads import ThreadLauncher
+from scalable.observe.journal import Journal
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import CostEstimate, ScalePlan, Size
+from scalable.planning.simulation import simulate
+from scalable.planning.simulation.cluster import ModelPool
+from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
 from scalable.session.costs import WorkerMeter
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.tariffs import Tariff, in_one_currency
-from scalable.simulate import simulate
-from scalable.simulate.cluster import ModelPool
-from scalable.simulate.durations import Fixed
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.resources import CostEstimate, ScalePlan, Size
-from scalable.telemetry.journal import Journal
 from tests.session.builders import Project
 
 CODE = """

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from scalable import ScalableSession
-from scalable.providers.base import WorkerTemplate
-from scalable.providers.client import ScalableClient
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.diagnosis import LIMITS, Finding, Limits, Severity
-from scalable.providers.diagnosis.pulse import LOOP_BLOCKED, place_of, stood_still
-from scalable.providers.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S, OVER_AFTER_S, Watch
-from scalable.providers.processes import ProcessLauncher
+from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.client import ScalableClient
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.diagnosis import LIMITS, Finding, Limits, Severity
+from scalable.cluster.diagnosis.pulse import LOOP_BLOCKED, place_of, stood_still
+from scalable.cluster.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S, OVER_AFTER_S, Watch
+from scalable.cluster.processes import ProcessLauncher
+from scalable.observe.reading import read
 from scalable.session.diagnosis import SessionObserver
-from scalable.telemetry.reading import read
 from tests.waiting import LONG_S, until
 
 AT_ONCE = Limits(queued=0.5, silent=0.5, unasked=0.5, waiting=0.5, full=0.5, idle=0.5, cold_start=0.1)

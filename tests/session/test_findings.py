@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from scalable.cluster.diagnosis import LIMITS, Awaited, Bounds, Finding, Kind, Refusal, Severity, Snapshot, diagnose
 from scalable.engine.events import Loss
-from scalable.providers.diagnosis import LIMITS, Awaited, Bounds, Finding, Kind, Refusal, Severity, Snapshot, diagnose
 
 NOW = 10_000.0
 REMOTE = Snapshot(

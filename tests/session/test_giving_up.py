@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from scalable import ScalableSession
+from scalable.cluster import replacing
+from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.client import ScalableClient
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.giving_up import NoWorkerError
+from scalable.cluster.processes import ProcessLauncher
 from scalable.engine import fleet
-from scalable.providers import replacing
-from scalable.providers.base import WorkerTemplate
-from scalable.providers.client import ScalableClient
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.giving_up import NoWorkerError
-from scalable.providers.processes import ProcessLauncher
-from scalable.telemetry.reading import read
+from scalable.observe.reading import read
 from tests.waiting import LONG_S, until
 
 MANIFEST = """

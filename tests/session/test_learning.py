@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalable.cli.main import main
-from scalable.providers.base import DeploymentSpec, usable_cpus
+from scalable.cluster.base import DeploymentSpec, usable_cpus
 from scalable.session.here import history
 from scalable.session.session import ScalableSession
 from tests.session.builders import Project
@@ -126,7 +126,7 @@ def test_workers_of_this_machine_believe_in_their_part_of_it(burning: Burning) -
 def test_a_worker_has_an_equal_part_of_the_cores_up_to_its_profiles_limit(
     project: Project, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, cpus: int
 ) -> None:
-    monkeypatch.setattr("scalable.providers.base.usable_cpus", lambda: cores)
+    monkeypatch.setattr("scalable.cluster.base.usable_cpus", lambda: cores)
     sweep = {"factor": "size", "variants": [1], "assets": ["A"], "run": "m:f"}
     session = project.session(components={}, sweeps={"trial": sweep}, target={"max_workers": workers})
     assert session.spec().components["standard"].cpus == cpus

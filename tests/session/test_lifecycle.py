@@ -16,8 +16,8 @@ from distributed import CancelledError
 
 from scalable import ScalableSession, proc
 from scalable.errors import UsageError
-from scalable.telemetry.liveness import state_of
-from scalable.telemetry.summary import Summary
+from scalable.observe.liveness import state_of
+from scalable.observe.summary import Summary
 from scalable.testing.providers import footprint
 from tests.session.builders import Project, here, nap
 from tests.waiting import LONG_S, until

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 
 from scalable import proc
-from scalable.artefacts import open_artefacts
-from scalable.providers.members import Member
+from scalable.cluster.members import Member
+from scalable.observe.folders import RunFolder
+from scalable.observe.metrics import METRICS, OTHERS
 from scalable.quantities import Money
 from scalable.session import live, measures
 from scalable.session.attempts import Attempt, Attempts
 from scalable.session.dependencies import Dependencies
 from scalable.session.measures import Purse, bounded, of_worker
-from scalable.telemetry.folders import RunFolder
-from scalable.telemetry.metrics import METRICS, OTHERS
-from scalable.tracking import open_tracker
+from scalable.store.artefacts import open_artefacts
+from scalable.store.tracking import open_tracker
 from tests.session.builders import Project
 from tests.tools.system import search_path
 from tests.tracking.desk import desk

@@ -8,8 +8,8 @@ import pytest
 
 from scalable import ManifestError, ScalableSession
 from scalable.errors import PlanningError, UsageError
+from scalable.observe.folders import RunFolderError
 from scalable.planning.components import ComponentPlan
-from scalable.telemetry.folders import RunFolderError
 from tests.session.builders import Project, here
 
 TWO = {"one": {"provider": "local", "max_workers": 3}, "two": {"provider": "local", "max_workers": 2}}

@@ -12,9 +12,9 @@ import pytest
 from scalable import AdaptiveScaler
 from scalable.cli.main import main
 from scalable.errors import PlanningError
+from scalable.observe.mailbox import WrongQuestionError, ask
 from scalable.quantities import Memory
 from scalable.session.session import ScalableSession
-from scalable.telemetry.mailbox import WrongQuestionError, ask
 from tests.session.builders import Project
 from tests.waiting import LONG_S, until
 

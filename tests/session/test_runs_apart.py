@@ -14,11 +14,11 @@ import pytest
 import scalable
 from scalable import RunKilledError, proc
 from scalable.engine.events import Run, RunState, Sweep, SweepKind
-from scalable.runner.calls import Call
-from scalable.runner.wire import pack
+from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
-from scalable.telemetry.incidents import IncidentFolder
+from scalable.worker.runner.calls import Call
+from scalable.worker.runner.wire import pack
 from tests.runner import mischief, work
 from tests.session.builders import Project
 from tests.session.test_lost_work import tasks_of

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scalable import AdaptiveScaler, ScalableClient, ScaleDecision
+from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.threads import ThreadLauncher
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import Launched, LaunchRefused, WorkerTemplate
-from scalable.providers.threads import ThreadLauncher
 from tests.session.builders import Project, here, meet, nap
 from tests.waiting import until
 

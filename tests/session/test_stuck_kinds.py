@@ -11,10 +11,10 @@ import pytest
 from scalable import proc
 from scalable.chaos import workloads
 from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.store import Filter, RowStatus, open_store
-from scalable.telemetry.incidents import IncidentFolder
 from tests.session.builders import Project
 from tests.waiting import LONG_S, until
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalable.console.grids import Grids
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver import PLACE
@@ -25,6 +24,7 @@ from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.sweeping import requested
 from scalable.session.sweeps import SweepExecution, counted
+from scalable.show.console.grids import Grids
 from scalable.store import Filter, Receipt, Row, RowStatus, SweepRun, SweepStatus, open_store
 from tests.session.builders import Project
 from tests.waiting import LONG_S, soon, until
@@ -249,7 +249,7 @@ def test_rows_marked_as_failed_are_computed_afresh_whatever_is_kept(sweeps: Swee
 
 def test_what_a_stage_notes_is_in_the_journal_with_its_run(project: Project) -> None:
     code = """
-    from scalable.runner.notes import note
+    from scalable.worker.runner.notes import note
 
     def score(depth, asset, fold):
         note("label-cleaning", n_jobs=1, run="forged")

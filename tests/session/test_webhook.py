@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from scalable.observe.alerts import RULES, Change, Rule
 from scalable.session import webhook
 from scalable.session.webhook import AGAIN_S, MOST_A_MINUTE, Webhook
-from scalable.telemetry.alerts import RULES, Change, Rule
 from tests.session.desk import SECRET, desk
 
 MEMORY = next(rule for rule in RULES if rule.name == "WorkerMemory")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from scalable import ScalableClient, ScalableSession
+from scalable.cluster.base import LaunchRefused
+from scalable.cluster.client import WorkerKilledError
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import LaunchRefused
-from scalable.providers.client import WorkerKilledError
 from scalable.session.tasks import TaskError
 from tests.session.builders import Project, here, meet
 from tests.waiting import LONG_S, until

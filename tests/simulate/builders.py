@@ -8,13 +8,13 @@ from typing import Any
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Event, Instruction, Run, Sweep, SweepKind, SweepSubmitted
 from scalable.manifest.policies import Policies
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import Size
+from scalable.planning.simulation import Faults, NodeFault, Outcome, RunFault, simulate
+from scalable.planning.simulation.cluster import ModelPool
+from scalable.planning.simulation.durations import Fixed, RunLength
+from scalable.planning.simulation.faults import Kind
 from scalable.quantities import Cpu, Memory, Money
-from scalable.simulate import Faults, NodeFault, Outcome, RunFault, simulate
-from scalable.simulate.cluster import ModelPool
-from scalable.simulate.durations import Fixed, RunLength
-from scalable.simulate.faults import Kind
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.resources import Size
 
 RUN_S = 210.0  # a run is 3.5 minutes on 4 saturated cores
 CORES = 4.0

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from scalable.engine.events import Alert, RunFinished, RunState, StartRun, TakeBack
-from scalable.simulate import Outcome
-from scalable.simulate.durations import Fixed
-from scalable.simulate.faults import Kind
+from scalable.planning.simulation import Outcome
+from scalable.planning.simulation.durations import Fixed
+from scalable.planning.simulation.faults import Kind
 from tests.simulate.builders import Cluster, a_cluster
 
 SHORT_S = 0.01

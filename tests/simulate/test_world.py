@@ -8,12 +8,12 @@ from dataclasses import asdict
 import pytest
 
 from scalable.engine.events import Alert, KillRun, Loss, Paused, Resumed, RunLost, RunState, StartRun
+from scalable.planning.resources import Size
+from scalable.planning.simulation import Outcome
+from scalable.planning.simulation.cluster import Node, Work, shares
+from scalable.planning.simulation.durations import Fixed, LogNormal, Measured
+from scalable.planning.simulation.faults import Faults, Kind
 from scalable.quantities import Cpu, Memory, Money
-from scalable.simulate import Outcome
-from scalable.simulate.cluster import Node, Work, shares
-from scalable.simulate.durations import Fixed, LogNormal, Measured
-from scalable.simulate.faults import Faults, Kind
-from scalable.sizing.resources import Size
 from tests.simulate.builders import CORES, Cluster, a_cluster
 
 HOUR = 3600.0

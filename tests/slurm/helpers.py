@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from scalable.providers.client import ScalableClient
-from scalable.providers.slurm.cluster import SlurmCluster
-from scalable.providers.slurm.launcher import SlurmLauncher
+from scalable.cluster.client import ScalableClient
+from scalable.cluster.slurm.cluster import SlurmCluster
+from scalable.cluster.slurm.launcher import SlurmLauncher
 from tests.tools import processes
 from tests.waiting import eventually
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from distributed.security import Security
 
+from scalable.cluster.base import LaunchRefused
+from scalable.cluster.client import ScalableClient
+from scalable.cluster.slurm.cluster import SlurmCluster
 from scalable.errors import UsageError
-from scalable.providers.base import LaunchRefused
-from scalable.providers.client import ScalableClient
-from scalable.providers.slurm.cluster import SlurmCluster
 from tests.slurm.conftest import skip_without_slurm, use
 from tests.slurm.helpers import SMALL, WITHIN_S, made
 from tests.tools.slurm import PrivateSlurm, Settings, running

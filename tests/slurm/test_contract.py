@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from distributed.core import Status
 
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.slurm.provider import SlurmProvider
 from scalable.manifest.targets import SlurmTarget
-from scalable.providers.base import DeploymentSpec, WorkerTemplate
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.slurm.provider import SlurmProvider
 from scalable.quantities import Memory
 from scalable.testing.providers import ProviderContract
 from tests.slurm.conftest import use

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.providers.slurm import commands
+from scalable.cluster.slurm import commands
 from tests.slurm.helpers import WITHIN_S, left_by, made, workers_of
 from tests.slurm.programs import Program
 from tests.tools import processes

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from scalable.cluster.client import WorkerKilledError
+from scalable.cluster.slurm.commands import Slurm
+from scalable.cluster.slurm.jobs import BatchJob
 from scalable.engine.events import Loss
-from scalable.providers.client import WorkerKilledError
-from scalable.providers.slurm.commands import Slurm
-from scalable.providers.slurm.jobs import BatchJob
 from tests.slurm.helpers import WITHIN_S, Made, made
 from tests.slurm.work import hoarding, unknown_to_nodes, waiting
 from tests.tools import processes

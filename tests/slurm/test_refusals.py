@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from scalable.cluster.base import LaunchRefused
+from scalable.cluster.giving_up import NoWorkerError
 from scalable.errors import UsageError
-from scalable.providers.base import LaunchRefused
-from scalable.providers.giving_up import NoWorkerError
 from tests.slurm.helpers import SMALL, WITHIN_S, closed_port, made, path_without, silent_port
 from tests.tools.slurm import PrivateSlurm
 

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from scalable.cli.main import main
+from scalable.cluster.base import LaunchRefused
 from scalable.engine.events import Loss
-from scalable.providers.base import LaunchRefused
+from scalable.observe import RunFolder
+from scalable.observe.reading import read
 from scalable.session.session import ScalableSession
-from scalable.telemetry import RunFolder
-from scalable.telemetry.reading import read
 from tests.slurm.helpers import WITHIN_S, made
 from tests.slurm.work import waiting
 from tests.tools.slurm import PrivateSlurm

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from scalable.grid import Cell
 from scalable.manifest.load import load_text
 from scalable.store import Row
 from scalable.sweeps.compiling import Compiled, compiled
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.stages import StageError, stage
 from scalable.sweeps.workload import Workload
 

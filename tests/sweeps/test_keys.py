@@ -71,7 +71,7 @@ def test_a_helpers_code_counts() -> None:
 @pytest.mark.parametrize("module", ["tests.sweeps.made", "scalable.finetune.made"])
 def test_the_code_of_what_runs_stages_does_not_count(module: str) -> None:
     def product(code: str) -> Any:
-        names: dict[str, Any] = {"__name__": "scalable.runner.made"}
+        names: dict[str, Any] = {"__name__": "scalable.worker.runner.made"}
         exec(code, names)
         return names["report"]
 

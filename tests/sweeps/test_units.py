@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalable.artefacts import open_artefacts
-from scalable.runner import stamp
+from scalable.store.artefacts import open_artefacts
 from scalable.sweeps import units
 from scalable.sweeps.stages import stage
 from scalable.sweeps.units import Evaluation, RowWork, Unit
 from scalable.sweeps.workload import Keys, Workload, find_workload
+from scalable.worker.runner import stamp
 from tests.sweeps.builders import CALLS, SMALL
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scalable.telemetry import Journal, RunFolder, Summary
+from scalable.observe import Journal, RunFolder, Summary
 
 START = 1_776_248_100.0  # 2026-04-15 10:15:00 UTC
 GIB = 1024**3

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.telemetry.alerts import KEEP_S, RECENT_S, RULES, Change, Rule, Watch, adjusted, scaled
-from scalable.telemetry.metrics import METRICS, Sample
+from scalable.observe.alerts import KEEP_S, RECENT_S, RULES, Change, Rule, Watch, adjusted, scaled
+from scalable.observe.metrics import METRICS, Sample
 from tests.tools.system import search_path
 
 BY_NAME = {rule.name: rule for rule in RULES}

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry import Summary
-from scalable.telemetry.bills import HOUR, Bill, Share, median, paid, split
-from scalable.telemetry.costs import MOST_PIECES, OTHERS, Ledger
-from scalable.telemetry.current import current
-from scalable.telemetry.liveness import State
-from scalable.telemetry.report import report_of
+from scalable.observe import Summary
+from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
+from scalable.observe.costs import MOST_PIECES, OTHERS, Ledger
+from scalable.observe.current import current
+from scalable.observe.liveness import State
+from scalable.observe.report import report_of
 from tests.telemetry.builders import (
     START,
     Record,

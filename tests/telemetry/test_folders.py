@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry import RunFolder, RunFolderError, UnknownRunError, runs_dir
-from scalable.telemetry.folders import safe_name
+from scalable.observe import RunFolder, RunFolderError, UnknownRunError, runs_dir
+from scalable.observe.folders import safe_name
 
 NOON = datetime(2026, 4, 15, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.planning import History
+from scalable.observe import HistoryError, Summary, learn
+from scalable.observe.fields import month
+from scalable.planning.history import History
 from scalable.quantities import Memory
-from scalable.telemetry import HistoryError, Summary, learn
-from scalable.telemetry.fields import month
 from tests.telemetry.builders import (
     GIB,
     Record,
@@ -209,7 +209,7 @@ def test_a_run_is_learned_once(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalable.telemetry.history.MOST_RUNS", 55)
+    monkeypatch.setattr("scalable.observe.history.MOST_RUNS", 55)
     learn(tmp_path, a_summary("run-0", *(task(f"t{n}", 10, 1 + n) for n in range(1000))))
     assert len(understood(tmp_path).seconds["tag:demeter"]) == 200
     learn(tmp_path, a_summary("run-1", *(task(f"t{n}", 10, 5) for n in range(50))))
@@ -291,7 +291,7 @@ def test_clocks_that_were_wrong_do_not_spoil_the_history(tmp_path: Path) -> None
 def test_processes_that_end_at_the_same_time_all_leave_what_they_learned(tmp_path: Path) -> None:
     code = """
 import sys
-from scalable.telemetry import Summary, learn
+from scalable.observe import Summary, learn
 base, writer = sys.argv[1:]
 sys.stdin.readline()
 for number in range(10):

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from scalable.errors import UsageError
-from scalable.telemetry import RunFolder
-from scalable.telemetry import incidents as module
-from scalable.telemetry.escalation import HIGH, NORMAL, advice, severity
-from scalable.telemetry.evidence import MOST_LINES, evidence_lines
-from scalable.telemetry.incidents import Incident, IncidentError, IncidentFolder, earlier
+from scalable.observe import RunFolder
+from scalable.observe import incidents as module
+from scalable.observe.escalation import HIGH, NORMAL, advice, severity
+from scalable.observe.evidence import MOST_LINES, evidence_lines
+from scalable.observe.incidents import Incident, IncidentError, IncidentFolder, earlier
 from tests.telemetry.builders import GIB, START, attempt_ended, lost, record, summed
 from tests.telemetry.test_summary import report
 
@@ -283,11 +283,11 @@ def test_what_is_our_own_is_left_out_of_evidence_for_people() -> None:
         "2026-11-15 16:03:39 - distributed.worker - INFO - Starting",
         "scalable worker: connected to tcp://n1:1 as w",
     ]
-    command = '/usr/bin/python -m scalable.runner {"line": 17, "fork": "deny"}'
+    command = '/usr/bin/python -m scalable.worker.runner {"line": 17, "fork": "deny"}'
     process = {"pid": 7, "parent": 1, "state": "waiting", "command": command}
     lines = evidence_lines({"log": [*ours, "waiting for a partner"], "processes": [process]})
     assert lines == [
-        "processes", "  7 (of 1)  waiting  /usr/bin/python -m scalable.runner",
+        "processes", "  7 (of 1)  waiting  /usr/bin/python -m scalable.worker.runner",
         "last lines of the log", "  waiting for a partner",
     ]  # fmt: skip
     assert evidence_lines({"log": ours}) == []

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalable.observe import Journal, JournalError, read
+from scalable.observe import journal as module
+from scalable.observe.encoding import line_of
 from scalable.quantities import Money
-from scalable.telemetry import Journal, JournalError, read
-from scalable.telemetry import journal as module
-from scalable.telemetry.encoding import line_of
 from tests.waiting import LONG_S, until
 
 
@@ -88,7 +88,7 @@ def test_flush_waits_until_all_is_in_the_file(tmp_path: Path) -> None:
 def test_a_writer_that_is_killed_loses_nothing_it_had_flushed(tmp_path: Path) -> None:
     code = f"""
 import sys
-from scalable.telemetry import Journal
+from scalable.observe import Journal
 journal = Journal({str(tmp_path / "j")!r})
 for place in range(1000):
     journal.write("task", place=place)
@@ -113,7 +113,7 @@ while True:
 
 def test_a_journal_is_complete_when_the_program_ends_without_closing_it(tmp_path: Path) -> None:
     code = f"""
-from scalable.telemetry import Journal
+from scalable.observe import Journal
 journal = Journal({str(tmp_path / "j")!r})
 for place in range(100):
     journal.write("task", place=place)
@@ -134,7 +134,7 @@ def test_writing_on_after_a_torn_line_begins_a_line_of_its_own(tmp_path: Path) -
 def test_a_forked_child_neither_writes_nor_hangs(tmp_path: Path) -> None:
     code = f"""
 import os
-from scalable.telemetry import Journal
+from scalable.observe import Journal
 journal = Journal({str(tmp_path / "j")!r})
 journal.write("task", place=1)
 child = os.fork()
@@ -187,7 +187,7 @@ def test_a_disk_that_takes_again_gets_every_record_and_the_count_of_those_droppe
     code = f"""
 import logging, resource, signal
 logging.disable()
-from scalable.telemetry import Journal, journal as module
+from scalable.observe import Journal, journal as module
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 module.MOST_WAITING = 500
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))

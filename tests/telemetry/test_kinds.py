@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import scalable
-from scalable.telemetry.journal import AT_ONCE
-from scalable.telemetry.kinds import KINDS
-from scalable.telemetry.summary import TAKERS
+from scalable.observe.journal import AT_ONCE
+from scalable.observe.kinds import KINDS
+from scalable.observe.summary import TAKERS
 
 SOURCES = Path(scalable.__file__).parent
 PASSED_ON = {"tell": "providers/cluster.py", "_record": "providers/diagnosis/watching.py"}  # to journal.write

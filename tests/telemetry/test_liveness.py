@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from scalable import proc
-from scalable.telemetry import State, state_of
-from scalable.telemetry.liveness import is_there, running
+from scalable.observe import State, state_of
+from scalable.observe.liveness import is_there, running
 from tests.telemetry.builders import START, Record, a_live_run, a_run, ended, run_started, summed
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.telemetry import RunFolder, mailbox
-from scalable.telemetry.mailbox import KEPT_S, SKEW_S, Mailbox, NoAnswerError, RefusedError, ask
+from scalable.observe import RunFolder, mailbox
+from scalable.observe.mailbox import KEPT_S, SKEW_S, Mailbox, NoAnswerError, RefusedError, ask
 from tests.telemetry.builders import START, a_live_run, a_run, ended, write
 
 PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 SESSION = """
 import sys, time
 from pathlib import Path
-from scalable.telemetry.mailbox import Mailbox
+from scalable.observe.mailbox import Mailbox
 from tests.telemetry.builders import START, a_live_run, ended, write
 
 folder = a_live_run(Path(sys.argv[1]))
@@ -106,8 +106,8 @@ def test_twenty_who_ask_at_once_get_each_their_own_answer_once(tmp_path: Path) -
 
 def test_askers_in_several_processes_do_not_meet(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from scalable.telemetry import RunFolder; "
-        "from scalable.telemetry.mailbox import ask; folder = RunFolder(Path(sys.argv[1])); "
+        "import sys; from pathlib import Path; from scalable.observe import RunFolder; "
+        "from scalable.observe.mailbox import ask; folder = RunFolder(Path(sys.argv[1])); "
         "print([ask(folder, 'echo', n=n)['n'] for n in range(10)])"
     )
     with a_session(tmp_path) as (folder, _):

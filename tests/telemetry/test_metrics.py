@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from scalable.telemetry.metrics import METRICS, Sample, exposition
+from scalable.observe.metrics import METRICS, Sample, exposition
 from tests.tools.system import search_path
 
 ODD = 'it\'s "odd"\\\nand long'

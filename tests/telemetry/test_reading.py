@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry import Journal, read
-from scalable.telemetry.reading import has_ended, parsed
+from scalable.observe import Journal, read
+from scalable.observe.reading import has_ended, parsed
 
 GOOD = b'{"t": 1.5, "kind": "task"}'
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry.encoding import line_of, text_of
-from scalable.telemetry.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, suspicious
+from scalable.observe.encoding import line_of, text_of
+from scalable.observe.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, suspicious
 
 SECRET = "hunter2hunter2"
 

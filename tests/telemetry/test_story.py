@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scalable.telemetry import State
-from scalable.telemetry.story import MOST_EVENTS, Story
+from scalable.observe import State
+from scalable.observe.story import MOST_EVENTS, Story
 from tests.telemetry.builders import GIB, START, Record, attempt, attempt_ended, record, task
 
 

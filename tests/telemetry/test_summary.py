@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.telemetry import State, Summary, report_of
-from scalable.telemetry.current import current
-from scalable.telemetry.distribution import Distribution
+from scalable.observe import State, Summary, report_of
+from scalable.observe.current import current
+from scalable.observe.distribution import Distribution
 from tests.telemetry.builders import (
     GIB,
     START,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from scalable.tracking import Status, SweepRecord
+from scalable.store.tracking import Status, SweepRecord
 
 RUN = {"info": {"run_id": "7", "artifact_uri": "mlflow-artifacts:/1/7/artifacts"}}
 ANSWERS: dict[str, Any] = {

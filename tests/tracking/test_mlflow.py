@@ -20,8 +20,8 @@ from urllib.request import urlopen
 import pytest
 
 from scalable import proc
-from scalable.tracking import Status, averaged, open_tracker
-from scalable.tracking.mlflow import Server
+from scalable.store.tracking import Status, averaged, open_tracker
+from scalable.store.tracking.mlflow import Server
 from tests.tools import packages
 from tests.tools.errors import ToolMissingError
 from tests.tracking.desk import ROWS, record

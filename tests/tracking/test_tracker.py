@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.tracking import SweepRecord, TrackingError, averaged, open_tracker, tracker
+from scalable.store.tracking import SweepRecord, TrackingError, averaged, open_tracker, tracker
 from tests.tracking.desk import ROWS, Desk, desk, record
 
 PATIENCE_S = 30.0
@@ -184,7 +184,7 @@ def test_an_address_that_is_refused_is_shown_without_its_password(password: str)
 
 def test_a_record_that_another_driver_is_sending_is_left_to_it(tmp_path: Path) -> None:
     hold = (
-        "import sys; from pathlib import Path; from scalable.caching.claims import claimed\n"
+        "import sys; from pathlib import Path; from scalable.store.caching.claims import claimed\n"
         "with claimed(Path(sys.argv[1]), wait=True): print('held', flush=True); input()"
     )
     command = [sys.executable, "-c", hold, os.fspath(tmp_path / "run-20260415-lab-1a2b.part")]

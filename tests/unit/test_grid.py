@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.catalogue import FACTORS, FULL_FEATURES, GROUPS, TRIALS, baseline, is_heavy, profile_for
-from scalable.grid import Cell, Grid
 from scalable.manifest.work import Sweep
+from scalable.sweeps.grid import Cell, Grid
 
 NAMED_GROUPS = {name: list(assets) for name, assets in GROUPS.items()}
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.shipped import PROFILES
+from scalable.planning.packing import Packing, lower_bound, pack, vector
+from scalable.planning.placement import PoolRoom, place
+from scalable.planning.resources import Size, allocatable, burst, nominal
 from scalable.quantities import Cpu, Memory, Money
-from scalable.sizing.packing import Packing, lower_bound, pack, vector
-from scalable.sizing.placement import PoolRoom, place
-from scalable.sizing.resources import Size, allocatable, burst, nominal
 
 GIB = 1024**3
 Demand = list[tuple[Size, int]]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalable.planning.preflight import BASE, Estimate, estimate_peak, preflight
 from scalable.quantities import Memory, Share
-from scalable.sizing.preflight import BASE, Estimate, estimate_peak, preflight
 
 SAMPLES = st.integers(1, 10**7)
 FEATURES = st.integers(1, 10**4)

@@ -19,10 +19,10 @@ from distributed import Scheduler, get_worker
 from distributed.core import Status
 
 from scalable import ScalableClient
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, WorkerTemplate
+from scalable.cluster.local import LocalProvider
 from scalable.manifest.targets import LocalTarget
-from scalable.providers.base import ClusterHandle, DeploymentSpec, WorkerTemplate
-from scalable.providers.local import LocalProvider
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from scalable.worker.main import TellingWorker, leave, threads_of
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
 from scalable.worker.runners import Runners

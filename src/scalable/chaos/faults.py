@@ -14,8 +14,8 @@ from pathlib import Path
 from scalable.chaos import network, processes, storage
 from scalable.chaos.errors import ChaosError
 from scalable.chaos.victims import Processes, choose
+from scalable.observe import RunFolder
 from scalable.quantities import Memory
-from scalable.telemetry import RunFolder
 
 HOW = ("sever", "freeze")
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.chaos.victims import Victim
-from scalable.telemetry import RunFolder
+from scalable.observe import RunFolder
 
 PIDFD_GETFD = 438  # the same number on all machines, see pidfd_getfd(2)
 ESTABLISHED = "01"  # in /proc/net/tcp

@@ -18,9 +18,9 @@ from pathlib import Path
 from scalable.chaos.errors import ChaosError
 from scalable.chaos.victims import Processes, environment
 from scalable.manifest import load_file
+from scalable.observe import RunFolder
 from scalable.quantities import Memory
 from scalable.store.places import file_of
-from scalable.telemetry import RunFolder
 
 LARGEST_BALLOON = Memory.parse("10GiB")  # more is a mistake more often than a wish, and takes long to write
 LEAST_FREE = Memory.parse("16MiB")  # with less, the machine itself may not be able to recover

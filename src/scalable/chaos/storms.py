@@ -14,8 +14,8 @@ from typing import Any
 
 from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.chaos.faults import FAULTS, Scene, Wish
-from scalable.telemetry import RunFolder
-from scalable.telemetry.liveness import is_running
+from scalable.observe import RunFolder
+from scalable.observe.liveness import is_running
 
 USUAL: Mapping[str, float] = {"kill-runner": 12, "stop-runner": 3, "kill-worker": 2, "block-store": 2, "cut-network": 1}
 """How often each fault comes. Disks and memory are filled only where that is asked for."""

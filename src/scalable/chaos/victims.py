@@ -17,10 +17,10 @@ import psutil
 
 from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
-from scalable.runner.process import RUNNER_MARK
-from scalable.telemetry import RunFolder, read
-from scalable.telemetry.fields import number, text
-from scalable.telemetry.liveness import is_running
+from scalable.observe import RunFolder, read
+from scalable.observe.fields import number, text
+from scalable.observe.liveness import is_running
+from scalable.worker.runner.process import RUNNER_MARK
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
 LOOPBACK = {"127.0.0.1", "::1"}  # means the machine the driver is on

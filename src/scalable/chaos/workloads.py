@@ -87,7 +87,7 @@ def crash(how: str = "segfault") -> None:
 
 def slow_but_progressing(steps: int = 10, each: float = 0.5) -> int:
     """Takes its time and says so: must never be called stuck."""
-    from scalable.runner.stamp import progress
+    from scalable.worker.runner.stamp import progress
 
     for step in range(steps):
         progress(step + 1, steps)

@@ -18,8 +18,8 @@ from scalable.manifest.load import read
 from scalable.session.here import history, registered, this_machine
 
 if TYPE_CHECKING:
-    from scalable.planning import Site
     from scalable.planning.pins import Pin
+    from scalable.planning.site import Site
 
 
 def load(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Loaded:
@@ -59,7 +59,7 @@ def seed(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> in
 
 def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) -> Site:
     """Where work runs. ``pools_only`` asks about the manifest's pools whatever the target is."""
-    from scalable.planning import Site
+    from scalable.planning.site import Site
 
     target = None if pools_only and loaded.manifest.pools else loaded.target
     manifest = pin.applied(loaded.manifest) if pin is not None else loaded.manifest

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from scalable.cli.output import Cell, note, show_table
+from scalable.observe.words import BESIDE, UNKNOWN, fine, hours
 from scalable.quantities import percent
-from scalable.telemetry.words import BESIDE, UNKNOWN, fine, hours
 from scalable.wording import plural
 
 

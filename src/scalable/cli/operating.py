@@ -10,9 +10,9 @@ from typing import Any
 
 from scalable.cli.output import working
 from scalable.errors import ScalableError, UsageError
-from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
-from scalable.telemetry.liveness import State, running
-from scalable.telemetry.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
+from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
+from scalable.observe.liveness import State, running
+from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
 __all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state"]
 

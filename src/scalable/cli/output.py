@@ -21,7 +21,7 @@ from rich.text import Text
 from scalable.quantities import Duration
 
 if TYPE_CHECKING:
-    from scalable.simulate.outcome import NodeSpan
+    from scalable.planning.simulation.outcome import NodeSpan
 
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
 WHOLE: Literal["fold"] = "fold"  # a path or address that is longer than a line goes on in the next

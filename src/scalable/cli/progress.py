@@ -19,10 +19,10 @@ from rich.text import Text
 from scalable.cli.commands.status import looked_at, rate, step_of
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
+from scalable.observe import RunFolder
+from scalable.observe.fields import money
+from scalable.observe.words import plain
 from scalable.quantities import Duration
-from scalable.telemetry import RunFolder
-from scalable.telemetry.fields import money
-from scalable.telemetry.words import plain
 from scalable.wording import plural
 
 EVERY_S = 0.5

@@ -8,11 +8,11 @@ from typing import Any
 
 from scalable.cli.commands.incidents import limit
 from scalable.errors import ScalableError
-from scalable.telemetry import RunFolder, read
-from scalable.telemetry.escalation import more_memory
-from scalable.telemetry.fields import count, text
-from scalable.telemetry.incidents import Incident, IncidentFolder
-from scalable.telemetry.redact import redact_text
+from scalable.observe import RunFolder, read
+from scalable.observe.escalation import more_memory
+from scalable.observe.fields import count, text
+from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.redact import redact_text
 
 PLACES = [re.compile(before + r"(\S+?:\d+)") for before in ("called from ", r"\bin ", r"\(")]  # the user's own first
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from scalable.cluster.kubernetes.site import MANAGED
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
-from scalable.providers.kubernetes.site import MANAGED
 
 DRIVER, USER, WATCHER = "scalable-driver", "scalable-user", "scalable-prometheus"
 Right = tuple[str, tuple[str, ...], tuple[str, ...]]

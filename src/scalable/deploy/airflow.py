@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scalable.cluster.kubernetes.objects import spread
+from scalable.cluster.kubernetes.site import amounts, label, text
 from scalable.deploy.airflow_text import HEAD, IMPORT_KUBERNETES, KUBERNETES, SETTINGS, TASKS
 from scalable.deploy.deployment import HOME
 from scalable.errors import UnknownNameError, UsageError
-from scalable.grid import Grid
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, LocalTarget, SecretKey, unpinned
+from scalable.observe.redact import looks_secret, redact_text
 from scalable.planning.loads import profile_of
-from scalable.providers.kubernetes.objects import spread
-from scalable.providers.kubernetes.site import amounts, label, text
+from scalable.planning.places import places
+from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
-from scalable.sizing.places import places
-from scalable.sizing.resources import Size
 from scalable.store.places import SQLITE, scheme_of
-from scalable.telemetry.redact import looks_secret, redact_text
+from scalable.sweeps.grid import Grid
 from scalable.wording import plural, undefined
 
 IN_IMAGE = f"{HOME}/scalable.yaml"

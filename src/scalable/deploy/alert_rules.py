@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalable.deploy.document import Document, written
-from scalable.telemetry.alerts import SHARED, Condition, Rule, duration
-from scalable.telemetry.metrics import METRICS
+from scalable.observe.alerts import SHARED, Condition, Rule, duration
+from scalable.observe.metrics import METRICS
 
 FILE, TEST_FILE = "rules/scalable.yml", "rules/scalable_test.yml"
 STEP_S = 15  # between the tests' samples; all durations of the rules are multiples of it

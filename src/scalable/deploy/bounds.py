@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from scalable.cluster.kubernetes.site import amounts
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
 from scalable.deploy.document import Document
-from scalable.providers.kubernetes.site import amounts
+from scalable.planning.resources import Size, allocatable
 from scalable.quantities import Cpu, Memory
-from scalable.sizing.resources import Size, allocatable
 
 GPU = "nvidia.com/gpu"
 NOTHING = Size(Cpu(0), Memory(0))

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from scalable.cluster.base import DeploymentSpec
+from scalable.cluster.kubernetes.site import Site, amounts, text
 from scalable.deploy import egress
 from scalable.deploy.egress import Destination
 from scalable.deploy.source import STORE, WRITTEN_OUT, Source
@@ -18,13 +20,11 @@ from scalable.manifest import Loaded
 from scalable.manifest.findings import Issue, ManifestError, ValidationReport
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, SecretKey
-from scalable.providers.base import DeploymentSpec
-from scalable.providers.kubernetes.site import Site, amounts, text
+from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
-from scalable.sizing.resources import Size
 from scalable.store.errors import StoreUrlError
 from scalable.store.places import SQLITE, scheme_of
-from scalable.tracking.tracker import VARIABLE as TRACKING
+from scalable.store.tracking.tracker import VARIABLE as TRACKING
 from scalable.wording import undefined
 
 HOME = "/opt/project"

@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scalable import __version__
+from scalable.cluster.kubernetes.objects import USER
 from scalable.deploy.deployment import HOME, STATE, Deployment
-from scalable.providers.kubernetes.objects import USER
 
 FILESYSTEMS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 """Which package reads an object store, by the URL's scheme."""

@@ -1,7 +1,7 @@
 """The Grafana dashboard: what an operator watches, from the metrics of all sessions that one Prometheus scrapes.
 
 It is imported as it is: the data source is a variable, and so are project and run. Everything it asks is PromQL over
-the metrics of ``scalable.telemetry.metrics``; shares are of limits, so that one axis serves workers of any size.
+the metrics of ``scalable.observe.metrics``; shares are of limits, so that one axis serves workers of any size.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from scalable.cluster.kubernetes.here import METRICS_PORT
+from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
+from scalable.cluster.kubernetes.site import seconds
 from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document
 from scalable.manifest.targets import SecretKey
-from scalable.providers.kubernetes.here import METRICS_PORT
-from scalable.providers.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
-from scalable.providers.kubernetes.site import seconds
 
 FILE = "scalable.yaml"
 RESTARTS = 1  # of a lost driver

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from scalable.cluster.kubernetes.site import MANAGED
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
 from scalable.deploy.egress import Destination, anywhere
 from scalable.deploy.job import METRICS
-from scalable.providers.kubernetes.site import MANAGED
 
 OURS = {"matchLabels": MANAGED}
 DRIVERS = {"matchLabels": {**MANAGED, "scalable/part": "driver"}}

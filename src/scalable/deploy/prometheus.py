@@ -16,8 +16,8 @@ from scalable.deploy import alert_rules, grafana
 from scalable.deploy.document import Document, written
 from scalable.deploy.kubernetes import Rendered
 from scalable.deploy.network import DRIVERS
-from scalable.telemetry.alerts import RULES, Rule, duration
-from scalable.telemetry.folders import targets_dir
+from scalable.observe.alerts import RULES, Rule, duration
+from scalable.observe.folders import targets_dir
 
 CONFIG, ALERTMANAGER, DASHBOARD, SECRET = "prometheus.yml", "alertmanager.yml", "grafana/scalable.json", "slack-url"
 ALERTMANAGER_HERE = "127.0.0.1:9093"

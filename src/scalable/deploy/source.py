@@ -11,7 +11,7 @@ from scalable.errors import UsageError
 from scalable.manifest import layers, tree
 from scalable.manifest.findings import Issue, Place
 from scalable.manifest.load import choose_target, dotted
-from scalable.telemetry.redact import looks_secret, redact_text
+from scalable.observe.redact import looks_secret, redact_text
 
 STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")

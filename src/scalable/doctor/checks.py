@@ -8,8 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.manifest.models import Manifest
-from scalable.providers.base import DeploymentSpec, WorkerTemplate
 
 
 class Status(StrEnum):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 
+from scalable.cluster.base import DeploymentSpec
 from scalable.doctor import code, machine, software, storage
 from scalable.doctor.checks import Case, Check, fail, ok, warn
 from scalable.errors import PlanningError, ScalableError
 from scalable.manifest import Loaded, ManifestError
 from scalable.manifest.findings import Issue
-from scalable.providers.base import DeploymentSpec
 from scalable.session.here import history, this_machine
 from scalable.wording import plural
 
@@ -80,8 +80,9 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
 
 def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Check]]:
     """How many workers of each kind would be asked for, by the components and by each sweep."""
-    from scalable.planning import Site, plan_sweep
     from scalable.planning.components import plan_components
+    from scalable.planning.plan import plan_sweep
+    from scalable.planning.site import Site
 
     try:
         past = history()

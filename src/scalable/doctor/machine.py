@@ -7,9 +7,9 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from scalable.cluster.base import THREAD_VARIABLES
 from scalable.doctor.checks import Case, Check, fail, ok, warn
 from scalable.manifest.targets import LocalTarget
-from scalable.providers.base import THREAD_VARIABLES
 from scalable.quantities import Memory
 from scalable.session.here import this_machine
 from scalable.wording import plural

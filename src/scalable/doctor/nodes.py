@@ -10,11 +10,11 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from pathlib import Path
 
+from scalable.cluster.network import interfaces, no_such_interface
 from scalable.doctor.checks import Case, Check, fail, ok, warn
 from scalable.doctor.storage import nearest
 from scalable.manifest.targets import SlurmTarget
-from scalable.providers.network import interfaces, no_such_interface
-from scalable.telemetry.folders import runs_dir
+from scalable.observe.folders import runs_dir
 from scalable.wording import plural
 
 SHARED = re.compile(

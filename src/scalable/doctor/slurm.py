@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.slurm import script
+from scalable.cluster.slurm.commands import told
+from scalable.cluster.slurm.launcher import SlurmLauncher
 from scalable.doctor import nodes
 from scalable.doctor.checks import Case, Check, fail, ok, warn
 from scalable.manifest.targets import SlurmTarget
-from scalable.providers.base import WorkerTemplate
-from scalable.providers.slurm import script
-from scalable.providers.slurm.commands import told
-from scalable.providers.slurm.launcher import SlurmLauncher
 from scalable.wording import not_defined, plural
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")

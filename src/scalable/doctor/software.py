@@ -10,11 +10,11 @@ from importlib.util import find_spec
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec
+from scalable.cluster.registry import get_provider
 from scalable.doctor.checks import Check, fail, ok
 from scalable.errors import ScalableError
 from scalable.manifest.models import Manifest
-from scalable.providers.base import DeploymentProvider, DeploymentSpec
-from scalable.providers.registry import get_provider
 
 NEEDED = {
     "slurm": ("cryptography",),

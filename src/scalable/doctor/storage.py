@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 
 from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.observe.folders import runs_dir
 from scalable.quantities import Memory
 from scalable.store import StoreError, open_store
 from scalable.store.places import SQLITE, file_of, shown_url
-from scalable.telemetry.folders import runs_dir
 
 LITTLE = Memory.of_gib(1)  # logs and journal of a long run, and what workers spill
 NOTHING = Memory(50 * 2**20)  # below that a run does not get far

@@ -8,8 +8,8 @@ from typing import Any
 
 from scalable import __version__
 from scalable.doctor.checks import Check, fail, ok, warn
+from scalable.observe.fields import count, mapping, text
 from scalable.quantities import Memory
-from scalable.telemetry.fields import count, mapping, text
 from scalable.wording import plural
 
 SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from scalable.manifest.policies import Policies
 from scalable.quantities import Memory, Money
-from scalable.sizing.placement import PoolRoom
 
 ANY_MEMORY = Memory.parse("1PiB")  # what a kind without a limit may use: all there is
 KILL_WITHIN_S = 60.0  # killing takes less than a minute; after that the worker goes too
+
+
+class Room(Protocol):
+    """The room of one pool: how many workers it holds and what more of them may cost."""
+
+    @property
+    def name(self) -> str:
+        """The pool's name."""
+
+    @property
+    def price(self) -> Money | None:
+        """The price of a node and hour; None for pools that are paid anyway."""
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds that an empty node is kept."""
+
+    def most(self, tag: str, counts: Mapping[str, int]) -> int:
+        """Return the most workers of a tag that the pool can hold beside the others."""
+
+    def commitment(self, tag: str, count: int, busy_s: float = 0.0, *, idle_nodes: bool = False) -> Money | None:
+        """Return the most that asking for more workers can cost, or None where nothing is paid for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +58,7 @@ class Rules:
     """Everything that is fixed for the life of an engine."""
 
     kinds: Mapping[str, WorkerKind]
-    pools: Mapping[str, PoolRoom]
+    pools: Mapping[str, Room]
     policies: Policies = field(default_factory=Policies)
     budget: Money | None = None
     """What may be spent from now on; nothing means no limit."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from scalable.finetune.extras import needed
 from scalable.finetune.training import Floats, Indices, Part, Training
-from scalable.runner.notes import note
 from scalable.sweeps.stages import stage
+from scalable.worker.runner.notes import note
 
 CAP = 0.05  # of each class at most; a label that surprises is more often rare than wrong
 BLOCKS = 5  # of the training part, each judged by a model of the others

@@ -20,8 +20,8 @@ from scalable.finetune.settings import MODELS, SettingError
 from scalable.finetune.training import Floats, Part, Training
 from scalable.finetune.trials import Trial
 from scalable.finetune.workload import WORKLOAD as SEARCHED
-from scalable.runner.stamp import progress
 from scalable.sweeps.stages import stage
+from scalable.worker.runner.stamp import progress
 
 TREES = 150  # of a forest: more change its probabilities by less than the labels' noise
 STEPS = 2000  # in which a logistic regression has long settled

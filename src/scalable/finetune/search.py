@@ -18,8 +18,8 @@ from scalable.finetune.extras import needed
 from scalable.finetune.losses import objective, smoothed
 from scalable.finetune.training import Floats, Indices, Part, Training
 from scalable.finetune.trials import Trial, Trials
-from scalable.runner.stamp import progress
 from scalable.sweeps.stages import scratch, stage
+from scalable.worker.runner.stamp import progress
 
 ROUNDS = 300  # trees at most; early stopping ends nearly every trial before
 PATIENCE = 50  # trees without a better score after which a trial ends

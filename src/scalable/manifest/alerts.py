@@ -9,8 +9,8 @@ from pydantic import BeforeValidator, SecretStr, WithJsonSchema, field_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.fields import BOOLS, Section, as_number
+from scalable.observe.alerts import RULES, Rule, adjusted
 from scalable.quantities import Duration, Share
-from scalable.telemetry.alerts import RULES, Rule, adjusted
 from scalable.wording import not_defined, shown
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan, budget_left, plan_sweep
+from scalable.planning.resources import CostEstimate, ScalePlan
+from scalable.planning.simulation import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import HOURS_PER_MONTH, Money
-from scalable.simulate import Outcome
-from scalable.sizing.resources import CostEstimate, ScalePlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from scalable.manifest.models import Manifest
 from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
 from scalable.planning.plan import walltime
+from scalable.planning.prices import Wanted, estimate, hired
 from scalable.planning.remarks import OOM_RISK
+from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Memory, Price, percent
-from scalable.sizing.prices import Wanted, estimate, hired
-from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
 ROUNDING = 1e-9  # of a round

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from math import log
 
 from scalable.catalogue import FACTORS, TRIALS, is_heavy
-from scalable.grid import Grid
 from scalable.manifest.work import Sweep
 from scalable.planning.history import History
 from scalable.planning.history import Measured as Units
+from scalable.planning.simulation.durations import Fixed, Measured, RunLength, from_minutes
 from scalable.quantities import Cpu
-from scalable.simulate.durations import Fixed, Measured, RunLength, from_minutes
+from scalable.sweeps.grid import Grid
 from scalable.wording import plural
 
 ENOUGH_HISTORY = 5  # measured durations before they replace the manifest's

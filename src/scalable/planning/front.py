@@ -14,10 +14,10 @@ from typing import Any
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.planning.balance import balanced
 from scalable.planning.loads import SweepLoad
+from scalable.planning.placement import margin
+from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
-from scalable.simulate.outcome import Outcome
-from scalable.sizing.placement import margin
 from scalable.wording import plural
 
 SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have together: about 2 s

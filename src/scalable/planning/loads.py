@@ -9,16 +9,16 @@ from itertools import islice, product
 from scalable.catalogue import FACTORS, FULL_FEATURES, profile_for
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
-from scalable.grid import Grid
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
 from scalable.planning.expected import Expected, expect, settings_of
 from scalable.planning.history import History
+from scalable.planning.margins import Load
+from scalable.planning.preflight import Estimate, Verdict, estimate_peak, preflight
+from scalable.planning.simulation.durations import Fixed
 from scalable.planning.site import Job, Site
 from scalable.quantities import Cpu
-from scalable.simulate.durations import Fixed
-from scalable.sizing.margins import Load
-from scalable.sizing.preflight import Estimate, Verdict, estimate_peak, preflight
+from scalable.sweeps.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)

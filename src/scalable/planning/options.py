@@ -11,10 +11,10 @@ from scalable.manifest.money import Option
 from scalable.planning.balance import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
+from scalable.planning.placement import margin
+from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money, percent
-from scalable.simulate.outcome import Outcome
-from scalable.sizing.placement import margin
 from scalable.wording import plural
 
 

@@ -11,11 +11,11 @@ from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.remarks import assumptions, find_warnings
+from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.simulation.durations import Fixed
+from scalable.planning.simulation.outcome import NodeSpan, Outcome
 from scalable.planning.site import Site
 from scalable.quantities import HOURS_PER_MONTH, Duration, Memory, Money
-from scalable.simulate.durations import Fixed
-from scalable.simulate.outcome import NodeSpan, Outcome
-from scalable.sizing.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.wording import plural
 
 UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated

@@ -7,9 +7,9 @@ from statistics import median
 from scalable.planning.front import Point
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad
+from scalable.planning.placement import Placement, margin
 from scalable.planning.site import Site
 from scalable.quantities import Duration, percent
-from scalable.sizing.placement import Placement, margin
 from scalable.wording import plural
 
 OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)

@@ -12,9 +12,9 @@ from scalable.manifest.money import Growth
 from scalable.manifest.work import Together
 from scalable.planning.history import History
 from scalable.planning.loads import loads_of
+from scalable.planning.margins import MarginRow, Status, margin_row
 from scalable.planning.site import Site
 from scalable.quantities import Money, percent
-from scalable.sizing.margins import MarginRow, Status, margin_row
 
 
 def margin_table(site: Site, history: History | None = None) -> list[MarginRow]:

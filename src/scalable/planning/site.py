@@ -13,13 +13,13 @@ from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
+from scalable.planning.placement import Placement, PoolRoom, place
+from scalable.planning.prices import charge, hired
+from scalable.planning.resources import Size, allocatable, equal_part, offered
+from scalable.planning.simulation import Outcome, simulate
+from scalable.planning.simulation.cluster import ModelPool
+from scalable.planning.simulation.durations import RunLength
 from scalable.quantities import Cpu, Duration, Memory, Money, Price
-from scalable.simulate import Outcome, simulate
-from scalable.simulate.cluster import ModelPool
-from scalable.simulate.durations import RunLength
-from scalable.sizing.placement import Placement, PoolRoom, place
-from scalable.sizing.prices import charge, hired
-from scalable.sizing.resources import Size, allocatable, equal_part, offered
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin

@@ -1,14 +1,7 @@
-"""Places to run: one module per backend behind one protocol."""
+"""The documented import path of the provider interface; it lives in ``scalable.cluster``."""
 
-from scalable.providers.base import (
-    ClusterHandle,
-    DeploymentProvider,
-    DeploymentSpec,
-    LaunchRefused,
-    ProviderError,
-    WorkerTemplate,
-)
-from scalable.providers.registry import get_provider, register_provider
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.registry import get_provider, register_provider
 
 __all__ = [
     "ClusterHandle",
@@ -16,7 +9,6 @@ __all__ = [
     "DeploymentSpec",
     "LaunchRefused",
     "ProviderError",
-    "WorkerTemplate",
     "get_provider",
     "register_provider",
 ]

@@ -13,13 +13,13 @@ from contextlib import suppress
 from decimal import Decimal
 
 from scalable.errors import ScalableError
+from scalable.observe.fields import money, month
+from scalable.observe.folders import RunFolder
+from scalable.observe.history import FILE, known, learn
+from scalable.observe.liveness import LOOKED_AT, is_running
+from scalable.observe.reading import Records, read
+from scalable.observe.summary import Summary
 from scalable.quantities import Money
-from scalable.telemetry.fields import money, month
-from scalable.telemetry.folders import RunFolder
-from scalable.telemetry.history import FILE, known, learn
-from scalable.telemetry.liveness import LOOKED_AT, is_running
-from scalable.telemetry.reading import Records, read
-from scalable.telemetry.summary import Summary
 
 logger = logging.getLogger("scalable")
 

@@ -1,6 +1,6 @@
 """Tells of alerts while a session lives: in its journal, in the terminal, and to a webhook. Never raises, never waits.
 
-Every look of the driver that brings new figures applies the rules of ``scalable.telemetry.alerts``. What is told
+Every look of the driver that brings new figures applies the rules of ``scalable.observe.alerts``. What is told
 elsewhere in better words is not repeated in the terminal, and many alerts of one rule at once are one line, or one
 message.
 """
@@ -11,13 +11,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scalable.observe.alerts import TOLD_OTHERWISE, Change, Rule, Watch
 from scalable.session.webhook import Webhook
-from scalable.telemetry.alerts import TOLD_OTHERWISE, Change, Rule, Watch
 from scalable.wording import plural
 
 if TYPE_CHECKING:
-    from scalable.telemetry.journal import Journal
-    from scalable.telemetry.metrics import Sample
+    from scalable.observe.journal import Journal
+    from scalable.observe.metrics import Sample
 
 logger = logging.getLogger("scalable")
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
 from scalable.engine.retries import FREE
 from scalable.quantities import Memory
-from scalable.runner import ends
 from scalable.session.execution import Conversation, Work
 from scalable.session.incidents import Incidents
+from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.cluster.members import Member
     from scalable.engine import Engine
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.providers.members import Member
-    from scalable.telemetry.folders import RunFolder
-    from scalable.telemetry.journal import Journal
+    from scalable.observe.folders import RunFolder
+    from scalable.observe.journal import Journal
 
 logger = logging.getLogger("scalable")
 

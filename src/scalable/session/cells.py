@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from scalable.observe.cells import spans
 from scalable.sweeps.compiling import Compiled, Place
-from scalable.telemetry.cells import spans
 
 MOST_CELLS = 20_000  # of a grid that is told; more are finer than the points of a screen
 LONGEST_AXES = 40_000  # characters of all labels together

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.engine.events import BoundsSet, Event, Paused, RunCancelled, RunState, SweepCancelled, WorkerLeaving
 from scalable.errors import ScalableError, UsageError
+from scalable.observe.fields import number
+from scalable.observe.folders import RunFolder
+from scalable.observe.mailbox import Mailbox, Question
 from scalable.session.roster import roster
-from scalable.telemetry.fields import number
-from scalable.telemetry.folders import RunFolder
-from scalable.telemetry.mailbox import Mailbox, Question
 from scalable.wording import MOST_LISTED, not_defined, plural, undefined
 
 if TYPE_CHECKING:

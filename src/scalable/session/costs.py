@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from scalable.cluster.base import Landlord
 from scalable.engine.events import SpendChanged
-from scalable.providers.base import Landlord
 from scalable.quantities import Money, exact, plain
 from scalable.session.tariffs import BY_WORKER, HIRED_AT_LEAST_S, OBSERVED, Rent, Tariff
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.telemetry.journal import Journal
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.observe.journal import Journal
 
 EVERY_S = 10.0
 HOUR_S = 3600

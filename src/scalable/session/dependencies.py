@@ -12,13 +12,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
+from scalable.observe.redact import redact_text
 from scalable.store import Fate
-from scalable.telemetry.redact import redact_text
 
 if TYPE_CHECKING:
-    from scalable.artefacts import Artefacts
     from scalable.store import Receipt, Store
-    from scalable.tracking import Tracker
+    from scalable.store.artefacts import Artefacts
+    from scalable.store.tracking import Tracker
 
 STORE, TRACKING, OBJECTS = "store", "tracking", "objects"
 NOTHING = ("asked", "asked")  # stage and key of an artefact that nobody keeps: looking for it is the smallest question

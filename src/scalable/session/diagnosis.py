@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from scalable.cluster.diagnosis import LIMITS, Bounds, Kind, Limits, Snapshot
+from scalable.cluster.diagnosis.observing import Observer
+from scalable.cluster.diagnosis.pulse import Pulse
 from scalable.engine import fleet
-from scalable.providers.diagnosis import LIMITS, Bounds, Kind, Limits, Snapshot
-from scalable.providers.diagnosis.observing import Observer
-from scalable.providers.diagnosis.pulse import Pulse
 
 if TYPE_CHECKING:
-    from scalable.providers.members import Member
+    from scalable.cluster.members import Member
     from scalable.session.driver import Driver
     from scalable.session.looking import Look
 

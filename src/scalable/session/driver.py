@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from scalable.cluster.base import LaunchRefused
+from scalable.cluster.giving_up import give_up
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
@@ -45,10 +47,8 @@ from scalable.engine.events import (
     WorkersWithdrawn,
 )
 from scalable.errors import UsageError
-from scalable.providers.base import LaunchRefused
-from scalable.providers.giving_up import give_up
+from scalable.observe.redact import KNOWN
 from scalable.quantities import Memory
-from scalable.runner import ends
 from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
@@ -57,17 +57,17 @@ from scalable.session.execution import ANSWER_WITHIN_S, SilentWorkerError, Work,
 from scalable.session.looking import Look, look
 from scalable.session.measures import Measures
 from scalable.session.places import CLIMBS
-from scalable.telemetry.redact import KNOWN
+from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.providers.members import Member
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.cluster.members import Member
+    from scalable.observe.folders import RunFolder
+    from scalable.observe.journal import Journal
     from scalable.session.live import Live
     from scalable.session.recorder import TaskRecorder
     from scalable.session.tariffs import Tariff
     from scalable.store import Receipt, Store
-    from scalable.telemetry.folders import RunFolder
-    from scalable.telemetry.journal import Journal
 
 logger = logging.getLogger("scalable")
 

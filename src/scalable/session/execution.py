@@ -18,12 +18,12 @@ from distributed.comm.core import CommClosedError
 
 from scalable.errors import ScalableError
 from scalable.manifest.policies import Policies
-from scalable.runner.wire import pack
+from scalable.worker.runner.wire import pack
 from scalable.worker.runners import OP
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.providers.members import Member
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.cluster.members import Member
 
 SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
 SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner

@@ -14,25 +14,26 @@ from scalable.errors import PlanningError
 from scalable.quantities import Cpu, Memory
 
 if TYPE_CHECKING:
-    from scalable.planning import History, Machine
+    from scalable.planning.history import History
+    from scalable.planning.site import Machine
 
 
 def registered() -> Iterator[str]:
     """Providers that other packages bring; looked up only if a manifest names one that is not known."""
-    for point in entry_points(group="scalable.providers"):
+    for point in entry_points(group="scalable.cluster"):
         yield point.name
 
 
 def this_machine() -> Machine:
-    from scalable.planning import Machine
-    from scalable.providers.base import usable_cpus
+    from scalable.cluster.base import usable_cpus
+    from scalable.planning.site import Machine
 
     return Machine(Cpu.of(usable_cpus()), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
 def history(env: Mapping[str, str] = os.environ) -> History:
     """What earlier runs in this folder measured, if there are any."""
-    from scalable.planning import History
+    from scalable.planning.history import History
 
     path = Path(env.get("SCALABLE_RUNS_DIR") or ".scalable/runs") / "history.json"
     if not path.exists():

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 from scalable.engine.events import RunState
 from scalable.errors import ScalableError
+from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.quantities import Duration, Memory
-from scalable.runner import ends
-from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
-    from scalable.providers.members import Member
-    from scalable.telemetry.folders import RunFolder
-    from scalable.telemetry.journal import Journal
+    from scalable.cluster.members import Member
+    from scalable.observe.folders import RunFolder
+    from scalable.observe.journal import Journal
 
 logger = logging.getLogger("scalable")
 

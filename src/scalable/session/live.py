@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.manifest.alerts import rules_of
+from scalable.observe.encoding import text_of
+from scalable.observe.fields import month
+from scalable.observe.files import write_beside
+from scalable.observe.folders import RunFolder
+from scalable.observe.liveness import is_running
+from scalable.observe.metrics import METRICS
 from scalable.quantities import Money
 from scalable.session.alerting import Alerting
 from scalable.session.measures import Purse
 from scalable.session.serving import serve
 from scalable.session.webhook import Webhook
-from scalable.telemetry.encoding import text_of
-from scalable.telemetry.fields import month
-from scalable.telemetry.files import write_beside
-from scalable.telemetry.folders import RunFolder
-from scalable.telemetry.liveness import is_running
-from scalable.telemetry.metrics import METRICS
 
 if TYPE_CHECKING:
     from scalable.manifest.models import Manifest
-    from scalable.planning import History
+    from scalable.planning.history import History
     from scalable.session.driver import Driver
     from scalable.session.serving import Served
 

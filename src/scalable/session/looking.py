@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.providers.members import Member
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.cluster.members import Member
     from scalable.session.recorder import TaskRecorder
 
 

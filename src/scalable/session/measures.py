@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from scalable.providers.base import Landlord
+from scalable.cluster.base import Landlord
+from scalable.observe.fields import month
+from scalable.observe.metrics import MOST_WORKERS, OTHERS, Sample
+from scalable.observe.sweeps import SweepProgress
 from scalable.quantities import Money
 from scalable.session.dependencies import Dependencies
 from scalable.session.roster import STATES, roster
-from scalable.telemetry.fields import month
-from scalable.telemetry.metrics import MOST_WORKERS, OTHERS, Sample
-from scalable.telemetry.sweeps import SweepProgress
 from scalable.worker import measures as worker_measures
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
-    from scalable.providers.members import Member
+    from scalable.cluster.members import Member
     from scalable.session.driver import Driver
 
 MINUTE_S = 60.0

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalable.grid import Cell
 from scalable.store import Filter, Row, Store
 from scalable.sweeps.compiling import Compiled
+from scalable.sweeps.grid import Cell
 from scalable.wording import plural
 
 MOST_NAMED = 3  # failures that are told in full; the results have all of them

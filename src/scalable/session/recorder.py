@@ -9,8 +9,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from scalable.engine.events import Loss, RunState
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
-    from scalable.telemetry.journal import Journal
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.observe.journal import Journal
 
 LONGEST_ERROR = 500  # characters of an error that are kept
 

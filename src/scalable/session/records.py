@@ -11,9 +11,10 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from scalable import __version__, proc
-from scalable.planning import Campaign, Plan
+from scalable.cluster.base import DeploymentSpec
+from scalable.planning.campaign import Campaign
 from scalable.planning.components import ComponentPlan
-from scalable.providers.base import DeploymentSpec
+from scalable.planning.plan import Plan
 
 if TYPE_CHECKING:
     from scalable.session.session import ScalableSession

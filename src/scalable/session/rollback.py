@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import PlanningError, UsageError
+from scalable.observe.fields import mapping, text
+from scalable.observe.files import write_beside
+from scalable.observe.folders import RunFolder, runs_dir
+from scalable.observe.history import LOCK, WAIT_S, locked
+from scalable.observe.reading import read
 from scalable.planning.pins import Pin
-from scalable.telemetry.fields import mapping, text
-from scalable.telemetry.files import write_beside
-from scalable.telemetry.folders import RunFolder, runs_dir
-from scalable.telemetry.history import LOCK, WAIT_S, locked
-from scalable.telemetry.reading import read
 
 FILE = "pinned.json"
 LOOKED_AT = 500  # how many of the latest runs are searched for another plan

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scalable.cluster.base import DeploymentSpec
 from scalable.engine import AdaptiveScaler, Rules, WorkerKind
 from scalable.engine.rules import ANY_MEMORY
 from scalable.planning.components import shared_out
-from scalable.providers.base import DeploymentSpec
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import ScalePlan, Size
 from scalable.quantities import Cpu, Memory, Money
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.resources import ScalePlan, Size
 
 POOL = "workers"
 UNLIMITED = 1_000_000

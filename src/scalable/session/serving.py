@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.web import RequestHandler
 
-from scalable.telemetry.metrics import CONTENT_TYPE, exposition
+from scalable.observe.metrics import CONTENT_TYPE, exposition
 
 if TYPE_CHECKING:
-    from scalable.providers.cluster import TaggedCluster
+    from scalable.cluster.cluster import TaggedCluster
     from scalable.session.driver import Driver
     from scalable.session.measures import Measures
 

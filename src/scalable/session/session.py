@@ -16,17 +16,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.client import ScalableClient
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.registry import get_provider
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
-from scalable.planning import Choice, Plan, Site, plan_all
+from scalable.observe.folders import RunFolder
+from scalable.observe.history import learn
+from scalable.observe.journal import Journal
+from scalable.observe.liveness import state_of
+from scalable.observe.reading import read
+from scalable.observe.report import report_of
+from scalable.observe.summary import Summary
+from scalable.planning.campaign import plan_all
 from scalable.planning.components import plan_components
+from scalable.planning.front import Choice
 from scalable.planning.pins import sizes_of
-from scalable.planning.plan import budget_left, plan_sweep
-from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
-from scalable.providers.client import ScalableClient
-from scalable.providers.cluster import TaggedCluster
-from scalable.providers.registry import get_provider
+from scalable.planning.plan import Plan, budget_left, plan_sweep
+from scalable.planning.site import Site
 from scalable.quantities import Money
 from scalable.session import tasks
 from scalable.session.accounts import Others, catch_up
@@ -41,13 +50,6 @@ from scalable.session.rules import rules
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
-from scalable.telemetry.folders import RunFolder
-from scalable.telemetry.history import learn
-from scalable.telemetry.journal import Journal
-from scalable.telemetry.liveness import state_of
-from scalable.telemetry.reading import read
-from scalable.telemetry.report import report_of
-from scalable.telemetry.summary import Summary
 from scalable.wording import shown
 
 if TYPE_CHECKING:
@@ -174,7 +176,7 @@ class ScalableSession:
         if not isinstance(cluster, TaggedCluster):
             raise ProviderError(
                 f"the provider {provider.name} built a {type(cluster).__name__}, which a session cannot use; "
-                "give a launcher of your own to scalable.providers.cluster.TaggedCluster and hand out that"
+                "give a launcher of your own to scalable.cluster.cluster.TaggedCluster and hand out that"
             )
         run.write_run(facts | {"scheduler": cluster.scheduler_address})
         recorder = record(cluster, journal)

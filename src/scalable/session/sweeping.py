@@ -8,21 +8,21 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scalable.artefacts import open_artefacts
-from scalable.planning import Plan
 from scalable.planning.loads import sweep_load
+from scalable.planning.plan import Plan
 from scalable.session.here import history
 from scalable.session.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.places import Place
 from scalable.session.sweeps import Request, SweepExecution
 from scalable.store import Row, Store
+from scalable.store.artefacts import open_artefacts
+from scalable.store.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.results import Outcome
-from scalable.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
 
 if TYPE_CHECKING:
+    from scalable.observe.folders import RunFolder
     from scalable.session.session import ScalableSession
-    from scalable.telemetry.folders import RunFolder
 
 Watched = Callable[["RunFolder"], AbstractContextManager[object]]
 

@@ -18,10 +18,9 @@ from itertools import count
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from scalable.artefacts import ArtefactError
-from scalable.caching import key_of
 from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
+from scalable.observe.redact import redact_text
 from scalable.session.cells import Cells
 from scalable.session.execution import Work
 from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
@@ -36,15 +35,16 @@ from scalable.store import (
     SweepRun,
     SweepStatus,
 )
+from scalable.store.artefacts import ArtefactError
+from scalable.store.caching import key_of
 from scalable.sweeps.compiling import Compiled, Place
 from scalable.sweeps.units import Computed
-from scalable.telemetry.redact import redact_text
 from scalable.wording import plural
 
 if TYPE_CHECKING:
+    from scalable.observe.incidents import Incident
     from scalable.quantities import Memory
     from scalable.session.driver import Driver
-    from scalable.telemetry.incidents import Incident
 
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0

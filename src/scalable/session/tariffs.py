@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec, Landlord, Launcher
 from scalable.errors import PlanningError
-from scalable.planning import Site
-from scalable.providers.base import DeploymentProvider, DeploymentSpec, Landlord, Launcher
+from scalable.planning.places import places
+from scalable.planning.resources import ScalePlan, allocatable
+from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
 from scalable.session.accounts import Others
-from scalable.sizing.places import places
-from scalable.sizing.resources import ScalePlan, allocatable
 
 BY_WORKER = "workers"
 """Each worker is paid from when it connected, or was hired, until it is gone."""

@@ -10,18 +10,18 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from scalable.caching import key_of
 from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.engine.rules import WorkerKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
+from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
-from scalable.runner.calls import Call
 from scalable.session.driver import Driver
 from scalable.session.execution import Work
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
-from scalable.telemetry.redact import redact_text
+from scalable.store.caching import key_of
 from scalable.wording import not_defined
+from scalable.worker.runner.calls import Call
 
 LONGEST_TEXT = 400  # characters of a result that has no JSON form
 DEEPEST = 50  # levels of a result that are looked into; deeper ones, and what contains itself, are told as text

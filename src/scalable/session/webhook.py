@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from scalable.telemetry.redact import KNOWN, redact_text
+from scalable.observe.redact import KNOWN, redact_text
 from scalable.wording import plural
 
 if TYPE_CHECKING:
-    from scalable.telemetry.alerts import Change
+    from scalable.observe.alerts import Change
 
 TIMEOUT_S = 5.0
 TRIES = 2

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from scalable.caching import key_of
 from scalable.catalogue import Variant
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.garbage import uncollected
-from scalable.grid import Cell, Grid
 from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
+from scalable.store.caching import key_of
+from scalable.sweeps.grid import Cell, Grid
 from scalable.sweeps.results import same
 from scalable.sweeps.stages import StageError
 from scalable.sweeps.units import RowWork, Unit

@@ -46,7 +46,7 @@ def found(sweep: str, manifest: str | Path | None, target: str | None, overlay: 
     """Manifest and target by argument, then environment, as every command finds them."""
     path = Path(manifest or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
     chosen = target or os.environ.get("SCALABLE_TARGET") or None
-    providers = (point.name for point in entry_points(group="scalable.providers"))
+    providers = (point.name for point in entry_points(group="scalable.cluster"))
     loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=providers)
     with open_store(store_url(loaded.manifest)) as store:
         return outcome(loaded.manifest, sweep, store, path.resolve().parent)

@@ -16,8 +16,8 @@ from typing import Any
 
 from scalable.catalogue import Variant
 from scalable.errors import ScalableError
-from scalable.grid import Cell
 from scalable.store import Row
+from scalable.sweeps.grid import Cell
 
 LISTED = 5  # rows named in a sentence about missing or failed ones; machines get all
 MISSING = "missing"  # the word for a cell without a row, beside the store's own finished and failed

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from scalable.errors import ScalableError
-from scalable.runner import ends
-from scalable.runner.stamp import LONGEST_STEP_S, long_step
 from scalable.sweeps.stages import Stage, StageError, scratch_from
 from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of
+from scalable.worker.runner import ends
+from scalable.worker.runner.stamp import LONGEST_STEP_S, long_step
 
 if TYPE_CHECKING:
-    from scalable.artefacts import Artefacts
+    from scalable.store.artefacts import Artefacts
 
 REMEMBERED = 8  # results of each stage that a process keeps: two assets under a few settings
 MOST_BYTES = 256 << 20  # of all of them; heavier ones are read again, which is fast beside what they are needed for
@@ -107,7 +107,7 @@ class Evaluation:
         try:
             metrics = self.metrics(cell)
         except (Exception, SystemExit) as error:  # whatever the user's code raises is the end of this row only
-            from scalable.artefacts import ArtefactError
+            from scalable.store.artefacts import ArtefactError
 
             if ends.cause_of(error) in UNREPEATABLE:
                 raise
@@ -148,7 +148,7 @@ class Evaluation:
 
     def kept(self, stage: Stage[..., Any], key: str, cell: RowWork) -> Any:
         """From the artefacts; whoever else computes it already is waited for."""
-        from scalable.artefacts import MISSING as NOT_KEPT
+        from scalable.store.artefacts import MISSING as NOT_KEPT
 
         artefacts = self.artefacts
         assert artefacts is not None
@@ -192,7 +192,7 @@ class Evaluation:
             return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
         finally:
             if os.getpid() != process:  # a fork would compute the other rows, too, and keep what is being kept
-                from scalable.runner.child import leave_fork
+                from scalable.worker.runner.child import leave_fork
 
                 leave_fork(sys.exception())
             RECENT.forget_changed(inputs if stage.over is None else [one for each in inputs for one in each.values()])
@@ -213,7 +213,7 @@ class Evaluation:
 
 def sendable(stage: str, metrics: Mapping[str, Any]) -> None:
     """Raise if a row cannot be sent back; all rows of a unit travel together, and the others would be lost with it."""
-    from scalable.runner.wire import pack
+    from scalable.worker.runner.wire import pack
 
     for name, value in metrics.items():
         try:
@@ -275,7 +275,7 @@ class Seal(NamedTuple):
 
 def sealed(value: Any) -> Seal:
     """Of its pickle, for which arrays are not copied."""
-    from scalable.artefacts.files import pickled
+    from scalable.store.artefacts.files import pickled
 
     try:
         parts = pickled(value)
@@ -297,6 +297,6 @@ def workload(path: str) -> Workload:
 
 @lru_cache(maxsize=4)
 def opened(url: str) -> Artefacts | None:
-    from scalable.artefacts import open_artefacts
+    from scalable.store.artefacts import open_artefacts
 
     return open_artefacts(url) if url else None

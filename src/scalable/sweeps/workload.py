@@ -18,9 +18,9 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 from types import FunctionType
 from typing import Any
 
-from scalable.caching import key_of
-from scalable.caching.fingerprints import DECORATED, fingerprint_of
-from scalable.caching.keys import Encoder
+from scalable.store.caching import key_of
+from scalable.store.caching.fingerprints import DECORATED, fingerprint_of
+from scalable.store.caching.keys import Encoder
 from scalable.sweeps.stages import Stage, StageError
 from scalable.wording import not_defined
 

@@ -30,7 +30,7 @@ import cloudpickle
 
 from scalable import proc
 from scalable.errors import UsageError
-from scalable.runner import guard
+from scalable.worker.runner import guard
 
 TIMEOUT_S = 30.0
 THREADS = 4

@@ -15,9 +15,9 @@ from dask.utils import funcname
 from distributed import Reschedule, get_worker
 
 from scalable.errors import ScalableError, UsageError
-from scalable.runner import ends
-from scalable.runner.wire import pack
-from scalable.runner.work import End
+from scalable.worker.runner import ends
+from scalable.worker.runner.wire import pack
+from scalable.worker.runner.work import End
 from scalable.worker.runners import NAME
 
 

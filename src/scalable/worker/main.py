@@ -25,11 +25,11 @@ from distributed.security import Security
 
 from scalable import proc
 from scalable.errors import ScalableError
-from scalable.runner.process import WORKER_MARK, Settings
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
+from scalable.worker.runner.process import WORKER_MARK, Settings
 from scalable.worker.runners import Runners, own_log
 
 PR_SET_PDEATHSIG = 1  # see prctl(2)

@@ -18,7 +18,7 @@ from typing import Any
 from tornado.web import RequestHandler
 
 from scalable import proc
-from scalable.telemetry.metrics import CONTENT_TYPE, Sample, exposition
+from scalable.observe.metrics import CONTENT_TYPE, Sample, exposition
 
 NAME = "scalable"
 """Of these figures among a worker's metrics, as Dask's heartbeats carry them."""

@@ -21,14 +21,14 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from scalable import proc
 from scalable.errors import ScalableError
-from scalable.reaper import Reaper
-from scalable.runner import ends
-from scalable.runner.evidence import collect
-from scalable.runner.process import WORKER_MARK, Settings
-from scalable.runner.profiling import flame_graph
-from scalable.runner.supervisor import Supervisor
-from scalable.runner.work import End, Sign, Told
-from scalable.telemetry.redact import KNOWN, redact_text
+from scalable.observe.redact import KNOWN, redact_text
+from scalable.worker.reaper import Reaper
+from scalable.worker.runner import ends
+from scalable.worker.runner.evidence import collect
+from scalable.worker.runner.process import WORKER_MARK, Settings
+from scalable.worker.runner.profiling import flame_graph
+from scalable.worker.runner.supervisor import Supervisor
+from scalable.worker.runner.work import End, Sign, Told
 
 if TYPE_CHECKING:
     from distributed import Worker

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from scalable.console.guard import Guard
+from scalable.show.console.guard import Guard
 from tests.console.browser.serving import PATIENCE_S, served
 from tests.console.browser.simulated import SimulatedRun
 from tests.tools.browser import chromium
@@ -55,7 +55,7 @@ def watched(context: BrowserContext) -> list[str]:
 def a_quick_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """People are told once a second; tests need not wait so long for each thing they look for."""
     for name in ("feed.EVERY_S", "feed.OVER_EVERY_S", "watching.LATEST_EVERY_S"):
-        monkeypatch.setattr(f"scalable.console.{name}", 0.2)
+        monkeypatch.setattr(f"scalable.show.console.{name}", 0.2)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scalable.console.guard import Guard
-from scalable.console.server import Options, serve
+from scalable.show.console.guard import Guard
+from scalable.show.console.server import Options, serve
 
 PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 

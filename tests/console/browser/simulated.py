@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from scalable.telemetry import Journal, RunFolder
-from scalable.telemetry.cells import spans
-from scalable.telemetry.files import write_beside
-from scalable.telemetry.incidents import Incident, IncidentFolder
+from scalable.observe import Journal, RunFolder
+from scalable.observe.cells import spans
+from scalable.observe.files import write_beside
+from scalable.observe.incidents import Incident, IncidentFolder
 
 GIB = 1024**3
 TAG = "compute"

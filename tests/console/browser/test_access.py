@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page, expect
 
-from scalable.console.guard import Guard
+from scalable.show.console.guard import Guard
 from tests.console.browser.simulated import SimulatedRun
 
 ENOUGH = 4.5  # WCAG 2.2, level AA, for text of usual size

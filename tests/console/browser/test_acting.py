@@ -15,7 +15,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from scalable.telemetry import RunFolder
+from scalable.observe import RunFolder
 from tests.console.browser.serving import PATIENCE_S, served
 
 MANIFEST = """version: 1

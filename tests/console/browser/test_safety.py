@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scalable.console.guard import Guard
+from scalable.show.console.guard import Guard
 from tests.console.browser.serving import PATIENCE_S, served
 from tests.console.browser.simulated import Shape, SimulatedRun
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from scalable.console.guard import Guard
+from scalable.show.console.guard import Guard
 from tests.console.browser.simulated import LARGE, Shape, SimulatedRun
 
 

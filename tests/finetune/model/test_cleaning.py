@@ -17,7 +17,7 @@ import pytest
 from scalable.finetune import cleaning
 from scalable.finetune.cleaning import CAP, capped, cleaned, out_of_block
 from scalable.finetune.training import Training
-from scalable.runner import guard
+from scalable.worker.runner import guard
 from tests.finetune.model.builders import a_training
 
 EVENTS = 500

@@ -15,8 +15,8 @@ import pytest
 from scalable.finetune import search as searching
 from scalable.finetune.search import SPACE, Search, Trees, search
 from scalable.finetune.trials import FILE, read
-from scalable.runner.stamp import Stamp, use
 from scalable.sweeps.stages import scratch_from
+from scalable.worker.runner.stamp import Stamp, use
 from tests.finetune.model.builders import a_training, searched, shuffled
 
 TRIALS = 12  # more than are drawn at random, so that what was learnt matters

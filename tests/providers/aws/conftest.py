@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from scalable.providers.aws.account import Account, AwsError
+from scalable.cluster.aws.account import Account, AwsError
 from tests.providers.aws.amazon import REGION, Hands
 
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from scalable.providers.aws.provider import AwsProvider
-from scalable.providers.base import DeploymentSpec
+from scalable.cluster.aws.provider import AwsProvider
+from scalable.cluster.base import DeploymentSpec
 from scalable.testing.providers import ProviderContract
 from tests.providers.aws.amazon import Hands
 from tests.providers.aws.test_running import a_spec

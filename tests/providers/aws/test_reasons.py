@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.aws.account import AwsError, told
+from scalable.cluster.aws.reasons import instance_fate, refusal, task_fate, task_waits
+from scalable.cluster.clouds.machine import Ending
 from scalable.engine.events import Loss
-from scalable.providers.aws.account import AwsError, told
-from scalable.providers.aws.reasons import instance_fate, refusal, task_fate, task_waits
-from scalable.providers.clouds.machine import Ending
 
 ARN = "arn:aws:ecs:eu-central-1:123456789012:task/scalable-1a2b3c4d/0f9de17a6465404e8b1b2356dc13c2f8"
 

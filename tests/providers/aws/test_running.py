@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.aws import cleanup
+from scalable.cluster.aws.account import Account, AwsError
+from scalable.cluster.aws.ec2 import Ec2Fleet
+from scalable.cluster.aws.fargate import FargateFleet
+from scalable.cluster.aws.provider import AwsProvider
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget
-from scalable.providers.aws import cleanup
-from scalable.providers.aws.account import Account, AwsError
-from scalable.providers.aws.ec2 import Ec2Fleet
-from scalable.providers.aws.fargate import FargateFleet
-from scalable.providers.aws.provider import AwsProvider
-from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
+from scalable.planning.resources import ScalePlan
 from scalable.session.session import ScalableSession
-from scalable.sizing.resources import ScalePlan
 from tests.providers.aws.amazon import REGION, Hands
 from tests.providers.scenes import PARTS, Driver, all_ended, expect_no_secrets, lose_a_worker, variable
 from tests.waiting import LONG_S, until
@@ -172,9 +172,9 @@ def test_a_driver_that_is_killed_leaves_nothing(kind: str, hands: Hands, tmp_pat
 DRIVER = """
 import sys, time
 from pathlib import Path
-from scalable.providers.aws.provider import AwsProvider
+from scalable.cluster.aws.provider import AwsProvider
 from scalable.session.session import ScalableSession
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from tests.providers.aws.test_running import a_spec
 
 if __name__ == "__main__":
@@ -225,7 +225,7 @@ def test_a_security_group_that_was_half_made_is_finished(
     fleet = an_ec2_fleet(tmp_path, "0000aaaa")
     fleet.open()
     away = AwsError("away", passing=True)
-    monkeypatch.setattr("scalable.providers.aws.network.PAUSE_S", 0.0)
+    monkeypatch.setattr("scalable.cluster.aws.network.PAUSE_S", 0.0)
     answering(fleet, monkeypatch, "authorize_security_group_ingress", away, AwsError("", "InvalidGroup.NotFound"))
     with pytest.raises(AwsError, match="away"):
         fleet.prepare()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.cluster.clouds.machine import Ending
+from scalable.cluster.gcp.reasons import fate, gone, operation_error, waits
 from scalable.engine.events import Loss
-from scalable.providers.clouds.machine import Ending
-from scalable.providers.gcp.reasons import fate, gone, operation_error, waits
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
+from scalable.cluster.gcp import api, cleanup
+from scalable.cluster.gcp.instances import GcpFleet
+from scalable.cluster.gcp.provider import GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import GcpTarget
-from scalable.providers.base import ClusterHandle, DeploymentSpec, LaunchRefused, WorkerTemplate
-from scalable.providers.gcp import api, cleanup
-from scalable.providers.gcp.instances import GcpFleet
-from scalable.providers.gcp.provider import GcpProvider
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from tests.providers.gcp.google import PROJECT, ZONE, Google
 from tests.providers.scenes import PARTS, Driver, all_ended, expect_no_secrets, lose_a_worker, variable
 from tests.waiting import LONG_S, until
@@ -111,8 +111,8 @@ def test_a_driver_that_is_killed_leaves_nothing(google: Google, tmp_path: Path) 
 DRIVER = """
 import time
 from pathlib import Path
-from scalable.providers.gcp.provider import GcpProvider
-from scalable.sizing.resources import ScalePlan
+from scalable.cluster.gcp.provider import GcpProvider
+from scalable.planning.resources import ScalePlan
 from tests.providers.gcp.test_running import a_spec
 
 if __name__ == "__main__":

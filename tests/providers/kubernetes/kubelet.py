@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from scalable.providers.kubernetes.objects import HANDOUT, SCRATCH
+from scalable.cluster.kubernetes.objects import HANDOUT, SCRATCH
 from tests.providers.kubernetes.server import Object, Server, a_server
 from tests.waiting import LONG_S
 

@@ -15,11 +15,11 @@ import pytest
 import yaml
 from distributed.security import Security
 
+from scalable.cluster.kubernetes import api
+from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
+from scalable.cluster.kubernetes.board import told_of
+from scalable.cluster.kubernetes.forward import Forwarder
 from scalable.errors import UsageError
-from scalable.providers.kubernetes import api
-from scalable.providers.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
-from scalable.providers.kubernetes.board import told_of
-from scalable.providers.kubernetes.forward import Forwarder
 from tests.providers.kubernetes.server import NAMESPACE, Object, Server, a_server
 from tests.waiting import soon
 

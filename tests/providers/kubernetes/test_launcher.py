@@ -16,17 +16,17 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.base import LaunchRefused, WorkerTemplate
+from scalable.cluster.kubernetes import launcher as launching
+from scalable.cluster.kubernetes import pods
+from scalable.cluster.kubernetes.api import Cluster, Listing
+from scalable.cluster.kubernetes.launcher import KubernetesLauncher, usable
+from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.engine.events import Loss
-from scalable.providers.base import LaunchRefused, WorkerTemplate
-from scalable.providers.kubernetes import launcher as launching
-from scalable.providers.kubernetes import pods
-from scalable.providers.kubernetes.api import Cluster, Listing
-from scalable.providers.kubernetes.launcher import KubernetesLauncher, usable
-from scalable.providers.kubernetes.objects import Site
-from scalable.providers.kubernetes.pods import WorkerPod
+from scalable.planning.places import Place
+from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
-from scalable.sizing.places import Place
-from scalable.sizing.resources import Size
 from scalable.worker.options import CANNOT_START
 from tests.providers.kubernetes.server import NAMESPACE, Server, a_server
 
@@ -471,8 +471,8 @@ def test_what_could_not_be_deleted_is_said_and_left_to_the_reaper(
 
 DRIVER = """
 import asyncio, sys
-from scalable.providers.kubernetes.api import Cluster, Listing
-from scalable.providers.kubernetes.launcher import KubernetesLauncher
+from scalable.cluster.kubernetes.api import Cluster, Listing
+from scalable.cluster.kubernetes.launcher import KubernetesLauncher
 from tests.providers.kubernetes.test_launcher import NAMESPACE, SITE, launched
 
 async def main():

@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.cluster.kubernetes import objects
+from scalable.cluster.kubernetes.objects import Owner, Site
+from scalable.cluster.kubernetes.quantities import read
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import load_file, load_text
 from scalable.manifest.models import Manifest
+from scalable.planning.packing import pack
+from scalable.planning.placement import PoolRoom
+from scalable.planning.places import Place
 from scalable.planning.plan import plan_sweep
+from scalable.planning.resources import Size, allocatable
 from scalable.planning.site import Site as Places
-from scalable.providers.base import DeploymentSpec, WorkerTemplate
-from scalable.providers.kubernetes import objects
-from scalable.providers.kubernetes.objects import Owner, Site
-from scalable.providers.kubernetes.quantities import read
 from scalable.quantities import Cpu, Memory
-from scalable.sizing.packing import pack
-from scalable.sizing.placement import PoolRoom
-from scalable.sizing.places import Place
-from scalable.sizing.resources import Size, allocatable
 from scalable.worker.options import WorkerOptions
 
 EXAMPLE = Path(__file__).parents[3] / "examples/ftf/scalable.yaml"
@@ -189,7 +189,7 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     ]
     assert spec["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
     assert spec["containers"][0]["command"][:5] == [
-        *("python3", "-m", "scalable.relay", "--listen=:8786", "--control=127.0.0.1:8787")
+        *("python3", "-m", "scalable.cluster.kubernetes.relay", "--listen=:8786", "--control=127.0.0.1:8787")
     ]
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused
+from scalable.cluster.kubernetes.provider import KubernetesProvider
+from scalable.cluster.registry import get_provider
 from scalable.errors import UsageError
 from scalable.manifest.load import load_file
-from scalable.providers.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused
-from scalable.providers.kubernetes.provider import KubernetesProvider
-from scalable.providers.registry import get_provider
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from tests.providers.kubernetes.kubelet import NODE, RunningServer, a_running_server
 from tests.providers.kubernetes.server import NAMESPACE
 from tests.waiting import LONG_S

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from distributed.security import Security
 
+from scalable.cluster.base import Fate, LaunchRefused, WorkerTemplate
+from scalable.cluster.kubernetes import here, reach
+from scalable.cluster.kubernetes.api import Cluster
+from scalable.cluster.kubernetes.cluster import listening
+from scalable.cluster.kubernetes.launcher import KubernetesLauncher
+from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.kubernetes.pods import WorkerPod
+from scalable.cluster.kubernetes.reach import ThroughRelay
+from scalable.cluster.kubernetes.relay import TOKEN_FILE
 from scalable.engine.events import Loss
 from scalable.manifest.targets import KubernetesTarget
-from scalable.providers.base import Fate, LaunchRefused, WorkerTemplate
-from scalable.providers.kubernetes import here, reach
-from scalable.providers.kubernetes.api import Cluster
-from scalable.providers.kubernetes.cluster import listening
-from scalable.providers.kubernetes.launcher import KubernetesLauncher
-from scalable.providers.kubernetes.objects import Site
-from scalable.providers.kubernetes.pods import WorkerPod
-from scalable.providers.kubernetes.reach import ThroughRelay
-from scalable.relay import TOKEN_FILE
 from scalable.worker.options import LOST_SCHEDULER
 from tests.providers.kubernetes.server import NAMESPACE, Server, a_server
 from tests.waiting import soon

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scalable.cluster.base import Fate
+from scalable.cluster.kubernetes.facts import LONGEST
+from scalable.cluster.kubernetes.quantities import more, read
+from scalable.cluster.kubernetes.reasons import NO_NODE, fate, refusal, waits
 from scalable.engine.events import Loss
-from scalable.providers.base import Fate
-from scalable.providers.kubernetes.facts import LONGEST
-from scalable.providers.kubernetes.quantities import more, read
-from scalable.providers.kubernetes.reasons import NO_NODE, fate, refusal, waits
 from scalable.quantities import Memory
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -25,14 +25,14 @@ from uuid import uuid4
 import psycopg
 import yaml
 
-from scalable.artefacts import open_artefacts
 from scalable.cli.main import main
 from scalable.manifest import load_file
+from scalable.observe import RunFolder
 from scalable.store import Filter, Row, open_store
+from scalable.store.artefacts import open_artefacts
 from scalable.store.tables import results
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.loading import importable
-from scalable.telemetry import RunFolder
 from tests.tools import processes
 from tests.waiting import until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from scalable.observe import read
 from scalable.store import SweepStatus, open_store
-from scalable.telemetry import read
 from tests.sweeps.faults.conftest import Make
 from tests.sweeps.faults.miniature import Miniature, metrics, undisturbed, wait_for
 from tests.tools.postgres import PrivatePostgres

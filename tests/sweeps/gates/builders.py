@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from scalable.catalogue import Variant
-from scalable.grid import Cell
 from scalable.store import Row, RowStatus
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.results import Outcome, Same, same
 
 ASSETS = ("AAVEUSDC", "UNIUSDC", "LDOUSDC", "ARBUSDC", "OPUSDC")

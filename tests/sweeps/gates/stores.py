@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scalable.grid import Cell
 from scalable.manifest import load_file
 from scalable.store import Row, RowStatus, open_store
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.loading import outcome
 from tests.sweeps.gates.builders import ASSETS, Gains, an_outcome, key
 

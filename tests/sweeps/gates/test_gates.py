@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from scalable.errors import ScalableError
-from scalable.grid import Cell
 from scalable.sweeps.decisions import Decision, Judgement, Power, Standing, Verdict
 from scalable.sweeps.gates import decide
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.judged import Better, Metric
 from scalable.sweeps.results import Outcome
 from tests.sweeps.gates.builders import USUAL, an_outcome, cells, key, row

@@ -11,11 +11,11 @@ from sys import float_info
 import pytest
 
 from scalable.errors import ScalableError
-from scalable.grid import Cell
 from scalable.manifest import load_file
 from scalable.store import open_store
 from scalable.sweeps import loading
 from scalable.sweeps.decisions import Verdict
+from scalable.sweeps.grid import Cell
 from scalable.sweeps.results import Outcome
 from tests.sweeps.gates.builders import an_outcome, cells, key, row
 from tests.sweeps.gates.stores import a_folder

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from scalable.artefacts import DEFAULT, Artefact, Artefacts, Collected, open_artefacts
 from scalable.cli import context
 from scalable.cli.output import Cell, console, print_json, show_table, working
 from scalable.errors import QuantityError, UsageError
 from scalable.manifest.load import read
 from scalable.quantities import Duration, Memory, Quantity
+from scalable.store.artefacts import DEFAULT, Artefact, Artefacts, Collected, open_artefacts
 from scalable.wording import plural
 
 CONDITIONS = ("older_than", "max_size", "unreachable")

@@ -18,10 +18,10 @@ from scalable.chaos.storms import USUAL
 from scalable.cli import operating
 from scalable.cli.output import console, print_json
 from scalable.errors import QuantityError, UsageError
+from scalable.observe import RunFolder
+from scalable.observe.liveness import is_running
+from scalable.observe.words import clock
 from scalable.quantities import Duration, Memory
-from scalable.telemetry import RunFolder
-from scalable.telemetry.liveness import is_running
-from scalable.telemetry.words import clock
 from scalable.wording import plural
 
 LOOK_EVERY_S = 0.2  # at whether the run is over while a fault lasts

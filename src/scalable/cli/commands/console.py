@@ -10,11 +10,11 @@ import sys
 import webbrowser
 
 from scalable.cli.output import console, errors, note
-from scalable.console.guard import Guard, is_loopback
-from scalable.console.server import Options, serve
 from scalable.errors import UsageError
-from scalable.telemetry import RunFolder, runs_dir
-from scalable.telemetry.folders import NAME
+from scalable.observe import RunFolder, runs_dir
+from scalable.observe.folders import NAME
+from scalable.show.console.guard import Guard, is_loopback
+from scalable.show.console.server import Options, serve
 
 HIGHEST_PORT = 65_535
 

@@ -21,19 +21,19 @@ import scalable
 from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import ScalableError, UsageError
+from scalable.observe import RunFolder, read
+from scalable.observe.encoding import plain
+from scalable.observe.fields import text
+from scalable.observe.story import FINAL, Story
 from scalable.quantities import Duration
-from scalable.telemetry import RunFolder, read
-from scalable.telemetry.encoding import plain
-from scalable.telemetry.fields import text
-from scalable.telemetry.story import FINAL, Story
 from scalable.wording import undefined
 
 if TYPE_CHECKING:
-    from scalable.grid import Cell
     from scalable.sweeps.compiling import Compiled
+    from scalable.sweeps.grid import Cell
     from scalable.sweeps.units import RowWork
 
-CALLERS = tuple(str(Path(scalable.__file__).parent / name) + os.sep for name in ("runner", "sweeps"))
+CALLERS = tuple(str(Path(scalable.__file__).parent / name) + os.sep for name in ("worker", "sweeps"))
 """Whose frames only lead to a function or a stage."""
 
 Work = tuple[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]]

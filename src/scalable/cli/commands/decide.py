@@ -14,11 +14,11 @@ from rich.text import Text
 
 from scalable.cli.commands.results import opened, which
 from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
+from scalable.observe.words import decimals, measured, probability
 from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
 from scalable.sweeps.results import Outcome
-from scalable.telemetry.words import decimals, measured, probability
 from scalable.wording import plural
 
 STYLES = {Verdict.LOCK: "bold green", Verdict.KEEP_AVAILABLE: "yellow", Verdict.ABANDON: "red"}

@@ -16,8 +16,8 @@ from scalable.deploy.source import Source
 from scalable.errors import UsageError
 from scalable.manifest.alerts import rules_of
 from scalable.manifest.load import read
-from scalable.telemetry.alerts import RULES, Rule
-from scalable.telemetry.folders import runs_dir
+from scalable.observe.alerts import RULES, Rule
+from scalable.observe.folders import runs_dir
 
 ONLY_FOR = {
     "helm": ("kubernetes",),

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from scalable.cli import operating
 from scalable.cli.output import console, print_json
-from scalable.telemetry import redact_text
+from scalable.observe import redact_text
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,13 +14,13 @@ from scalable.cli import operating
 from scalable.cli.commands.workers import step
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
+from scalable.observe import RunFolder, read
+from scalable.observe.liveness import State, is_running
+from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
+from scalable.observe.redact import redact
+from scalable.observe.story import Story
+from scalable.observe.words import clock, plain
 from scalable.quantities import Memory
-from scalable.telemetry import RunFolder, read
-from scalable.telemetry.liveness import State, is_running
-from scalable.telemetry.mailbox import NoAnswerError, WrongQuestionError
-from scalable.telemetry.redact import redact
-from scalable.telemetry.story import Story
-from scalable.telemetry.words import clock, plain
 from scalable.wording import MOST_LISTED, plural, undefined
 
 

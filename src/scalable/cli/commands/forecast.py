@@ -17,14 +17,17 @@ from scalable.cli.output import console, facts, node_chart, note, print_json, qu
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest.machines import Pool
 from scalable.manifest.policies import Margins
-from scalable.planning import Choice, History, Plan, Site, plan_sweep
 from scalable.planning.acceptance import Criterion, Result
 from scalable.planning.acceptance import acceptance as evaluate
+from scalable.planning.front import Choice
+from scalable.planning.history import History
+from scalable.planning.margins import MarginRow
 from scalable.planning.month import Month, months
 from scalable.planning.options import Comparison, compare
+from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.scenarios import GrowthRow, growth_table, margin_table
+from scalable.planning.site import Site
 from scalable.quantities import Duration
-from scalable.sizing.margins import MarginRow
 from scalable.wording import plural
 
 

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.telemetry import RunFolder, runs_dir
-from scalable.telemetry.escalation import HIGH
-from scalable.telemetry.evidence import evidence_lines, listed
-from scalable.telemetry.incidents import Incident, IncidentFolder
-from scalable.telemetry.redact import redact, redact_text
-from scalable.telemetry.words import length, moment, plain
+from scalable.observe import RunFolder, runs_dir
+from scalable.observe.escalation import HIGH
+from scalable.observe.evidence import evidence_lines, listed
+from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.redact import redact, redact_text
+from scalable.observe.words import length, moment, plain
 from scalable.wording import plural
 
 SECONDS_UP_TO = 600  # 300 s is known by that name

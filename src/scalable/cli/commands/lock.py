@@ -15,11 +15,11 @@ from scalable.cli.commands.results import opened
 from scalable.cli.output import Cell, console, note, print_json, show_table, working
 from scalable.errors import UsageError
 from scalable.manifest.models import Manifest
+from scalable.observe.words import stamp
 from scalable.store import Config
 from scalable.sweeps import locking
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
-from scalable.telemetry.words import stamp
 from scalable.wording import undefined
 
 UNKNOWN = "–"

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from scalable.cli.output import console, errors, nobody_reads
 from scalable.errors import UsageError
-from scalable.telemetry import RunFolder
-from scalable.telemetry.liveness import is_running, running
-from scalable.telemetry.logs import LogReader, log_files, merged
-from scalable.telemetry.redact import Redactor
+from scalable.observe import RunFolder
+from scalable.observe.liveness import is_running, running
+from scalable.observe.logs import LogReader, log_files, merged
+from scalable.observe.redact import Redactor
 
 EVERY_S = 0.3  # how often followed logs are looked at
 LISTED = 20  # workers named in a message

@@ -10,8 +10,10 @@ from rich.text import Text
 
 from scalable.cli import context
 from scalable.cli.output import console, errors, facts, node_chart, note, print_json, quoted, show_table, working
-from scalable.planning import Campaign, Choice, Plan, plan_all, plan_sweep
+from scalable.planning.campaign import Campaign, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
+from scalable.planning.front import Choice
+from scalable.planning.plan import Plan, plan_sweep
 from scalable.quantities import Duration
 from scalable.wording import plural
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from scalable.cli import operating
 from scalable.cli.output import console, print_json
 from scalable.errors import UsageError
-from scalable.telemetry.folders import own_name
-from scalable.telemetry.words import stamp
+from scalable.observe.folders import own_name
+from scalable.observe.words import stamp
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,12 +17,12 @@ from rich.text import Text
 from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
+from scalable.observe import RunFolder, Summary, read, report_of, state_of
+from scalable.observe.alerts import TOLD_OTHERWISE
+from scalable.observe.files import write_beside
+from scalable.observe.redact import redact
+from scalable.observe.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.quantities import percent
-from scalable.telemetry import RunFolder, Summary, read, report_of, state_of
-from scalable.telemetry.alerts import TOLD_OTHERWISE
-from scalable.telemetry.files import write_beside
-from scalable.telemetry.redact import redact
-from scalable.telemetry.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.wording import plural
 
 TIGHT = 0.8  # above this part of its limit a peak is worth a colour
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
 
 def write_page(folder: RunFolder, path: Path) -> None:
     check_file(path, "html")
-    from scalable.reporting.material import material_of  # reads results as well, which takes libraries of its own
-    from scalable.reporting.page import page
+    from scalable.show.report.material import material_of  # reads results as well, which takes libraries of its own
+    from scalable.show.report.page import page
 
     with working("reading what the run left"):
         text = page(material_of(folder))

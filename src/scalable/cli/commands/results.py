@@ -16,12 +16,12 @@ from scalable.cli.output import Cell, console, note, print_json, show_table, wor
 from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.manifest.models import Manifest
+from scalable.observe.redact import redact, redact_text
+from scalable.observe.words import UNKNOWN, measured
 from scalable.store import Store, open_store
 from scalable.sweeps.judged import best_of, directed
 from scalable.sweeps.loading import outcome, store_url
 from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
-from scalable.telemetry.redact import redact, redact_text
-from scalable.telemetry.words import UNKNOWN, measured
 from scalable.wording import plural, undefined
 
 FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from scalable.cli import context, operating
 from scalable.cli.output import console, note, print_json
 from scalable.errors import ScalableError, UsageError
+from scalable.observe import RunFolder
+from scalable.observe.liveness import running
 from scalable.planning.pins import Pin
 from scalable.session.rollback import Place, before, hold, in_force, named, pin_of, plan_of
-from scalable.telemetry import RunFolder
-from scalable.telemetry.liveness import running
 from scalable.wording import plural
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
+from scalable.observe import RunFolder, Summary, read
 from scalable.planning.loads import profile_of
 from scalable.quantities import Duration
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.tasks import as_json, chosen
 from scalable.store.places import shown_url
-from scalable.telemetry import RunFolder, Summary, read
 from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -16,14 +16,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
+from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
+from scalable.observe.alerts import TOLD_OTHERWISE
+from scalable.observe.current import current
+from scalable.observe.fields import money
+from scalable.observe.liveness import State, running
+from scalable.observe.redact import redact
+from scalable.observe.words import length, named, plain
 from scalable.quantities import Memory
-from scalable.telemetry import RunFolder, Summary, read, runs_dir, state_of
-from scalable.telemetry.alerts import TOLD_OTHERWISE
-from scalable.telemetry.current import current
-from scalable.telemetry.fields import money
-from scalable.telemetry.liveness import State, running
-from scalable.telemetry.redact import redact
-from scalable.telemetry.words import length, named, plain
 from scalable.wording import plural
 
 SILENT_S = 600.0  # a run on another machine that wrote nothing for so long may be gone

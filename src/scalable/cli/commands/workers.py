@@ -10,9 +10,9 @@ from rich.text import Text
 
 from scalable.cli import operating
 from scalable.cli.output import Cell, console, note, print_json, show_table
+from scalable.observe.liveness import is_running
+from scalable.observe.words import UNKNOWN, length, plain, size
 from scalable.quantities import Duration
-from scalable.telemetry.liveness import is_running
-from scalable.telemetry.words import UNKNOWN, length, plain, size
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
 FULL = 0.8  # above this part of its limit memory is worth a colour

@@ -26,9 +26,9 @@ import time
 import pytest
 
 from scalable import proc
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec
 from scalable.manifest.findings import ValidationReport
-from scalable.providers.base import DeploymentProvider, DeploymentSpec
-from scalable.sizing.resources import CostEstimate, ScalePlan
+from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.testing.providers.case import footprint, is_worker
 from scalable.testing.providers.scaling import ScalingContract
 from scalable.testing.providers.trouble import ClosingContract, LossContract

@@ -19,9 +19,9 @@ import pytest
 from distributed import get_worker
 
 from scalable import proc
-from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec
-from scalable.providers.client import ScalableClient
-from scalable.sizing.resources import ScalePlan
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec
+from scalable.cluster.client import ScalableClient
+from scalable.planning.resources import ScalePlan
 
 LASTING_THREADS = ("Dask-Offload", "Dask-Callback")  # made once for a whole process and kept by Dask
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import pytest
 
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec
+from scalable.cluster.client import ScalableClient
 from scalable.errors import UnknownTagError, UsageError
-from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec
-from scalable.providers.client import ScalableClient
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from scalable.testing.providers.case import ProviderCase, moment, names_of, workers_of
 
 

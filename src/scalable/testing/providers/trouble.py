@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
+from scalable.cluster.client import WorkerKilledError
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
-from scalable.providers.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
-from scalable.providers.client import WorkerKilledError
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from scalable.testing.providers.case import ProviderCase, moment, names_of, slowly
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.cluster.base import THREAD_VARIABLES, ClusterHandle, DeploymentProvider, DeploymentSpec
+from scalable.cluster.client import ScalableClient
 from scalable.errors import UsageError
-from scalable.providers.base import THREAD_VARIABLES, ClusterHandle, DeploymentProvider, DeploymentSpec
-from scalable.providers.client import ScalableClient
-from scalable.sizing.resources import ScalePlan
+from scalable.planning.resources import ScalePlan
 from scalable.testing.providers.case import ProviderCase, moment, names_and_places, slowly, variables
 
 

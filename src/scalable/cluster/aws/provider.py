@@ -1,0 +1,53 @@
+"""A target on AWS: Fargate or EC2."""
+
+from __future__ import annotations
+
+from scalable.cluster.aws.ec2 import Ec2Fleet
+from scalable.cluster.aws.fargate import FargateFleet
+from scalable.cluster.base import DeploymentSpec
+from scalable.cluster.clouds import checking
+from scalable.cluster.clouds.fleet import Fleet
+from scalable.cluster.clouds.provider import CloudProvider
+from scalable.manifest.findings import Issue, ValidationReport
+from scalable.manifest.targets import AwsTarget
+
+ALWAYS = {"region": "write e.g. region: eu-central-1"}
+FARGATE = {
+    "execution_role_arn": "write the ARN of a role that ECS may assume, with AmazonECSTaskExecutionRolePolicy and "
+    "secretsmanager:GetSecretValue on scalable-*"
+}
+EC2 = {
+    "instance_profile": "write the name of an instance profile that allows secretsmanager:GetSecretValue on scalable-*"
+}
+
+
+class AwsProvider(CloudProvider):
+    name = "aws"
+
+    def validate(self, spec: DeploymentSpec) -> ValidationReport:
+        """What can be known without asking AWS; building a cluster looks at the network, too."""
+        target = aws(spec)
+        path = f"targets.{spec.target_name}"
+        fargate = target.cluster_type == "fargate"
+        report = checking.findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
+        errors, warnings = [], []
+        if fargate and target.instance_type:
+            text = "Fargate has no instance types"
+            warnings.append(Issue(f"{path}.instance_type", text, "ignored", "write cluster_type: ec2, or remove it"))
+        for tag, part in spec.components.items():
+            if fargate and part.gpus:
+                remedy = "write cluster_type: ec2 with an instance_type and an ami that have GPUs"
+                errors.append(Issue(f"components.{tag}.gpus", "Fargate has no GPUs", "no-gpus", remedy))
+        return report + ValidationReport.of(errors, warnings)
+
+    def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
+        kind = FargateFleet if aws(spec).cluster_type == "fargate" else Ec2Fleet
+        return kind(aws(spec), run, spec.project)
+
+    def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
+        return {"cluster_type": aws(spec).cluster_type, "region": aws(spec).region}
+
+
+def aws(spec: DeploymentSpec) -> AwsTarget:
+    assert isinstance(spec.target, AwsTarget), "an aws provider is asked for aws targets only"
+    return spec.target

@@ -1,0 +1,300 @@
+"""What a provider is: how a target becomes a cluster, and the few things every backend must be able to do.
+
+``DeploymentProvider`` is the public protocol. A provider built on Dask usually writes a ``Launcher`` only, and gives it
+to ``TaggedCluster``, which does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from scalable.engine.events import Loss
+from scalable.errors import ScalableError, UsageError
+from scalable.manifest.findings import ValidationReport
+from scalable.manifest.models import Component, Manifest
+from scalable.manifest.policies import Policies
+from scalable.manifest.targets import KubernetesTarget, LocalTarget, Target
+from scalable.planning.places import Place, places
+from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
+from scalable.quantities import Memory
+from scalable.wording import not_defined
+
+if TYPE_CHECKING:
+    from scalable.cluster.client import ScalableClient
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class ProviderError(ScalableError):
+    """A cluster that cannot be built or scaled as asked."""
+
+
+class LaunchRefused(ProviderError):  # noqa: N818 - what happened, not only that something did
+    """Workers that were asked for will not come; the message is the backend's own reason.
+
+    ``definite`` if asking again would lead to the same; a quota or a limit may pass.
+    """
+
+    def __init__(self, reason: str, *, definite: bool = False) -> None:
+        super().__init__(reason)
+        self.definite = definite
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTemplate:
+    """All workers of one tag: size, surroundings, and how many tasks each takes at once."""
+
+    tag: str
+    cpus: int = 1
+    memory: Memory | None = None
+    gpus: int = 0
+    slots: int = 1
+    also: tuple[str, ...] = ()
+    """Other tags whose work it takes."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    preload_script: str | None = None
+    larger: str | None = None
+    """The tag on which a run is tried again after it ran out of memory on this one."""
+    alone: bool = False
+    """Work on these runs beside no other sweep."""
+
+    @classmethod
+    def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
+        return cls(
+            tag=tag,
+            cpus=component.cpus,
+            memory=component.memory,
+            gpus=component.gpus,
+            slots=slots,
+            also=tuple(component.tags),
+            env={name: str(value) for name, value in component.env.items()},
+            image=component.image,
+            mounts=dict(component.mounts),
+            preload_script=component.preload_script,
+            larger=component.larger,
+        )
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What Dask routes by: as many units of each tag as there are slots."""
+        return {name: float(self.slots) for name in (self.tag, *self.also)}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Thread pools sized to the CPUs of a slot, then what the component says."""
+        threads = str(max(1, self.cpus // self.slots))
+        return {**dict.fromkeys(THREAD_VARIABLES, threads), **self.env}
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentSpec:
+    """What a provider is told: one target of a manifest and the kinds of workers it shall serve."""
+
+    project: str
+    target_name: str
+    target: Target
+    components: Mapping[str, WorkerTemplate]
+    policies: Policies = field(default_factory=Policies)
+    folder: str = "."
+    """Where the manifest, and with it the user's code, lies."""
+    run_folder: str | None = None
+    """Where logs and certificates of this run go; a folder of its own if nothing is said."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Where workers of each kind go, for backends that place them on pools of nodes."""
+
+    @classmethod
+    def from_manifest(
+        cls,
+        manifest: Manifest,
+        *,
+        target_name: str | None,
+        folder: str = ".",
+        run_folder: str | None = None,
+        apart: Collection[str] = (),
+    ) -> DeploymentSpec:
+        """A target of the manifest; without any target, this machine. ``apart``: see ``ScalePlan``."""
+        if target_name is None:
+            workers = max(1, len(manifest.components)) if manifest.components else usable_cpus()
+            target: Target = LocalTarget(provider="local", max_workers=workers)
+        elif target_name in manifest.targets:
+            target = manifest.targets[target_name]
+        else:
+            raise UsageError("; ".join(not_defined("target", target_name, manifest.targets)))
+        slots = getattr(target, "threads_per_worker", 1)
+        return cls(
+            project=manifest.project.name,
+            target_name=target_name or "local",
+            target=target,
+            components=templates(manifest, slots, most_cpus(target)),
+            policies=manifest.policies,
+            folder=folder,
+            run_folder=run_folder,
+            places=places(manifest, apart) if isinstance(target, KubernetesTarget) else {},
+        )
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may use, which may be fewer than the machine has."""
+    allowed = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def most_cpus(target: Target) -> int | None:
+    """What a worker can have at most; on this machine its part of it, as the planner counts."""
+    if not isinstance(target, LocalTarget):
+        return None
+    return equal_part(usable_cpus(), target.adaptive.maximum if target.adaptive else target.max_workers)
+
+
+def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[str, WorkerTemplate]:
+    """The manifest's components, and the profiles its sweeps run on.
+
+    A component says how many CPUs its workers have, and is believed. A profile says how many a worker may use, so it
+    gets no more than ``most``: thread pools of several workers that each believe to have a whole machine slow it down.
+    """
+    by_memory = sorted(manifest.profiles, key=lambda tag: (manifest.profiles[tag].limit.memory, tag))
+    found = {}
+    for tag, one in manifest.profiles.items() if manifest.sweeps else ():
+        above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
+        cpus = ceil(one.limit.cpu.cores)
+        size = (min(cpus, most or cpus), one.limit.memory, one.limit.gpus, slots)
+        found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None, alone=one.alone)
+    return {**{tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHandle:
+    """A cluster that was built: the backend itself, a way to get a client for it, and facts about it."""
+
+    backend: Any
+    client_factory: Callable[[], ScalableClient]
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class DeploymentProvider(Protocol):
+    """A place to run. A session builds, and in the end closes, clusters through the same object."""
+
+    name: str
+
+    def validate(self, spec: DeploymentSpec) -> ValidationReport:
+        """What keeps the target from working here, and what is questionable; starts nothing."""
+        ...
+
+    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
+        """A cluster without workers yet; for a session its ``backend`` must be a ``TaggedCluster``."""
+        ...
+
+    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
+        """Bring it to the plan's counts."""
+        ...
+
+    def close(self, cluster: ClusterHandle) -> None:
+        """End it with all that was started for it; may be called again."""
+        ...
+
+    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
+        """What the plan costs by the hour; nothing if that is not known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """Why a worker is gone, in the engine's terms and in words."""
+
+    cause: Loss
+    detail: str = ""
+    peak: Memory | None = None
+    """What it used, if it died of that."""
+
+
+class Launched(Protocol):
+    """One worker that was asked for: a process, a batch job, a pod."""
+
+    job: str | None
+    """What the backend calls it, for people."""
+
+    @property
+    def waits(self) -> str:
+        """Why it does not run yet, in the backend's words; empty once it runs."""
+        ...
+
+    @property
+    def fate(self) -> Fate | None:
+        """Why it is gone; nothing while it is there, as far as is known."""
+        ...
+
+    async def learn_fate(self, within: float) -> Fate:
+        """Find out why it is gone; asks the backend again instead of waiting for its next report."""
+        ...
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """End it. Returns when it is gone or the backend has promised to end it."""
+        ...
+
+
+@runtime_checkable
+class Witness(Protocol):
+    """A worker whose tasks can be known after its death."""
+
+    def running(self) -> set[str] | None:
+        """Keys of tasks that it was doing; nothing if that is not known."""
+        ...
+
+
+@runtime_checkable
+class Warned(Protocol):
+    """A worker whose backend says why it had notice."""
+
+    @property
+    def notice(self) -> str:
+        """In the backend's words; empty if it has none."""
+        ...
+
+
+class Launcher(Protocol):
+    """Starts workers of one backend and knows how they are."""
+
+    def check(self, template: WorkerTemplate) -> str:
+        """Why a worker of this kind can never be had here; empty if it can."""
+        ...
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        """Ask for one worker; raises ``LaunchRefused`` with the backend's reason."""
+        ...
+
+    async def poll(self, launched: list[Launched]) -> float:
+        """Bring ``waits`` and ``fate`` of these up to date; says after how many seconds to ask again."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine that workers of this run are or were on, as the backend sees it."""
+
+    name: str
+    pool: str
+    since: float
+    """When it appeared, in seconds since the epoch; also long before the run."""
+    until: float | None = None
+    """When it went; nothing while it is there."""
+
+
+@runtime_checkable
+class Landlord(Protocol):
+    """A launcher whose machines are paid for whole, whoever is on them. Both answers are from memory: nothing waits."""
+
+    def nodes(self) -> Sequence[Node]:
+        """Machines that had a worker of this run, those that are gone, too."""
+        ...
+
+    def node_of(self, worker: str) -> str | None:
+        """The name of the machine that a worker is or was on; nothing while it has none."""
+        ...

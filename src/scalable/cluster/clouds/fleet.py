@@ -1,0 +1,113 @@
+"""What a cloud must be able to do for its workers to be launched; each backend writes one of these, in plain calls.
+
+All calls may block and may be made from several threads. Whatever a fleet makes carries the run's id, so that ``clear``
+finds it in another process, too: the one that cleans up after a driver that was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from scalable.cluster.base import Fate, WorkerTemplate
+from scalable.errors import UsageError
+from scalable.manifest.targets import unpinned
+
+RUN_TAG = "scalable-run"
+"""The key of the tag or label that everything of a run has."""
+NAME_TAG = "scalable-worker"
+KNOWN_AFTER_S = 60.0
+"""How long a cloud may deny what it has just made: its answers come from copies that follow one another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the cloud says of one worker."""
+
+    waits: str = ""
+    """Why it does not run yet; empty once it does."""
+    fate: Fate | None = None
+
+
+class Fleet(Protocol):
+    noun: str
+    """What a worker is there: a task, an instance."""
+    kinds: set[str]
+    """Tags that have or may have a secret: ``clear`` removes it by its name, whatever the cloud lists."""
+
+    def check(self, template: WorkerTemplate) -> str:
+        """Why a worker of this kind can never be had; empty if it can."""
+        ...
+
+    def open(self) -> None:
+        """Look at what must be there, such as the network. Makes nothing; raises if it is not."""
+        ...
+
+    def prepare(self) -> None:
+        """Make what all workers of the run share. Called once, before the first kind."""
+        ...
+
+    def publish(self, template: WorkerTemplate, handout: str) -> str:
+        """Keep what is handed to workers of a kind where only they get it; says where for ``clouds.start``."""
+        ...
+
+    def start(self, name: str, template: WorkerTemplate, arguments: Sequence[str]) -> str:
+        """Ask for one worker and say what the cloud calls it; raises ``LaunchRefused``."""
+        ...
+
+    def look(self, ids: Sequence[str]) -> dict[str, Seen]:
+        """How these are; those that the cloud does not know are left out."""
+        ...
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Have these ended; returns when the cloud has promised to."""
+        ...
+
+    def clear(self) -> list[str]:
+        """Remove all that the run has made, as far as that is possible now; names what is left."""
+        ...
+
+    def clean_up_command(self) -> list[str]:
+        """A program that calls ``clear`` and succeeds when nothing is left."""
+        ...
+
+
+class CloudError(Exception):
+    """A call that the cloud did not do; ``passing`` if the same call may succeed later."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+def plain(name: str, most: int = 40) -> str:
+    """A name that clouds take: small letters, digits, dashes; names that differ stay different."""
+    kept = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if kept == name and len(kept) <= most:
+        return kept
+    mark = hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
+    return f"{kept[: most - 7].rstrip('-')}-{mark}"
+
+
+def image_problem(image: str | None) -> str:
+    """What is wrong with an image's name; empty if it always means the same."""
+    if not image:
+        return "has no image; write image: registry/name:version"
+    problem = unpinned(image)
+    return f"{problem}; name a version or a digest" if problem else ""
+
+
+def unreachable(address: str, networks: Iterable[str], where: str) -> None:
+    """Raise unless a driver at this address is in the workers' own network."""
+    ranges = list(networks)
+    if any(ipaddress.ip_address(address) in ipaddress.ip_network(one) for one in ranges):
+        return
+    raise UsageError(
+        f"workers in {where} ({', '.join(ranges)}) could not reach this machine at {address}; run this on a machine in "
+        "that network, or write in the target how they reach it: contact_address: …, and port: … if a firewall is "
+        "between"
+    )

@@ -1,0 +1,219 @@
+"""Starts workers on hired capacity, watches all of them with one question to the cloud, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, CloudError, Fleet, Seen
+from scalable.cluster.clouds.handout import HandoutError, packed
+from scalable.engine.events import Loss
+from scalable.worker.options import WorkerOptions
+from scalable.worker.reaper import Reaper
+
+logger = logging.getLogger("scalable")
+
+SOON_S, SELDOM_S = 0.5, 10.0  # between questions to the cloud; they get rarer while nothing changes
+RARER = 1.4
+FORGOTTEN_AFTER = 5  # answers in a row without a worker before it counts as gone; clouds answer with a delay
+CLEAR_WITHIN_S = 120.0  # a task's network interface goes half a minute after the task
+END_AGAIN_S = 5.0  # between attempts to end a worker that the cloud did not end when it was asked to
+CLOSE_WITHIN_S = 60.0  # for answers to what was asked before; what is missing then is searched for
+PROMPT_S = 2.0  # how long others wait for the end of a worker that is dead anyway
+
+
+class CloudLauncher:
+    def __init__(self, fleet: Fleet, handout: Path, environment: Mapping[str, str]) -> None:
+        self.fleet = fleet
+        self.handout = handout
+        self.environment = environment
+        """Of all workers; what a kind has in its own counts more."""
+        self.reaper = Reaper()
+        self.trouble = ""
+        """Why the cloud does not answer, if it does not."""
+        self.workers: set[CloudWorker] = set()
+        """All that may still be there."""
+        self.ready: asyncio.Future[None] | None = None
+        self.kinds: dict[str, tuple[WorkerTemplate, asyncio.Future[str]]] = {}
+        """Where workers of a kind find what is handed to them; a tag may be defined anew."""
+        self.starting: set[asyncio.Task[Launched]] = set()
+        self.closing = False
+        self.pause, self.due = SOON_S, 0.0
+        self.end_again_at = 0.0
+
+    def check(self, template: WorkerTemplate) -> str:
+        if template.mounts:
+            return "workers in a cloud have no folders of this machine; remove mounts"
+        return self.fleet.check(template)
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        if problem := self.check(template):
+            raise LaunchRefused(f"{template.tag}: {problem}", definite=True)
+        task = asyncio.ensure_future(self.start(name, template, scheduler))
+        self.starting.add(task)
+        task.add_done_callback(self.starting.discard)
+        return await asyncio.shield(task)  # what was asked for must be known, even if the caller has gone
+
+    async def start(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        if self.closing:
+            raise LaunchRefused("the cluster is closed")
+        try:
+            source = await self.source(template)
+            arguments = [source, *self.options(name, template, scheduler).arguments()]
+            found = await asyncio.to_thread(self.fleet.start, name, template, arguments)
+        except CloudError as error:
+            raise LaunchRefused(str(error), definite=not error.passing) from None
+        except HandoutError as error:
+            raise LaunchRefused(str(error), definite=True) from None
+        worker = CloudWorker(found, self.fleet)
+        self.workers.add(worker)
+        self.pause, self.due = SOON_S, 0.0
+        return worker
+
+    def options(self, name: str, template: WorkerTemplate, scheduler: str) -> WorkerOptions:
+        return WorkerOptions(
+            scheduler=scheduler,
+            name=name,
+            resources=template.resources,
+            threads=template.slots,
+            memory=template.memory.bytes if template.memory else None,
+            preload=template.preload_script,
+        )
+
+    async def source(self, template: WorkerTemplate) -> str:
+        """Prepare the run once and each kind once, however many are asked for side by side."""
+        if self.ready is None or failed(self.ready):
+            self.reaper.on_death(self.fleet.clean_up_command())
+            self.ready = asyncio.ensure_future(asyncio.to_thread(self.fleet.prepare))
+        await asyncio.shield(self.ready)
+        defined, place = self.kinds.get(template.tag, (None, None))
+        if place is None or defined != template or failed(place):
+            self.fleet.kinds.add(template.tag)
+            self.reaper.on_death(self.fleet.clean_up_command())
+            text = packed(self.handout, {**self.environment, **template.environment})
+            place = asyncio.ensure_future(asyncio.to_thread(self.fleet.publish, template, text))
+            self.kinds[template.tag] = (template, place)
+        return await asyncio.shield(place)
+
+    async def poll(self, launched: list[Launched]) -> float:
+        """Called often, asks the cloud when it is time to."""
+        self.end_again()
+        workers = [one for one in launched if isinstance(one, CloudWorker) and one.fate is None]
+        if not workers or time.monotonic() < self.due:
+            return SOON_S
+        before = [(one.waits, one.fate) for one in workers]
+        try:
+            seen = await asyncio.to_thread(self.fleet.look, [one.id for one in workers])
+        except CloudError as error:
+            self.trouble = str(error)
+            self.due = time.monotonic() + SELDOM_S / 3
+            return SOON_S
+        self.trouble = ""
+        for one in workers:
+            one.update(seen.get(one.id))
+        changed = before != [(one.waits, one.fate) for one in workers]
+        self.pause = SOON_S if changed else min(self.pause * RARER, SELDOM_S)
+        self.due = time.monotonic() + self.pause
+        return SOON_S
+
+    def end_again(self) -> None:
+        """What was to be ended and could not be is still paid."""
+        if time.monotonic() >= self.end_again_at:
+            self.end_again_at = time.monotonic() + END_AGAIN_S
+            for one in self.workers:
+                if not one.stopped and one.ending is not None and one.ending.done():
+                    one.ending = asyncio.ensure_future(one.end())
+
+    async def close(self) -> None:
+        """Nothing of the run stays; what the cloud does not let go in time is left to the reaper."""
+        self.closing = True
+        slow = await ended(self.starting)
+        if self.ready is None:
+            return
+        await ended({asyncio.ensure_future(one.stop()) for one in self.workers})
+        deadline = time.monotonic() + CLEAR_WITHIN_S
+        pause = SOON_S / 5
+        while (left := await self.left()) and time.monotonic() < deadline:
+            await asyncio.sleep(pause)
+            pause = min(pause * RARER, SELDOM_S / 2)
+        if slow:
+            left.append("what was still being asked for")
+        if left:
+            logger.error("%s could not be removed; a process that stays behind goes on trying", ", ".join(left))
+            self.reaper.leave()
+        else:
+            self.reaper.done()
+
+    async def left(self) -> list[str]:
+        try:
+            return await asyncio.to_thread(self.fleet.clear)
+        except CloudError as error:
+            return [f"what this run has made ({error})"]
+
+
+async def ended(work: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Those that have not ended in time."""
+    if not work:
+        return set()
+    over, slow = await asyncio.wait(set(work), timeout=CLOSE_WITHIN_S)
+    await asyncio.gather(*over, return_exceptions=True)  # who asked has heard of refusals, or is gone
+    return slow
+
+
+def failed(work: asyncio.Future[Any]) -> bool:
+    return work.done() and (work.cancelled() or work.exception() is not None)
+
+
+class CloudWorker:
+    def __init__(self, found: str, fleet: Fleet) -> None:
+        self.id = found
+        self.job: str | None = f"{fleet.noun} {found.rpartition('/')[2]}"
+        self.fleet = fleet
+        self.waits = f"{fleet.noun} was asked for"
+        self.fate: Fate | None = None
+        self.stopped = False
+        self.missing = 0
+        self.began = time.monotonic()
+        self.trouble = ""
+        """Why it could not be ended."""
+        self.ending: asyncio.Task[None] | None = None
+
+    def update(self, seen: Seen | None) -> None:
+        self.missing = 0 if seen is not None else self.missing + 1
+        if seen is not None:
+            self.waits, self.fate = seen.waits, self.fate or seen.fate
+        elif self.missing >= FORGOTTEN_AFTER and time.monotonic() - self.began > KNOWN_AFTER_S:
+            self.fate = Fate(Loss.WORKER_LOST, f"{self.job} is gone without a trace")
+
+    async def learn_fate(self, within: float) -> Fate:
+        deadline = time.monotonic() + within
+        while self.fate is None and not self.stopped and time.monotonic() < deadline:
+            try:
+                self.update((await asyncio.to_thread(self.fleet.look, [self.id])).get(self.id))
+            except CloudError:
+                break
+            if self.fate is None:
+                await asyncio.sleep(SOON_S)
+        return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} was still there")
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """Have it ended. Without ``gently`` the caller is not kept waiting for a cloud that does not answer."""
+        if self.stopped:
+            return
+        if self.ending is None or self.ending.done():
+            self.ending = asyncio.ensure_future(self.end())
+        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
+
+    async def end(self) -> None:
+        try:
+            await asyncio.to_thread(self.fleet.stop, [self.id])
+            self.stopped = True
+        except CloudError as error:
+            if str(error) != self.trouble:
+                self.trouble = str(error)
+                logger.error("%s could not be ended yet: %s", self.job, error)

@@ -1,0 +1,9 @@
+"""Why workers do not connect, why tasks wait, why workers idle: found while a cluster runs, and said in plain words."""
+
+from __future__ import annotations
+
+from scalable.cluster.diagnosis.findings import LIMITS, Finding, Limits, Severity
+from scalable.cluster.diagnosis.judging import diagnose
+from scalable.cluster.diagnosis.snapshot import Awaited, Bounds, Kind, Refusal, Snapshot
+
+__all__ = ["LIMITS", "Awaited", "Bounds", "Finding", "Kind", "Limits", "Refusal", "Severity", "Snapshot", "diagnose"]

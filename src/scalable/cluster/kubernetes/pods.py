@@ -1,0 +1,213 @@
+"""One worker as a pod: why it waits, what became of it, what it printed, and how it is ended.
+
+The board knows what the cluster says; ``reasons`` puts it into words. What a pod prints is copied to this machine while
+it runs, since the cluster forgets it with the pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import time
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any
+
+from scalable.cluster.base import Fate
+from scalable.cluster.kubernetes import reasons
+from scalable.cluster.kubernetes.api import ApiError, Kube, Object
+from scalable.cluster.kubernetes.board import Board, node_of
+from scalable.engine.events import Loss
+
+logger = logging.getLogger("scalable")
+
+KILL_WITHIN_S = 1  # of a pod that need not hand anything over; 0 would forget it without knowing that it ended
+PROMPT_S = 3.0  # how long a server may take to note the end of a pod that is dead anyway before others go on
+DELETE_WITHIN_S = 45.0  # a server that does not answer; the parent's end takes the pod with it later
+ASK_WITHIN_S = 5.0  # one pod or node whose worker is gone
+LAST_LINES = 40  # of what a pod printed, where its reason stands
+CUT_S = 90.0  # after the relay was lost workers leave: they look for it as long as it is kept, and then their pods end
+AGAIN_S = 2.0  # before a log whose connection broke is followed again
+
+
+class WorkerPod:
+    def __init__(self, name: str, kube: Kube, board: Board, log: Path | None = None, contact: str = "") -> None:
+        self.name = name
+        self.job: str | None = f"pod {name}"
+        self.kube = kube
+        self.board = board
+        self.log = log
+        self.contact = contact
+        """What it was told to connect to."""
+        self.fate: Fate | None = None
+        self.unwanted = False
+        """It was told to go."""
+        self.deleted = False
+        """The cluster has confirmed that it goes."""
+        self.ending: asyncio.Task[None] | None = None
+        self.following: asyncio.Task[None] | None = None
+
+    @property
+    def waits(self) -> str:
+        if self.name in self.board.gone or self.fate is not None:
+            return ""
+        pod = self.board.pods.get(self.name)
+        return reasons.waits(pod, self.board.events_of(self.name)) if pod else "the cluster has not told of it yet"
+
+    @property
+    def node(self) -> str | None:
+        return node_of(self.board.pods.get(self.name, {}))
+
+    @property
+    def notice(self) -> str:
+        """Who ends it: an eviction, a pod of higher priority, its node."""
+        found = reasons.disrupted(self.board.pods.get(self.name, {}), str(self.job), there=False)
+        return found.detail if found else ""
+
+    # What became of it
+
+    async def update(self) -> None:
+        if self.fate is None and not self.unwanted:
+            self.fate = await self.judged()
+
+    async def judged(self, node: Object | None = None) -> Fate | None:
+        events, pod = self.board.events_of(self.name), self.board.pods.get(self.name)
+        gone = self.name in self.board.gone
+        found = reasons.fate(pod, events, node, gone=gone)
+        if pod is not None and found is not None and silent(pod):
+            found = reasons.fate(speaking(pod, await self.last_lines()), events, node, gone=gone)
+        return self.excused(found) if found else None
+
+    def excused(self, found: Fate) -> Fate:
+        """Workers that leave because the relay is lost are not to blame, nor are their runs."""
+        if found.cause is Loss.WORKER_LOST and time.monotonic() - self.board.cut_at < CUT_S:
+            return Fate(Loss.PREEMPTED, f"the connection to the relay broke; {found.detail}")
+        return found
+
+    async def last_lines(self) -> str:
+        """The cluster may still have them; else what was copied."""
+        if text := await self.kube.log(self.name, lines=LAST_LINES):
+            return text
+        with suppress(OSError):
+            if self.log is not None:
+                return "\n".join(self.log.read_text(errors="replace").splitlines()[-LAST_LINES:])
+        return ""
+
+    def leave(self, why: str) -> bool:
+        """It is of no use any more, if it has not started; whether that is so."""
+        waits = (self.board.pods.get(self.name, {}).get("status") or {}).get("phase") == "Pending"
+        if not waits or self.name in self.board.gone or self.fate is not None or self.unwanted:
+            return False
+        self.fate = Fate(Loss.PREEMPTED, f"{self.job} had not started: {why}")
+        return True
+
+    async def learn_fate(self, within: float) -> Fate:
+        """A worker's connection broke: the pod ends in a moment, or its node is gone, or only the network is."""
+        deadline = time.monotonic() + within
+        while self.fate is None and not self.unwanted and (left := deadline - time.monotonic()) > 0:
+            await self.ask_again(min(ASK_WITHIN_S, left))
+            await self.update()
+            if self.fate is None:
+                await self.board.until(lambda: self.name in self.board.gone, min(1.0, left))
+        if self.fate is None and not self.unwanted:
+            self.fate = await self.judged(await self.its_node())
+        return self.fate or self.excused(Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}"))
+
+    async def ask_again(self, within: float) -> None:
+        """The watch may be cut just now."""
+        with suppress(ApiError):
+            found = await self.kube.get("pods", self.name, within)
+            if found is not None:
+                self.board.seen(found)
+            elif self.name in self.board.pods:
+                self.board.gone.setdefault(self.name, time.time())
+
+    async def its_node(self) -> Object | None:
+        """Nothing where that is not known or not ours to read."""
+        if not (self.node and self.board.readable):
+            return None
+        try:
+            return await self.kube.get("nodes", self.node, ASK_WITHIN_S) or reasons.NO_NODE
+        except ApiError:
+            return None
+
+    def described(self) -> str:
+        pod = self.board.pods.get(self.name, {})
+        phase = (pod.get("status") or {}).get("phase", "unknown")
+        return f"is {phase}{f' on {self.node}' if self.node else ''}"
+
+    # Its end
+
+    async def stop(self, *, gently: bool = True) -> None:
+        """Have it deleted. If the cluster does not confirm that now, the end of the parent takes it along.
+
+        Without ``gently`` the caller is not kept waiting for a server that does not answer.
+        """
+        if self.deleted:
+            return
+        self.unwanted = True
+        if self.ending is None or self.ending.done():
+            self.ending = asyncio.ensure_future(self.delete(None if gently else KILL_WITHIN_S))
+        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
+
+    async def delete(self, grace: int | None) -> None:
+        if self.following is None and self.log is not None and self.name not in self.board.gone:
+            self.keep(await self.kube.log(self.name, lines=LAST_LINES))
+        try:
+            await self.kube.delete("pods", self.name, grace=grace, within=DELETE_WITHIN_S)
+            self.deleted = True
+        except ApiError as error:
+            logger.error("%s could not be deleted: %s", self.job, error)
+
+    # What it prints
+
+    @property
+    def printing(self) -> bool:
+        """There is or was something to read."""
+        return any(one.keys() & {"running", "terminated"} for one in states(self.board.pods.get(self.name, {})))
+
+    def follow(self) -> None:
+        if self.following is None and self.log is not None:
+            self.following = asyncio.ensure_future(self.copy())
+
+    async def copy(self) -> None:
+        """Until the pod has ended; what was printed while a connection was broken is read again."""
+        since = None
+        while True:
+            async with aclosing(self.kube.follow_log(self.name, since)) as told:
+                async for part in told:
+                    self.keep(part.decode(errors="replace"))
+                    since = time.time()
+            if self.fate is not None or self.name in self.board.gone or ended(self.board.pods.get(self.name, {})):
+                return
+            await asyncio.sleep(AGAIN_S)
+
+    def keep(self, text: str) -> None:
+        assert self.log is not None
+        if text:
+            with suppress(OSError), self.log.open("a", encoding="utf-8") as file:  # a full disk keeps no pod alive
+                file.write(text)
+
+
+def states(pod: Object) -> list[dict[str, Any]]:
+    return [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or []]
+
+
+def ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def silent(pod: Object) -> bool:
+    """Its process ended with an error, and not every cluster says with which words."""
+    ends = [one["terminated"] for one in states(pod) if one.get("terminated")]
+    return any(end.get("exitCode") and not end.get("message") for end in ends)
+
+
+def speaking(pod: Object, text: str) -> Object:
+    """The same pod with its last words, as clusters report them that do."""
+    pod = copy.deepcopy(pod)
+    for one in states(pod):
+        if (end := one.get("terminated")) and end.get("exitCode") and not end.get("message"):
+            end["message"] = text
+    return pod

@@ -1,0 +1,295 @@
+"""What a cluster says of a pod, in the engine's terms and in sentences: why it waits, and what ended it.
+
+Pure, and never in the way: fields may be missing, of another kind, or say what nobody has heard of; then the cluster's
+own words are shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from scalable.cluster.base import Fate
+from scalable.cluster.kubernetes.facts import (
+    Facts,
+    about,
+    brief,
+    condition,
+    containers,
+    get,
+    joined,
+    last_words,
+    latest,
+    listed,
+    memory_limit,
+    message,
+    named,
+    node_name,
+    ordered,
+    phase,
+    reason_of,
+    status_of,
+    text,
+)
+from scalable.cluster.kubernetes.quantities import more, read
+from scalable.cluster.kubernetes.refusals import refusal
+from scalable.engine.events import Loss
+from scalable.quantities import Memory
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER
+
+__all__ = ["NO_NODE", "fate", "refusal", "waits"]
+
+NO_NODE: dict[str, Any] = {}
+"""Given for a node that is not there any more; nothing is given for one that was not looked at."""
+
+AUTOSCALER = {
+    "TriggeredScaleUp": "the autoscaler adds a node",
+    "Nominated": "a node is coming",
+    "NotTriggerScaleUp": "the autoscaler adds no node",
+    "FailedScaleUp": "the autoscaler could not add a node",
+    "ScaleUpTimedOut": "the node that the autoscaler asked for did not come",
+}
+"""Events of what adds nodes, and what they mean."""
+TELLING = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady", "Failed")
+"""Events that say why a container is not created yet."""
+IMAGE = {
+    "ErrImagePull": "its image cannot be pulled",
+    "ImagePullBackOff": "its image cannot be pulled",
+    "ErrImageNeverPull": "its image is not on the node, and may not be pulled",
+    "InvalidImageName": "the name of its image cannot be read",
+    "ImageInspectError": "its image cannot be read",
+    "RegistryUnavailable": "the registry of its image does not answer",
+    "SignatureValidationFailed": "the signature of its image is not valid",
+}
+SETUP = {
+    "CreateContainerConfigError": "its container lacks something",
+    "CreateContainerError": "its container cannot be created",
+    "RunContainerError": "its container cannot be started",
+}
+"""What a container waits for in vain, and the words for it."""
+NOT_AGAIN = re.compile(
+    r"not found|manifest unknown|does not exist|unauthorized|authentication required|denied|forbidden|no such host"
+    r"|no match for platform|invalid reference|couldn't find key|runAsNonRoot|no command specified",
+    re.IGNORECASE,
+)
+"""In what a registry or a node says of what will not come by waiting; nodes also report what passes."""
+ENDED_BY = {
+    "DeadlineExceeded": (Loss.WALLTIME, "reached its walltime"),
+    "NodeLost": (Loss.NODE_LOST, "its node was lost"),
+    "Preempting": (Loss.PREEMPTED, "gave way to a pod of the system"),
+    "NodeShutdown": (Loss.PREEMPTED, "its node was shut down"),
+    "Shutdown": (Loss.PREEMPTED, "its node was shut down"),
+    "Terminated": (Loss.PREEMPTED, "its node was shut down"),
+}
+"""A pod's own reason for its end."""
+REFUSED_BY_NODE = re.compile(
+    r"OutOf\w+|NodeAffinity|NodeName|NodePorts|TaintToleration|UnexpectedAdmissionError|PodLevelResources\w*"
+)
+"""Reasons of a node that would not take a pod the scheduler gave it; another may."""
+DISRUPTED_BY = {
+    "PreemptionByScheduler": (Loss.PREEMPTED, "gave way to a pod of higher priority"),
+    "EvictionByEvictionAPI": (Loss.PREEMPTED, "was evicted, as when a node is drained"),
+    "DeletionByTaintManager": (Loss.NODE_LOST, "had to leave its node, which is lost or was tainted"),
+    "DeletionByPodGC": (Loss.NODE_LOST, "its node is gone"),
+    "TerminationByKubelet": (Loss.PREEMPTED, "was ended by its node"),
+}
+"""Reasons of the condition DisruptionTarget."""
+EVENTS = {
+    "Preempted": (Loss.PREEMPTED, "gave way to a pod of higher priority"),
+    "Evicted": (Loss.PREEMPTED, "was evicted"),
+    "TaintManagerEviction": (Loss.NODE_LOST, "had to leave its node, which is lost or was tainted"),
+    "NodeNotReady": (Loss.NODE_LOST, "its node does not answer"),
+    "NodeShutdown": (Loss.PREEMPTED, "its node was shut down"),
+}
+"""Events that tell of a pod's end where the pod itself does not."""
+NOT_STARTED = ("StartError", "ContainerCannotRun", "DockerError")
+BY_STATUS = {
+    CANNOT_CONNECT: Loss.WORKER_LOST,
+    CANNOT_START: Loss.CANNOT_START,
+    CANNOT_READ: Loss.CANNOT_START,
+    LOST_SCHEDULER: Loss.WORKER_LOST,
+}
+SIGTERM_STATUS, SIGKILL_STATUS = 143, 137
+NOISE = re.compile(r"(,? ?no new claims to deallocate,?)?,? ?preemption: .*", re.DOTALL)
+"""Of a scheduler's words: that nobody could be driven out either."""
+NO_CODE = re.compile(r"ModuleNotFoundError|No module named|No such file|not found")
+
+
+def waits(pod: Facts, events: Sequence[Facts] = ()) -> str:
+    """Why a pod does not run yet; empty once it runs or has ended."""
+    if phase(pod) not in ("", "Pending"):
+        return ""
+    events = [one for one in ordered(events) if about(one, pod)]
+    scheduled = condition(pod, "PodScheduled")
+    if text(scheduled, "status") != "True" and not text(pod, "spec", "nodeName"):
+        return joined("; ", unscheduled(scheduled, events), autoscaler(events))
+    where = f" on {node_name(pod)}" if node_name(pod) else ""
+    for _, status in containers(pod):
+        reason, said = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
+        if words := IMAGE.get(reason) or SETUP.get(reason):
+            detail = pull_detail(said, events) if reason in IMAGE else said
+            return brief(joined(": ", f"{words} ({reason})", detail))
+        if reason not in ("", "ContainerCreating", "PodInitializing"):
+            return brief(joined(": ", reason, said))
+    if trouble := latest(events, TELLING):
+        return brief(f"its container is not there yet{where}: {message(trouble)}")
+    if pulling := latest(events, ("Pulling", "Pulled")):
+        return f"its image is being pulled{where}" if reason_of(pulling) == "Pulling" else f"it starts{where}"
+    return f"its container is being made{where}"
+
+
+def unscheduled(scheduled: Facts, events: Sequence[Facts]) -> str:
+    reason = text(scheduled, "reason")
+    failed = latest(events, ("FailedScheduling",))
+    said = NOISE.sub("", text(scheduled, "message") or (message(failed) if failed else ""))
+    if reason == "SchedulingGated":
+        return brief(joined(": ", "it is held back (SchedulingGated)", said))
+    if reason == "Unschedulable" or failed:
+        return brief(joined(": ", "no node has room for it", said))
+    return brief(joined(": ", reason or "the scheduler has not looked at it yet", said))
+
+
+def autoscaler(events: Sequence[Facts]) -> str:
+    """What adds nodes has decided last."""
+    said = latest(events, tuple(AUTOSCALER))
+    return brief(joined(": ", AUTOSCALER[reason_of(said)], message(said))) if said else ""
+
+
+def pull_detail(said: str, events: Sequence[Facts]) -> str:
+    """A kubelet that backs off may say no more than that; why it does stands in an event."""
+    tried = [one for one in events if reason_of(one) == "Failed" and "pull" in message(one)]
+    return message(tried[-1]) if tried and not NOT_AGAIN.search(said) else said
+
+
+def fate(
+    pod: Facts | None, events: Sequence[Facts] = (), node: Facts | None = None, *, gone: bool = False
+) -> Fate | None:
+    """Why a pod is gone; nothing while it is there, even if it has been told to go and still hands its work over.
+
+    ``pod`` is as it was seen last, with ``gone`` if the API has it no more; nothing if it was never seen.
+    """
+    there, pod = pod is not None and not gone, pod or {}
+    events = [one for one in ordered(events) if about(one, pod)]
+    who = named(pod)
+    if found := over(pod, who) or disrupted(pod, who, there=there):
+        return found
+    if there and (found := hopeless(pod, who, events)):
+        return found
+    if node is not None and (problem := lost(node)):  # one that is drained before it goes tells its pods
+        return disrupted(pod, who, there=False) or Fate(Loss.NODE_LOST, f"{who}: {problem}")
+    if phase(pod) == "Unknown":
+        return Fate(Loss.NODE_LOST, f"{who}: its node does not answer")
+    if there:
+        return None
+    if said := latest(events, tuple(EVENTS)):
+        cause, words = EVENTS[reason_of(said)]
+        return Fate(cause, brief(joined(": ", f"{who}: {words}", message(said))))
+    return Fate(Loss.PREEMPTED, f"{who} was deleted by somebody")
+
+
+def over(pod: Facts, who: str) -> Fate | None:
+    """Of a pod whose containers have all ended, or that its node ended: the worst that any of them says."""
+    reason, said = text(pod, "status", "reason"), text(pod, "status", "message")
+    if phase(pod) not in ("Failed", "Succeeded"):
+        return None
+    ends = [(part, one) for part, status in containers(pod) for one in [get(status, "state", "terminated")] if one]
+    for part, end in ends:
+        if text(end, "reason") == "OOMKilled":
+            limit = memory_limit(pod, part)
+            return Fate(
+                Loss.OUT_OF_MEMORY,
+                f"{who} used more memory than its limit{f' of {limit}' if limit else ''} (OOMKilled)",
+                limit,
+            )
+    if reason == "Evicted":
+        return evicted(who, said)
+    if reason in ENDED_BY:
+        cause, words = ENDED_BY[reason]
+        return Fate(cause, brief(joined(": ", f"{who} {words}", said)))
+    if REFUSED_BY_NODE.fullmatch(reason):
+        return Fate(Loss.PREEMPTED, brief(joined(": ", f"{who} was not taken by its node ({reason})", said)))
+    if found := disrupted(pod, who, there=False):
+        return found
+    for _, end in sorted(ends, key=lambda one: status_of(one[1]) == 0):
+        return ended(who, end)
+    if phase(pod) == "Succeeded":
+        return Fate(Loss.PREEMPTED, f"{who} left after notice")
+    return Fate(Loss.WORKER_LOST, brief(joined(": ", f"{who} failed", reason, said)))
+
+
+def ended(who: str, end: Facts) -> Fate:
+    """By the status of its process and its last words, which the node keeps."""
+    status, reason, said = status_of(end), text(end, "reason"), last_words(text(end, "message"))
+    if reason in NOT_STARTED:
+        return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who} could not be started ({reason})", said)))
+    if reason == "ContainerStatusUnknown":
+        return Fate(Loss.NODE_LOST, f"{who}: its node lost sight of it")
+    if status in (0, SIGTERM_STATUS):
+        return Fate(Loss.PREEMPTED, f"{who} left after notice")
+    if status in BY_STATUS:
+        return Fate(BY_STATUS[status], brief(joined(": ", who, said or f"ended with status {status}")))
+    if status == SIGKILL_STATUS:
+        return Fate(
+            Loss.WORKER_LOST, brief(joined(": ", f"{who} was killed (SIGKILL), as a node short of memory does"))
+        )
+    known = "" if reason in ("", "Error", "Completed") else f" ({reason})"
+    words = joined(": ", f"{who} ended with status {'?' if status is None else status}{known}", said)
+    return Fate(Loss.CANNOT_START if NO_CODE.search(said) else Loss.WORKER_LOST, brief(words))
+
+
+def evicted(who: str, said: str) -> Fate:
+    """By a node that runs short. Who used more memory than it asked for would be evicted again."""
+    words = brief(joined(": ", f"{who} was evicted", said))
+    usage = re.search(r"was using (\S+), request is (\S+?),? has larger consumption", said)
+    if "low on resource: memory" in said and usage and more(usage[1].rstrip(","), usage[2].rstrip(",")):
+        used = read(usage[1].rstrip(","))
+        return Fate(Loss.OUT_OF_MEMORY, words, Memory(int(used)) if used else None)
+    own = re.search(r"exceeds the (total )?limit", said)  # of ephemeral storage: it would do so again
+    return Fate(Loss.WORKER_LOST if own else Loss.PREEMPTED, words)
+
+
+def disrupted(pod: Facts, who: str, *, there: bool) -> Fate | None:
+    """Of a pod that somebody ended; while its containers run it is not gone."""
+    told = condition(pod, "DisruptionTarget")
+    reason, said = text(told, "reason"), text(told, "message")
+    if text(told, "status") != "True" or (there and not unheard(pod, reason)):
+        return None
+    cause, words = DISRUPTED_BY.get(reason, (Loss.PREEMPTED, f"was ended ({reason})"))
+    return Fate(cause, brief(joined(": ", f"{who} {words}", said)))
+
+
+def unheard(pod: Facts, reason: str) -> bool:
+    """Whether its node is silent: it must leave, and is called not ready while its containers are said to run.
+
+    A node that answers keeps a worker ready until it has ended, since it has no probe that could fail.
+    """
+    runs = any(get(status, "state", "running") for _, status in containers(pod))
+    return reason == "DeletionByTaintManager" and runs and text(condition(pod, "Ready"), "status") == "False"
+
+
+def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
+    """Of a pod that waits for what will not come."""
+    if phase(pod) not in ("", "Pending"):
+        return None
+    for _, status in containers(pod):
+        reason, said = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
+        if reason in IMAGE:
+            said = pull_detail(said, events)
+        never = reason in ("InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed")
+        if never or (reason in IMAGE.keys() | SETUP.keys() and NOT_AGAIN.search(said)):
+            words = IMAGE.get(reason) or SETUP[reason]
+            return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", said)))
+    return None
+
+
+def lost(node: Facts) -> str:
+    """Why a node is lost; empty if it is not."""
+    if not node:
+        return "its node is gone"
+    ready = next((one for one in listed(node, "status", "conditions") if text(one, "type") == "Ready"), {})
+    name = text(node, "metadata", "name") or "its node"
+    if text(ready, "status") == "Unknown":
+        return brief(joined(": ", f"{name} does not answer", text(ready, "message")))
+    taints = [text(one, "key") for one in listed(node, "spec", "taints")]
+    return f"{name} cannot be reached" if "node.kubernetes.io/unreachable" in taints else ""

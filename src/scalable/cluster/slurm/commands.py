@@ -1,0 +1,243 @@
+"""Slurm's own programs, asked without blocking; one place knows their options and their answers.
+
+The controller serves everybody: what several callers want to know or cancel at one moment is asked in one call, and
+few jobs are handed in side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from scalable.cluster.base import LaunchRefused, ProviderError
+
+Answer = TypeVar("Answer")
+
+ANSWER_WITHIN_S = 30.0  # a controller under load answers late, but it answers
+KILLED_WITHIN_S = 2.0  # a program that did not answer
+AT_ONCE = 8  # programs started side by side
+SUBMISSIONS_AT_ONCE = 4  # of these sbatch; controllers limit the rate of submissions
+TOGETHER_S = 0.02  # what is asked within so long is asked together
+IN_ONE_CALL = 1000  # ids on one command line
+CANCEL_WITHIN_S = 20.0  # or it is reported that jobs could not be cancelled
+CANCEL_AGAIN_S = 0.2  # the first pause between looks at whether jobs are really going; they double
+
+SILENT = re.compile(
+    r"Unable to contact slurm controller|Socket timed out|temporarily un|Zero Bytes were transmitted|standby mode"
+    r"|Communication connection failure|Connection refused|Connection reset|Transport endpoint",
+    re.IGNORECASE,
+)
+WRONG = re.compile(r"invalid|not available|unrecogni[sz]ed|not permitted|denied", re.IGNORECASE)
+"""In what sbatch says of a job that it will not take later either."""
+ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+    | {"PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"}
+)
+
+
+class SlurmError(ProviderError):
+    """Slurm is not there or cannot do what was asked."""
+
+
+class SlurmSilent(SlurmError):  # noqa: N818 - what happened, not only that something did
+    """The controller did not answer; it may have done what was asked all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    state: str
+    """PENDING, RUNNING, COMPLETED, OUT_OF_MEMORY, …"""
+    reason: str = ""
+    node: str = ""
+    exit_code: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def going(self) -> bool:
+        """Its processes are being ended."""
+        return self.over or self.state == "COMPLETING"
+
+
+class Slurm:
+    def __init__(self) -> None:
+        self.slots = asyncio.Semaphore(AT_ONCE)
+        self.submissions = asyncio.Semaphore(SUBMISSIONS_AT_ONCE)
+        self.questions = Together(self.ask)
+        self.cancellations = Together(self.end)
+
+    async def submit(self, script: str, env: Mapping[str, str]) -> str:
+        """Hand a script in; the id of its job, ``LaunchRefused`` with what Slurm says, or ``SlurmSilent``."""
+        async with self.submissions:
+            try:
+                status, out, err = await self.run(["sbatch", "--parsable"], script, env)
+            except SlurmSilent:
+                raise
+            except SlurmError as error:
+                raise LaunchRefused(str(error)) from None
+        if status != 0:
+            if status < 0 or SILENT.search(err):
+                raise SlurmSilent(f"sbatch failed: {told(err)}")
+            raise LaunchRefused(f"sbatch refused the job: {told(err)}", definite=bool(WRONG.search(err)))
+        return out.strip().split(";")[0]
+
+    async def find(self, job_name: str, comment: str) -> str | None:
+        """A living job by its name and comment, for a submission whose answer was lost."""
+        command = ["squeue", "--noheader", f"--user={os.getuid()}", f"--name={job_name}", "--format=%A|%k"]
+        status, out, _ = await self.run(command)
+        rows = (line.partition("|") for line in out.splitlines())
+        return next((job for job, _, said in rows if said.strip() == comment), None) if status == 0 else None
+
+    async def states(self, jobs: Iterable[str]) -> dict[str, JobState]:
+        """How jobs are; those that Slurm has forgotten are not in the answer."""
+        return await self.questions(jobs)
+
+    async def ask(self, jobs: list[str]) -> dict[str, JobState]:
+        who = f"--user={os.getuid()}"  # the controller then looks at this user's jobs only
+        found: dict[str, JobState] = {}
+        for some in chunks(jobs):
+            command = ["squeue", "--noheader", "--states=all", who, f"--jobs={','.join(some)}"]
+            status, out, err = await self.run([*command, "--format=%A|%T|%N|%r"])
+            if status != 0 and "Invalid job id" not in err:
+                raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"squeue failed: {told(err)}")
+            found |= states(out)
+        return found
+
+    async def epitaph(self, job: str) -> JobState | None:
+        """What is known of a job that has ended: the controller remembers a while, accounting longer."""
+        status, out, _ = await self.run(["scontrol", "--oneliner", "show", "job", job])
+        if status == 0 and (found := described(out)):
+            return found
+        for options in (["-X"], ["-c"]):  # with a database; from the completion log
+            command = [
+                "sacct",
+                *options,
+                "--noheader",
+                "--parsable2",
+                f"--jobs={job}",
+                "--format=State,NodeList,ExitCode",
+            ]
+            try:
+                status, out, _ = await self.run(command)
+            except SlurmError:
+                continue
+            if status == 0 and out.count("|") >= 2:
+                return recorded(out)
+        return None
+
+    async def cancel(self, jobs: Iterable[str]) -> None:
+        """Return when Slurm is ending these jobs; raises ``SlurmError`` if it does not after several tries."""
+        await self.cancellations(jobs)
+
+    async def end(self, jobs: list[str]) -> None:
+        left, problem, pause = jobs, "", CANCEL_AGAIN_S
+        deadline = time.monotonic() + CANCEL_WITHIN_S
+        while True:
+            try:
+                for some in chunks(left):
+                    await self.run(["scancel", "--quiet", *some])
+                there = await self.ask(left)
+                left = [job for job in left if job in there and not there[job].going]
+                problem = f"they are {', '.join(sorted({there[job].state for job in left}))}"
+            except SlurmError as error:
+                problem = str(error)
+            if not left:
+                return
+            if time.monotonic() + pause > deadline:
+                raise SlurmError(f"could not cancel jobs {' '.join(left)}: {problem}")
+            await asyncio.sleep(pause)
+            pause *= 2
+
+    async def run(
+        self, command: list[str], text: str | None = None, env: Mapping[str, str] | None = None
+    ) -> tuple[int, str, str]:
+        async with self.slots:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=asyncio.subprocess.PIPE if text is not None else asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    env=env,
+                    start_new_session=True,  # Ctrl-C is meant for us, not for an sbatch that is at work
+                )
+            except (FileNotFoundError, PermissionError):
+                raise SlurmError(f"{command[0]} is not installed here; run this on a machine of the cluster") from None
+            except OSError as error:  # so many processes that this user may have no more
+                raise SlurmSilent(f"{command[0]} could not be started: {error}") from None
+            try:
+                out, err = await asyncio.wait_for(
+                    process.communicate(text.encode() if text is not None else None), ANSWER_WITHIN_S
+                )
+            except BaseException as error:  # also who does not wait for the answer any more leaves no program behind
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # many sites wrap Slurm's programs in scripts of their own
+                with suppress(TimeoutError):  # what waits for a disk ends when the disk answers
+                    await asyncio.wait_for(process.wait(), KILLED_WITHIN_S)
+                if not isinstance(error, TimeoutError):
+                    raise
+                raise SlurmSilent(f"{command[0]} did not answer within {ANSWER_WITHIN_S:g} s") from None
+            assert process.returncode is not None
+            return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+
+
+class Together(Generic[Answer]):
+    """Collects what callers ask for within a moment, asks once, and gives all of them the answer."""
+
+    def __init__(self, ask: Callable[[list[str]], Awaitable[Answer]]) -> None:
+        self.ask = ask
+        self.wanted: set[str] = set()
+        self.next: asyncio.Task[Answer] | None = None
+
+    async def __call__(self, wanted: Iterable[str]) -> Answer:
+        self.wanted |= set(wanted)
+        if self.next is None:
+            self.next = asyncio.ensure_future(self.gather())
+            self.next.add_done_callback(lambda task: task.cancelled() or task.exception())  # all callers may be gone
+        return await asyncio.shield(self.next)
+
+    async def gather(self) -> Answer:
+        await asyncio.sleep(TOGETHER_S)
+        wanted, self.wanted, self.next = self.wanted, set(), None
+        return await self.ask(sorted(wanted))
+
+
+def chunks(jobs: list[str]) -> Iterable[list[str]]:
+    return (jobs[start : start + IN_ONE_CALL] for start in range(0, len(jobs), IN_ONE_CALL))
+
+
+def states(out: str) -> dict[str, JobState]:
+    """What squeue says in lines ``id|state|node|reason``; the reason may be any text."""
+    rows = (line.split("|", 3) for line in out.splitlines() if line.count("|") >= 3)
+    return {job: JobState(state, reason.strip(), node) for job, state, node, reason in rows}
+
+
+def described(out: str) -> JobState | None:
+    """What scontrol says of a job in one line."""
+    found = re.search(r" JobState=(\S+) Reason=(\S+) ", out)
+    if found is None:
+        return None
+    code, node = re.search(r" ExitCode=(\S+) ", out), re.search(r" NodeList=(\S+) ", out)
+    place = node[1] if node and node[1] != "(null)" else ""
+    return JobState(found[1], found[2], place, code[1] if code else "")
+
+
+def recorded(out: str) -> JobState:
+    """What sacct says of a job in its first line, ``state|node|exit code``."""
+    state, node, code = out.splitlines()[0].split("|")[:3]
+    return JobState(state.split()[0], "", "" if node in ("(null)", "None assigned") else node, code)
+
+
+def told(err: str) -> str:
+    """Slurm's complaint without the name of the program."""
+    lines = [re.sub(r"^(\w+: )?(error: )?", "", line.strip()) for line in err.splitlines() if line.strip()]
+    return "; ".join(lines) or "no reason given"

@@ -1,0 +1,314 @@
+"""What people are told of a run without asking: the rules, and a watch that applies them to samples. Pure.
+
+One definition for all: the driver applies these rules itself, and as PromQL they are given to Prometheus.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
+
+from scalable.observe.metrics import METRICS, Sample
+from scalable.quantities import Duration, percent
+
+Severity = Literal["warning", "page"]
+Sign = Literal[">", "<", "=="]
+Unit = Literal["share", "seconds", "number"]
+Labels = tuple[tuple[str, str], ...]
+
+KEEP_S = 60.0  # a figure that swings around its threshold is one alert, not a hundred
+RECENT_S = 300.0  # what a counter's increase is counted over
+SHARED = ("run", "project")  # labels that whoever collects adds; an alert must say whose it is
+HUMANE = {"share": " | humanizePercentage", "seconds": " | humanizeDuration", "number": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A figure, or a figure as a part of another one with the same labels, compared with a threshold."""
+
+    metric: str
+    sign: Sign
+    threshold: float
+    over: str | None = None
+    """Divide by this metric; where that is 0 or unknown, nothing is said."""
+    increase_s: float | None = None
+    """Compare by how much it grew within so many seconds."""
+
+    def met(self, value: float) -> bool:
+        match self.sign:
+            case ">":
+                return value > self.threshold
+            case "<":
+                return value < self.threshold
+            case "==":
+                return value == self.threshold
+            case _:
+                assert_never(self.sign)
+
+    def promql(self) -> str:
+        worst = "max" if self.sign == ">" else "min"  # driver and worker may both tell it
+        kept = f"{worst} by ({', '.join((*SHARED, *METRICS[self.metric].labels))})"
+        value = f"{kept} ({f'{self.metric} / {self.over}' if self.over else self.metric})"
+        if self.increase_s is not None:  # increase() would miss what a counter that was not there before begins with
+            before = f"{kept} ({self.metric} offset {duration(self.increase_s)})"
+            value = f"{value} - ({before} or 0 * {value})"
+        return f"{value} {self.sign} {self.threshold:.12g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    when: Condition
+    for_s: float
+    """How long it must be so without a break."""
+    severity: Severity
+    summary: str
+    """With the labels' values in braces, and ``{value}``."""
+    remedy: str
+    unit: Unit = "number"
+    """Of the value, so that it is told as people read it."""
+    and_: Condition | None = None
+    """Must hold as well, for the same labels."""
+    keep_s: float = KEEP_S
+    """How long it must be over before that is told."""
+
+    def promql(self) -> str:
+        """The condition for Prometheus; how long it must hold stands beside it in a rule."""
+        first = self.when.promql()
+        return f"({first}) and ({self.and_.promql()})" if self.and_ else first
+
+    def text(self, labels: Mapping[str, str], value: float) -> str:
+        return self.summary.format_map({**labels, "value": told(value, self.unit)})
+
+    def annotations(self) -> dict[str, str]:
+        """Summary and remedy as templates of Prometheus."""
+        names = {name: f"{{{{ $labels.{name} }}}}" for name in METRICS[self.when.metric].labels}
+        names["value"] = f"{{{{ $value{HUMANE[self.unit]} }}}}"
+        return {"summary": self.summary.format_map(names), "remedy": self.remedy.format_map(names)}
+
+    def scaled(self, factor: float) -> Rule:
+        """The same with all durations so many times as long, also those that figures are compared with."""
+        return replace(
+            self, when=shorter(self.when, factor), and_=shorter(self.and_, factor) if self.and_ else None,
+            for_s=self.for_s * factor, keep_s=self.keep_s * factor,
+        )  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "WorkerCpu", Condition("scalable_worker_cpu_cores", ">", 0.9, over="scalable_worker_cpu_limit_cores"),
+        600, "warning", "{worker} uses {value} of its CPU limit",
+        "give its profile or component more cpus, if runs take longer than they should", "share",
+    ),
+    Rule(
+        "WorkerMemory", Condition("scalable_worker_memory_bytes", ">", 0.8, over="scalable_worker_memory_limit_bytes"),
+        0, "warning", "{worker} uses {value} of its memory limit",
+        "at the limit its run is killed and run again on the larger profile; give the profile more memory", "share",
+    ),
+    Rule(
+        "NodeCpu", Condition("scalable_node_cpu_cores", ">", 0.85, over="scalable_node_cpu_capacity_cores"),
+        300, "warning", "{node} uses {value} of its CPUs",
+        "place fewer workers on a node: raise cpus of the profile, or policies.margins.cpu", "share",
+    ),
+    Rule(
+        "NodeMemory", Condition("scalable_node_memory_bytes", ">", 0.75, over="scalable_node_memory_capacity_bytes"),
+        60, "warning", "{node} uses {value} of its memory",
+        "look with scalable workers at who uses it; place fewer workers there: raise policies.margins.ram", "share",
+    ),
+    Rule(
+        "PendingWork", Condition("scalable_pending_tasks", ">", 0),
+        300, "warning", "{value} of {tag} wait and no worker comes",
+        "scalable status says what its workers wait for",
+    ),
+    Rule(
+        "ScaleUpSlow", Condition("scalable_scale_up_seconds", ">", 300),
+        0, "warning", "a worker of {tag} was asked for {value} ago and is not there",
+        "scalable status says what it waits for; scalable doctor checks the target", "seconds",
+    ),
+    Rule(
+        "RunLong", Condition("scalable_run_seconds", ">", 600),
+        0, "warning", "a run of {tag} has been running for {value}",
+        "scalable workers shows which and how far it is; scalable dump shows where it stands", "seconds",
+    ),
+    Rule(
+        "RetriesUsed", Condition("scalable_retries_total", ">", 0, increase_s=RECENT_S),
+        0, "warning", "runs of {tag} were run again: {cause}",
+        "scalable report shows which; scalable incidents shows what happened to them",
+    ),
+    Rule(
+        "DependencyDown", Condition("scalable_dependency_up", "==", 0),
+        0, "warning", "the run cannot reach what it needs: {dependency}",
+        "finished rows are kept beside the run until it does; start it again, or correct its URL in the manifest",
+    ),
+    Rule(
+        "Stuck", Condition("finetune_pod_idle_seconds", ">", 300),
+        0, "page", "what runs on {worker} has given no sign of life for {value}",
+        "it is killed and run again by itself; if not: scalable dump {worker}, then scalable kill {worker}", "seconds",
+        and_=Condition("finetune_rows_persisted_per_min", "==", 0),
+    ),
+    Rule(
+        "CostNearBudget", Condition("scalable_cost_month_total", ">", 0.8, over="scalable_budget_month"),
+        0, "warning", "{value} of this month's budget is spent",
+        "scalable plan shows what is to come; raise budget.monthly or wait for the next month", "share",
+    ),
+    Rule(
+        "CostOverBudget", Condition("scalable_cost_month_total", ">", 1, over="scalable_budget_month"),
+        0, "page", "{value} of this month's budget is spent",
+        "nothing more is started; raise budget.monthly or wait for the next month", "share",
+    ),
+)  # fmt: skip
+TOLD_OTHERWISE = frozenset({"PendingWork", "ScaleUpSlow", "RetriesUsed"})
+"""People who look at a run read of these anyway, as findings and retries, with what they are about."""
+
+
+def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
+    return tuple(rule.scaled(factor) for rule in rules)
+
+
+def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
+    """The rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
+    found = []
+    for rule in RULES:
+        own = thresholds.get(rule.name, rule.when.threshold)
+        if own is not None:
+            found.append(replace(rule, when=replace(rule.when, threshold=own)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An alert that began or ended."""
+
+    rule: Rule
+    labels: Mapping[str, str]
+    state: Literal["firing", "resolved"]
+    since: float
+    """When it began to fire."""
+    value: float
+
+    @property
+    def text(self) -> str:
+        return self.rule.text(self.labels, self.value)
+
+    @property
+    def remedy(self) -> str:
+        return self.rule.remedy.format_map(self.labels)
+
+    def to_dict(self) -> dict[str, object]:
+        facts = {"alert": self.rule.name, "severity": self.rule.severity, "state": self.state, "since": self.since}
+        return {**facts, "text": self.text, "remedy": self.remedy, "labels": dict(self.labels)}
+
+
+@dataclass(slots=True)
+class Case:
+    """One rule for one set of labels whose condition holds or held lately."""
+
+    began: float
+    last: float
+    value: float
+    fired: float | None = None
+
+
+@dataclass(slots=True)
+class Watch:
+    """Applies rules to samples, time after time, and remembers since when what is so."""
+
+    rules: Sequence[Rule] = RULES
+    cases: dict[tuple[str, Labels], Case] = field(default_factory=dict)
+    past: dict[tuple[str, Labels], deque[tuple[float, float]]] = field(default_factory=dict)
+    """Of counters, what they were."""
+    looked: bool = False
+
+    def evaluate(self, samples: Iterable[Sample], now: float) -> list[Change]:
+        """What began and what ended since the last call."""
+        values: dict[str, dict[Labels, float]] = {}
+        for sample in samples:
+            values.setdefault(sample.metric, {})[sample.key] = sample.value
+        changes = [change for rule in self.rules for change in self.apply(rule, values, now)]
+        self.looked = True
+        return changes
+
+    @property
+    def firing(self) -> list[Change]:
+        """All that is so now, the oldest first."""
+        found = [
+            Change(rule, dict(labels), "firing", case.fired, case.value)
+            for rule in self.rules
+            for (name, labels), case in self.cases.items()
+            if name == rule.name and case.fired is not None
+        ]
+        return sorted(found, key=lambda one: (one.since, one.rule.name, sorted(one.labels.items())))
+
+    def apply(self, rule: Rule, values: Mapping[str, Mapping[Labels, float]], now: float) -> list[Change]:
+        met = self.meeting(rule.when, values, now)
+        if rule.and_ is not None:
+            also = self.meeting(rule.and_, values, now)
+            met = {labels: value for labels, value in met.items() if labels in also}
+        for labels, value in met.items():
+            case = self.cases.setdefault((rule.name, labels), Case(now, now, value))
+            case.last, case.value = now, value
+        changes = []
+        for key, case in [(key, case) for key, case in self.cases.items() if key[0] == rule.name]:
+            facts = dict(key[1])
+            if key[1] in met and case.fired is None and now - case.began >= rule.for_s:
+                case.fired = now
+                changes.append(Change(rule, facts, "firing", now, case.value))
+            elif key[1] not in met and (case.fired is None or now - case.last >= rule.keep_s):
+                del self.cases[key]
+                if case.fired is not None:
+                    changes.append(Change(rule, facts, "resolved", case.fired, case.value))
+        return changes
+
+    def meeting(
+        self, condition: Condition, values: Mapping[str, Mapping[Labels, float]], now: float
+    ) -> dict[Labels, float]:
+        found = values.get(condition.metric, {})
+        if condition.increase_s is not None:
+            found = {labels: self.growth(condition, labels, value, now) for labels, value in found.items()}
+        if condition.over is not None:
+            whole = values.get(condition.over, {})
+            found = {labels: value / whole[labels] for labels, value in found.items() if whole.get(labels)}
+        return {labels: value for labels, value in found.items() if condition.met(value)}
+
+    def growth(self, condition: Condition, labels: Labels, value: float, now: float) -> float:
+        """A counter that was not there at the last look began at 0; one that is there at the first began as it is."""
+        assert condition.increase_s is not None
+        known = self.past.setdefault((condition.metric, labels), deque())
+        if not known:
+            known.append((now, 0.0 if self.looked else value))
+        if value != known[-1][1]:
+            known.append((now, value))
+        while len(known) > 1 and known[1][0] <= now - condition.increase_s:
+            known.popleft()
+        return max(0.0, value - known[0][1])
+
+
+def shorter(condition: Condition, factor: float) -> Condition:
+    in_seconds = condition.metric.endswith("_seconds") and condition.over is None
+    return replace(
+        condition,
+        threshold=condition.threshold * factor if in_seconds else condition.threshold,
+        increase_s=condition.increase_s * factor if condition.increase_s is not None else None,
+    )
+
+
+def told(value: float, unit: Unit) -> str:
+    match unit:
+        case "share":
+            return percent(round(value, 2))
+        case "seconds":
+            return str(Duration(round(value, 1) if value < 60 else round(value)))
+        case "number":
+            return f"{value:.6g}"
+        case _:
+            assert_never(unit)
+
+
+def duration(seconds: float) -> str:
+    """As Prometheus reads it: 90s, 10m, 1500ms."""
+    if seconds != int(seconds):
+        return f"{round(seconds * 1000)}ms"
+    whole = int(seconds)
+    return f"{whole // 60}m" if whole and whole % 60 == 0 else f"{whole}s"

@@ -1,0 +1,266 @@
+"""From a run's journal to its bill: machines that are paid, workers on them, and the work that occupied those.
+
+A machine is whatever is paid by the hour: a node that several workers share, or a single worker. A row gets its part of
+every machine it was computed on: the time its unit occupied a worker, by the part of the machine the worker takes, and
+in the same proportion the time in which the machine waited, from its start to the last work on it. What no row can be
+charged with stands beside, so that rows and unattributed are the bill to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from scalable.observe.bills import GRAINS, SECOND, TAIL, UNUSED, WITHOUT_ROWS, Bill, PoolBill, Share, paid, split
+from scalable.observe.fields import count, money, number, text
+from scalable.quantities import LARGEST, Money
+
+WHOLE = 10**6  # parts of a machine are counted in millionths
+MOST_PIECES = 100_000  # whose cost is kept one by one; the rest is told as one
+OTHERS = "(others)"
+FINISHED, STOPPED = "finished", "stopped"
+KINDS = frozenset(
+    {"tariff", "machine", "placed", "worker-removed", "worker-lost", "attempt-started", "attempt-ended"}
+    | {"run-ended", "rows", "task"}
+)
+
+
+@dataclass(slots=True)
+class Machine:
+    pool: str
+    price: int
+    """Grains an hour; nothing for those that are paid anyway."""
+    since: int
+    until: int | None
+    tail: int
+    """How long it is kept and paid after its last worker."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """A unit of a sweep, or a task: what occupied workers for the sake of some rows."""
+
+    sweep: str = ""
+    rows: int = 0
+    over: bool = False
+    """It ended with a result or a failure; one that was stopped yields nothing."""
+    occupied: dict[str, int] = field(default_factory=dict)
+    """Time by worker."""
+    lost: dict[str, int] = field(default_factory=dict)
+    """That of attempts among it that came to nothing."""
+
+
+@dataclass(slots=True)
+class Tenancy:
+    """What was on one machine, in microseconds times millionths of it."""
+
+    used: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """By piece of work."""
+    lost: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    last: int | None = None
+    """When the last work on it ended."""
+    left: int | None = None
+    """When the last worker went, or until when one was seen."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Takes in the records of a run, in any order but for its tariff, which is first; ``bill`` sums them up."""
+
+    open: bool = False
+    """There is a tariff: without one nothing is kept."""
+    currency: str = ""
+    basis: str = ""
+    assumed: tuple[str, ...] = ()
+    budget: Money | None = None
+    """What could be spent when the run began."""
+    machines: dict[str, Machine] = field(default_factory=dict)
+    lodgers: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """By worker: its machine and the part of that which one of its slots takes."""
+    gone: dict[str, int] = field(default_factory=dict)
+    """When workers went."""
+    worked_until: dict[str, int] = field(default_factory=dict)
+    pieces: dict[str, Piece] = field(default_factory=dict)
+    under_way: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
+    """Worker and start of attempts that have not ended."""
+
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> Ledger:
+        ledger = cls()
+        for record in records:
+            ledger.add(record)
+        return ledger
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        kind = record["kind"]
+        if kind not in KINDS or not (self.open or kind == "tariff"):
+            return
+        now, worker, run = micros(record["t"]), text(record.get("worker")), text(record.get("run"))
+        match kind:
+            case "tariff":
+                assumed = record.get("assumed")
+                self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
+                self.assumed = tuple(filter(None, map(text, assumed))) if isinstance(assumed, list) else ()
+                self.budget = money(record.get("budget"))
+            case "machine":
+                self.take_machine(record)
+            case "placed":
+                self.lodgers[worker] = (text(record.get("machine")), part_of(record))
+            case "worker-removed" | "worker-lost":
+                self.gone[worker] = now
+            case "attempt-started":
+                self.under_way[run, count(record.get("attempt"))] = (worker, now)
+            case "attempt-ended":
+                took = number(record.get("seconds"))
+                begun = self.under_way.pop((run, count(record.get("attempt"))), None)
+                time = micros(took) if took is not None else now - begun[1] if begun is not None else 0
+                self.occupy(run, worker, now, time, lost=record.get("outcome") != FINISHED)
+            case "run-ended":
+                self.piece(run).over = record.get("state") != STOPPED
+            case "rows":
+                piece = self.piece(run)
+                piece.rows += count(record.get("count"))
+                piece.sweep, piece.over = text(record.get("sweep")), True
+            case "task":
+                self.take_task(record, worker)
+
+    def take_machine(self, record: Mapping[str, Any]) -> None:
+        """Told again when something about it is known better."""
+        since, until, tail = (number(record.get(name)) for name in ("since", "until", "tail_s"))
+        if since is not None:
+            self.machines[text(record.get("machine"))] = Machine(
+                pool=text(record.get("pool")),
+                price=grains(record.get("price")),
+                since=micros(since),
+                until=micros(until) if until is not None else None,
+                tail=micros(max(0.0, tail or 0.0)),
+            )
+
+    def take_task(self, record: Mapping[str, Any], worker: str) -> None:
+        key, begin, end = text(record.get("key")), number(record.get("start")), number(record.get("stop"))
+        if begin is not None and end is not None:
+            self.occupy(key, worker, micros(end), micros(end - begin), lost=record.get("status") != FINISHED)
+            self.piece(key).over = True
+
+    def occupy(self, run: str, worker: str, end: int, time: int, *, lost: bool) -> None:
+        piece = self.piece(run)
+        for times in (piece.occupied, piece.lost) if lost else (piece.occupied,):
+            times[worker] = times.get(worker, 0) + max(0, time)
+        self.worked_until[worker] = max(end, self.worked_until.get(worker, end))
+
+    def piece(self, run: str) -> Piece:
+        name = run if run in self.pieces or len(self.pieces) < MOST_PIECES else OTHERS
+        return self.pieces.setdefault(name, Piece())
+
+    # The sum
+
+    def bill(self, until: float, *, over: bool) -> Bill | None:
+        """Up to a moment; of a run that is over, machines are paid until they go. Nothing where nothing is charged."""
+        if not self.open:
+            return None
+        now = micros(until)
+        tenancies = self.tenancies(now)
+        busy, idle, lost = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, int](int)
+        beside = dict.fromkeys((TAIL, UNUSED, WITHOUT_ROWS), 0)
+        pools: defaultdict[str, PoolBill] = defaultdict(PoolBill)
+        foreseen = 0
+        for name, machine in self.machines.items():
+            tenancy, pool = tenancies.get(name, Tenancy()), pools[machine.pool]
+            end = end_of(machine, tenancy, now, over=over)
+            cost = paid(machine.price, end - machine.since)
+            foreseen += paid(machine.price, end - max(now, machine.since)) if over else 0
+            work = sum(tenancy.used.values())
+            pool.machines += 1
+            pool.cost += cost
+            pool.used += work / WHOLE
+            pool.time += end - machine.since if machine.price else 0
+            pool.standing += 0 if machine.price else end - machine.since
+            if not work or tenancy.last is None:
+                beside[UNUSED] += cost
+                continue
+            charged = paid(machine.price, min(tenancy.last, end) - machine.since)
+            direct = min(charged, paid(machine.price, work // WHOLE))
+            beside[TAIL] += cost - charged
+            weights = list(tenancy.used.values())
+            for run, own, waited in zip(
+                tenancy.used, split(direct, weights), split(charged - direct, weights), strict=True
+            ):
+                busy[run] += own
+                idle[run] += waited
+                lost[run] += own * tenancy.lost[run] // max(1, tenancy.used[run])
+        shares = []
+        for run, piece in self.pieces.items():
+            if piece.over:
+                shares.append(Share(run, piece.sweep, piece.rows or 1, busy[run], idle[run], lost[run]))
+        beside[WITHOUT_ROWS] = sum(busy[run] + idle[run] for run in busy if not self.yielded(run))
+        total = sum(pool.cost for pool in pools.values())
+        return Bill(self.currency, self.basis, total, tuple(shares), beside, foreseen, dict(pools), self.assumed)
+
+    def yielded(self, run: str) -> bool:
+        return run in self.pieces and self.pieces[run].over
+
+    def tenancies(self, now: int) -> dict[str, Tenancy]:
+        """What was on each machine; attempts under way occupy it until now."""
+        found: defaultdict[str, Tenancy] = defaultdict(Tenancy)
+        for worker, (machine, _) in self.lodgers.items():
+            one = found[machine]
+            one.left = latest(one.left, self.gone.get(worker, now))
+            if worker in self.worked_until:
+                one.last = latest(one.last, self.worked_until[worker])
+        for run, piece in self.pieces.items():
+            for worker, time in piece.occupied.items():
+                machine, part = self.lodgers.get(worker, ("", 0))
+                found[machine].used[run] += time * part
+                found[machine].lost[run] += piece.lost.get(worker, 0) * part
+        for (run, _), (worker, begin) in self.under_way.items():
+            machine, part = self.lodgers.get(worker, ("", 0))
+            end = self.gone.get(worker, now)
+            found[machine].used[run] += max(0, end - begin) * part
+            found[machine].last = latest(found[machine].last, end)
+        return found
+
+
+def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
+    """When it is paid no longer, as far as is known or must be assumed."""
+    if machine.until is not None:
+        return max(machine.since, machine.until)
+    if not over:
+        return max(machine.since, now)
+    return max(machine.since, now, (now if tenancy.left is None else tenancy.left) + machine.tail)
+
+
+def latest(one: int | None, other: int) -> int:
+    return other if one is None else max(one, other)
+
+
+def micros(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+def grains(price: object) -> int:
+    """A price by the hour as it stands in the journal: a text, so that no digit is lost."""
+    try:
+        found = Decimal(text(price) or "0")
+    except InvalidOperation:
+        return 0
+    return int(found * GRAINS) if found.is_finite() and 0 <= found <= LARGEST else 0
+
+
+def part_of(record: Mapping[str, Any]) -> int:
+    """Which part of its machine one slot of a worker takes; all of it if nothing is said."""
+    part = number(record.get("part"))
+    whole = round(part * WHOLE) if part is not None and 0 < part <= 1 else WHOLE
+    return whole // max(1, count(record.get("slots")))
+
+
+def left_of_budget(ledger: Ledger, spent: Money | None) -> Money | None:
+    """What may still be spent; nothing where there is no budget."""
+    if ledger.budget is None:
+        return None
+    if spent is None or spent.currency != ledger.budget.currency:
+        return ledger.budget
+    left = ledger.budget - spent
+    return left if left.amount > 0 else Money.zero(left.currency)

@@ -1,0 +1,231 @@
+"""The folder of a run: one small class that owns every path in it, and finds runs again.
+
+``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
+running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``logs/``, ``incidents/``, ``works/`` (what did
+not finish, to be run again by hand), ``control/`` (what people ask of it while it runs) and at the end ``report.json``.
+The hex digits are the microseconds of the start and some chance, so that names sort as runs started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import unicodedata
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scalable.errors import ScalableError, UsageError
+from scalable.observe.encoding import plain
+from scalable.observe.files import write_beside
+from scalable.observe.redact import redact
+
+RUNS_DIR = "SCALABLE_RUNS_DIR"
+NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
+LONGEST_NAME = 60  # characters of a project or worker in a file name; some file systems allow 143 in all
+NAMED = 5  # runs listed in messages
+
+
+class RunFolderError(ScalableError):
+    """A run folder that cannot be made or written."""
+
+
+class UnknownRunError(UsageError):
+    """A run that is not recorded; the message names the latest ones that are."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    path: Path
+
+    @classmethod
+    def create(cls, project: str, base: Path | str | None = None, now: datetime | None = None) -> RunFolder:
+        """Make the folder of a run that starts now."""
+        runs = runs_dir(base).absolute()  # the program may change its working folder later
+        start = (now or datetime.now(UTC)).astimezone(UTC)
+        name = safe_name(project, "project")
+        try:
+            runs.mkdir(parents=True, exist_ok=True)
+            while True:
+                unique = f"{start.microsecond:05x}{secrets.token_hex(2)[:3]}"
+                folder = cls(runs / f"run-{start:%Y%m%dT%H%M%SZ}-{name}-{unique}")
+                try:
+                    folder.path.mkdir()
+                except FileExistsError:
+                    continue
+                folder.logs.mkdir(mode=0o700)  # what code prints is nobody else's business
+                return folder
+        except OSError as error:
+            raise RunFolderError(
+                f"no run can be recorded in {runs}: {error.strerror}; set {RUNS_DIR} to a folder you may write to"
+            ) from None
+
+    @classmethod
+    def open(cls, run: str | Path, base: Path | str | None = None) -> RunFolder:
+        """A run by its id, or by the path of its folder."""
+        for found in (cls(runs_dir(base).absolute() / run), cls(Path(run).absolute())):
+            with suppress(OSError):  # a name that is too long to exist
+                if found.path.is_dir() and (NAME.fullmatch(found.run_id) or found.journal.exists()):
+                    return found
+        raise UnknownRunError(f"run {str(run)!r} is not recorded in {runs_dir(base)}; {cls.known(base)}")
+
+    @classmethod
+    def find(
+        cls, run_id: str | None = None, *, manifest: str | Path | None = None, base: Path | str | None = None
+    ) -> RunFolder:
+        """The run that is meant: the one named, else the latest, of one manifest if that is named."""
+        if run_id is not None:
+            return cls.open(run_id, base)
+        found = cls.latest(base, manifest)
+        if found is None:
+            of = f" of {manifest}" if manifest is not None else ""
+            raise UnknownRunError(f"no run{of} is recorded in {runs_dir(base)}; {cls.known(base)}")
+        return found
+
+    @classmethod
+    def latest(cls, base: Path | str | None = None, manifest: str | Path | None = None) -> RunFolder | None:
+        runs = reversed(cls.list(base))
+        return next((run for run in runs if manifest is None or run.is_of(manifest)), None)
+
+    @classmethod
+    def known(cls, base: Path | str | None = None) -> str:
+        """What to say after "is not recorded"."""
+        latest = [run.run_id for run in reversed(cls.list(base)[-NAMED:])]
+        return f"the latest: {', '.join(latest)}" if latest else f"none is there; {RUNS_DIR} says where to look"
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def run_file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def live_file(self) -> Path:
+        """What is true this moment, while the session lives."""
+        return self.path / "live.json"
+
+    @property
+    def report_file(self) -> Path:
+        return self.path / "report.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def control(self) -> Path:
+        """Where questions to the live session lie, and its answers."""
+        return self.path / "control"
+
+    @property
+    def targets_file(self) -> Path:
+        """Where the live session says to Prometheus where its figures are; ``targets_dir`` says why not in here."""
+        return targets_dir(self.path.parent) / f"{self.run_id}.json"
+
+    @property
+    def works(self) -> Path:
+        return self.path / "works"
+
+    def log(self, worker: str) -> Path:
+        """Where a worker's output goes."""
+        return self.logs / f"{own_name(worker, 'worker')}.log"
+
+    def work(self, run: str) -> Path:
+        """Where the pickled function and arguments of a run are kept that did not finish."""
+        return self.works / f"{own_name(run, 'run')}.pickle"
+
+    def write_run(self, facts: Mapping[str, Any]) -> None:
+        """Say what is running: the fields of ``run-started`` and whatever changes while it runs."""
+        self._write(self.run_file, facts)
+
+    def write_report(self, report: Mapping[str, Any]) -> None:
+        self._write(self.report_file, report)
+
+    def facts(self) -> dict[str, Any]:
+        """What ``run.json`` says; nothing if it is missing or cannot be read."""
+        return read_json(self.run_file)
+
+    def live(self) -> dict[str, Any]:
+        """What ``live.json`` says; nothing if the session is over, or it cannot be read."""
+        return read_json(self.live_file)
+
+    def must_be_own(self) -> None:
+        """Before anything is done that a run's records lead to: they name code, pickles and addresses."""
+        for path in (self.path, self.run_file, self.journal):
+            if path.exists() and (owner := path.stat().st_uid) not in (os.geteuid(), 0):
+                raise RunFolderError(
+                    f"{self.run_id} is another user's, whose code would run as yours; ask as that user: "
+                    f"sudo -u '#{owner}' scalable …"
+                )
+
+    def is_of(self, manifest: str | Path) -> bool:
+        written = self.facts().get("manifest")
+        return isinstance(written, str) and Path(written).resolve() == Path(manifest).resolve()
+
+    def _write(self, path: Path, content: Mapping[str, Any]) -> None:
+        try:
+            write_beside(path, json.dumps(redact(plain(content)), indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise RunFolderError(f"{path} cannot be written: {error.strerror}") from None
+
+    @classmethod
+    def list(cls, base: Path | str | None = None) -> tuple[RunFolder, ...]:
+        """All runs, the oldest first."""
+        runs = runs_dir(base)
+        try:
+            names = [entry.name for entry in os.scandir(runs) if NAME.fullmatch(entry.name) and entry.is_dir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise RunFolderError(f"{runs} cannot be read: {error.strerror}") from None
+        return tuple(cls(runs.absolute() / name) for name in sorted(names, key=age))
+
+
+def runs_dir(base: Path | str | None = None) -> Path:
+    """Where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``."""
+    return Path(base or os.environ.get(RUNS_DIR) or ".scalable/runs")
+
+
+def targets_dir(base: Path | str | None = None) -> Path:
+    """A file for each live session, beside the runs: Prometheus takes a pattern in a file's name, not in a folder's."""
+    return runs_dir(base) / "targets"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An object in a file; an empty one if it is missing or cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def safe_name(text: str, instead: str) -> str:
+    """A text as part of a file name on any system: plain letters, digits, dots, dashes."""
+    simple = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", simple).strip("-._")[:LONGEST_NAME].rstrip("-._") or instead
+
+
+def own_name(text: str, instead: str) -> str:
+    """The same; names that are no file names, or too long, get a part that keeps them apart."""
+    name = safe_name(text, instead)
+    if name == text:
+        return name
+    return f"{name}-{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
+
+
+def age(name: str) -> tuple[str, str]:
+    match = NAME.fullmatch(name)
+    return (match[1], match[3]) if match else (name, "")

@@ -1,0 +1,209 @@
+"""What later plans learn from a finished run: merged into ``history.json``, which the planner reads.
+
+One writer at a time holds ``history.lock`` (the system frees it when its holder dies); readers need no lock, since the
+file is replaced whole. A run is learned once. What this version does not know in the file stays there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scalable.errors import QuantityError, ScalableError
+from scalable.observe.fields import mapping, month, number, text
+from scalable.observe.files import write_beside
+from scalable.observe.summary import Summary
+from scalable.observe.sweeps import SweepProgress
+from scalable.quantities import Memory, Money, plain
+
+logger = logging.getLogger("scalable")
+
+FILE = "history.json"
+LOCK = "history.lock"
+MOST_DURATIONS = 200  # by name: enough for a mean and its spread, few enough to follow a change
+MOST_SESSIONS = 50
+MOST_RUNS = 500  # learned ones that are remembered, so that none is learned twice
+MOST_STARTUPS = 20  # by provider: enough for a median
+ENOUGH_UNITS = 5  # a sweep that measured as many says by itself how its units differ: code and data change
+MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a third from day to day, their median does not
+OTHER_WORK = 2.0  # by so many times no machine drifts: the work is another, and what it took before is forgotten
+LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
+LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
+BY_NAME, LISTS = ("seconds", "peaks", "tasks", "units", "startups"), ("sessions", "runs")
+PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS, list)}
+WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
+
+
+class HistoryError(ScalableError):
+    """A history that cannot be read or written; nothing was learned, nothing was lost."""
+
+
+def learn(base: Path | str, summary: Summary, *, wait_s: float = WAIT_S) -> bool:
+    """Merge a run into the history of a runs folder; whether there was anything new in it."""
+    folder = Path(base)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / LOCK, wait_s):
+            path = folder / FILE
+            history = known(path)
+            if summary.run_id and summary.run_id in history.get("runs", ()):
+                return False
+            merge(history, summary)
+            write_beside(path, json.dumps(history, indent=1) + "\n")
+            return True
+    except OSError as error:
+        raise HistoryError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+
+
+def known(path: Path) -> dict[str, Any]:
+    """What the file says now. One that cannot be understood is left alone: a person may have edited it."""
+    try:
+        history = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (ValueError, RecursionError) as error:
+        raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
+    if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in PARTS.items()):
+        raise HistoryError(f"{path} is no history; move it away, this run is not learned")
+    return history
+
+
+def merge(history: dict[str, Any], summary: Summary) -> None:
+    seconds, peaks, tasks = (history.setdefault(part, {}) for part in ("seconds", "peaks", "tasks"))
+    for tag, work in sorted(summary.work.items()):
+        name = f"tag:{tag}"
+        if durations := [round(value, 6) for value in work.seconds.sample(MOST_DURATIONS) if possible(value)]:
+            before = seconds.get(name)
+            seconds[name] = [*(before if isinstance(before, list) else []), *durations][-MOST_DURATIONS:]
+        if work.peak is not None:
+            peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
+        if count := work.finished + work.failed:
+            tasks[name] = count
+    for run, peak in sorted(summary.run_peaks.items()):
+        peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
+    for _, sweep in sorted(summary.sweeps.items()):
+        if sweep.factor and sweep.peak is not None:
+            name = " ".join(filter(None, (sweep.factor, sweep.run, sweep.settings)))
+            peaks[name] = Memory(max(sweep.peak, bytes_of(peaks.get(name)))).exact
+        merge_units(history.setdefault("units", {}), sweep, summary)
+    provider, startup = text(summary.started.get("provider")), summary.startup_s
+    if provider and startup is not None and possible(startup):
+        startups = history.setdefault("startups", {})
+        before = startups.get(provider)
+        startups[provider] = [*(before if isinstance(before, list) else []), round(startup, 6)][-MOST_STARTUPS:]
+    history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
+    if summary.run_id:
+        history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_RUNS:]
+    if summary.spent_by_month:
+        history["spent_this_month"] = spent(history.get("spent_this_month"), summary)
+
+
+def merge_units(units: dict[str, Any], sweep: SweepProgress, summary: Summary) -> None:
+    """Durations of a sweep's units, beside the circumstances that they depend on."""
+    size = mapping(mapping(summary.plan.get("resources_by_tag")).get(sweep.tag))
+    cpus = number(size.get("cpus"))
+    durations = [round(value, 6) for value in sweep.took.sample(MOST_DURATIONS) if possible(value)]
+    if not (sweep.factor and durations and cpus and cpus > 0):
+        return
+    circumstances = {
+        "run": sweep.run,
+        "settings": sweep.settings,
+        "trials": sweep.trials,
+        "provider": text(summary.started.get("provider")),
+        "cpus": cpus,
+    }
+    listed = units.get(sweep.factor)
+    known = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
+    means = [value for one in same for value in map(number, one.get("means") or ()) if value is not None]
+    if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
+        earlier = [value for one in same for value in one.get("seconds", ())]
+        durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
+    cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
+    found = {
+        **circumstances,
+        "seconds": durations,
+        "means": levels(means, sum(durations) / len(durations)),
+        "cores": cores,
+        "rows": max(1, sweep.rows_per_unit),
+    }
+    units[sweep.factor] = [*(one for one in known if one not in same), found]
+
+
+def levels(means: list[float], latest: float) -> list[float]:
+    """The mean of a unit in each of the latest sweeps of the same work, the latest last."""
+    alike = [mean for mean in means if latest / OTHER_WORK <= mean <= latest * OTHER_WORK]
+    return [*alike, round(latest, 6)][-MOST_SWEEPS:]
+
+
+def session(summary: Summary) -> dict[str, Any]:
+    """One session for the acceptance criteria."""
+    found: dict[str, Any] = {"oom_kills": summary.out_of_memory, "failures": summary.failed}
+    for name, took in (("scale_up_s", summary.fleet.slowest_start_s), ("scale_down_s", summary.fleet.slowest_end_s)):
+        if took is not None and possible(took):
+            found[name] = round(took, 6)
+    return found
+
+
+def possible(seconds: float) -> bool:
+    """Whether something can have taken so long; clocks that were wrong must not spoil the history."""
+    return round(seconds, 6) > 0 and seconds < LONGEST_S
+
+
+def spent(before: object, summary: Summary) -> dict[str, str]:
+    """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten.
+
+    Only a clock that was wrong speaks of a month to come; kept, it would hide what is spent until that month.
+    """
+    told, today = max(summary.spent_by_month), month(time.time())
+    amount, latest = summary.spent_by_month[told], min(told or today, today)
+    then = text(mapping(before).get("month"))
+    try:
+        paid = Money.parse(mapping(before).get("amount") if then else before) if before else None
+    except QuantityError:
+        paid = None
+    if paid is None or (then and then < latest) or then > today:
+        return written(latest, amount)
+    if then > latest:
+        return written(then, paid)
+    if paid.currency != amount.currency:
+        logger.warning("%s is not added to the %s spent this month: another currency", amount, paid)
+        return written(latest, paid)
+    return written(latest, paid + amount)
+
+
+def written(when: str, amount: Money) -> dict[str, str]:
+    return {"month": when, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+
+
+def bytes_of(peak: object) -> int:
+    try:
+        return Memory.parse(peak).bytes
+    except QuantityError:
+        return 0
+
+
+@contextmanager
+def locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold a lock that dies with its holder."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        give_up = time.monotonic() + wait_s
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    raise HistoryError(f"{path} is held by another process; this run is not learned") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(file)

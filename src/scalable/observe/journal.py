@@ -1,0 +1,168 @@
+"""The journal of a run: one JSON object per line, appended by a thread of its own.
+
+A caller only encodes its record and puts it in a queue, so it never waits for a disk; it needs no lock, so that a
+signal handler may write too. The thread writes five times a second, at once for what matters, and syncs every other
+second. A disk that is full or gone does not stop the run: what waits is kept up to a bound and written when the disk
+takes it again; what had to be dropped is counted, and the journal says so.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import logging
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from scalable.errors import ScalableError
+from scalable.observe.encoding import LONGEST_LINE, line_of
+from scalable.observe.reading import Records, read
+from scalable.wording import plural
+
+__all__ = ["Journal", "JournalError", "Records", "read"]
+
+logger = logging.getLogger("scalable")
+
+FLUSH_EVERY_S = 0.2
+SYNC_EVERY_S = 2.0  # a machine that loses power loses at most these seconds
+AT_ONCE = frozenset({"run-started", "worker-lost", "incident", "alert", "ended"})  # what someone may be waiting for
+MOST_WAITING = 100_000  # records kept for a disk that does not take them: some 30 MB
+CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
+
+
+class JournalError(ScalableError):
+    """A journal that cannot be opened."""
+
+
+class Journal:
+    """Appends records to a file. Use it from any thread; close it, or use ``with``."""
+
+    def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = Path(path)
+        self.lost = 0
+        """Records that were dropped because the disk did not take them, or written after closing."""
+        self.trouble = ""
+        """Why the disk did not take them, once that happened."""
+        self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
+        """Called with the kind and the fields of every record, by whoever writes it; they must not wait."""
+        self._clock = clock
+        self._waiting: deque[bytes] = deque()
+        self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
+        self._closing = False
+        self._process = os.getpid()
+        self._rest = b""
+        self._told = 0
+        self._synced, self._dirty = time.monotonic(), False
+        try:
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise JournalError(f"the journal cannot be opened: {error}") from None
+        if ends_in_the_middle(self._file):
+            self._rest = b"\n"
+        self._thread = threading.Thread(target=self._run, name="scalable-journal", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def write(self, kind: str, /, **fields: Any) -> None:
+        """Record that something happened, now unless a field ``t`` says when."""
+        if os.getpid() != self._process:
+            return  # a forked child has no thread to write with, and its parent tells the story
+        if self._closing or len(self._waiting) >= MOST_WAITING:
+            self.lost += 1
+            return
+        self._waiting.append(line_of({"t": round(self._clock(), 6), "kind": kind, **fields}))
+        for listener in self.listeners:
+            listener(kind, fields)
+        if kind in AT_ONCE:
+            self._wake.put(None)
+
+    def flush(self, timeout: float = CLOSE_WITHIN_S) -> bool:
+        """Wait until all that was written before is in the file; whether it is."""
+        if not self._thread.is_alive() or os.getpid() != self._process:
+            return not self._waiting
+        done = threading.Event()
+        self._wake.put(done)
+        return done.wait(timeout) and not self._rest
+
+    def close(self) -> None:
+        """Write and sync what waits, and stop. Safe to call again."""
+        atexit.unregister(self.close)
+        if self._closing or os.getpid() != self._process:
+            return
+        self._closing = True
+        self._wake.put(None)
+        self._thread.join(CLOSE_WITHIN_S)
+        if self._thread.is_alive():
+            logger.warning("the journal %s is not written to its end: the disk does not answer", self.path)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while True:
+            waiter = self._next_call()
+            closing = self._closing
+            self._drain(sync=closing)
+            if waiter is not None:
+                waiter.set()
+            if closing:
+                break
+        self.lost += self._rest.count(b"\n") + len(self._waiting)
+        os.close(self._file)
+
+    def _next_call(self) -> threading.Event | None:
+        try:
+            return self._wake.get(timeout=FLUSH_EVERY_S)
+        except queue.Empty:
+            return None
+
+    def _drain(self, *, sync: bool) -> None:
+        """Write what waits. After a failure it goes on at the very byte where the disk stopped taking."""
+        if not self._rest:
+            self._tell_of_losses()
+        if len(self._rest) < LONGEST_LINE:  # else the disk is not taking, and records wait where they are bounded
+            lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            self._rest = b"".join((self._rest, *lines))
+        try:
+            while self._rest:
+                written = os.write(self._file, self._rest)
+                self._rest, self._dirty = self._rest[written:], True
+            if self._dirty and (sync or time.monotonic() - self._synced >= SYNC_EVERY_S):
+                self._synced, self._dirty = time.monotonic(), False
+                os.fsync(self._file)
+        except OSError as error:
+            if error.errno != errno.EINVAL or self._rest:  # devices and pipes cannot be synced
+                self._complain(error)
+
+    def _tell_of_losses(self) -> None:
+        lost = self.lost
+        if lost > self._told:
+            text = f"{plural(lost - self._told, 'record')} could not be written: {self.trouble or 'too many at once'}"
+            self._told = lost
+            self._waiting.append(line_of({"t": self._clock(), "kind": "alert", "alert": "journal-gap", "text": text}))
+
+    def _complain(self, error: OSError) -> None:
+        if not self.trouble:
+            logger.warning("the journal %s cannot be written: %s; the run goes on", self.path, error.strerror)
+        self.trouble = error.strerror or str(error)
+
+
+def ends_in_the_middle(file: int) -> bool:
+    """Whether the last line of a file has no end, because whoever wrote it was killed."""
+    try:
+        size = os.lseek(file, 0, os.SEEK_END)
+        return size > 0 and os.pread(file, 1, size - 1) not in (b"\n", b"")
+    except OSError:  # a pipe or a device
+        return False

@@ -1,0 +1,93 @@
+"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from scalable import proc
+from scalable.observe.fields import number, text
+from scalable.observe.folders import RunFolder
+from scalable.observe.reading import has_ended, read
+from scalable.observe.summary import Summary
+
+LATER_S = 600.0  # a process that began so long after the run is another one with the same number; clocks may be set
+LOOKED_AT = 50  # how many of the latest runs are looked at for one that runs
+
+
+class State(Enum):
+    """Where a run is, in the words people see."""
+
+    RUNNING = "running"  # not ended, and its process is there, or is on a machine we cannot ask
+    OK = "ok"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # stopped by a person or a signal, in an orderly way
+    GONE = "interrupted (the process is gone)"  # killed, or the machine went down: nobody wrote an end
+    EMPTY = "nothing was recorded"  # not even its start; its process died in its first second
+
+    @property
+    def over(self) -> bool:
+        return self is not State.RUNNING
+
+
+def state_of(summary: Summary, facts: Mapping[str, Any] | None = None) -> State:
+    """Where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
+    if summary.status:
+        ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
+        return ends.get(summary.status, State.FAILED)
+    told = summary.started or facts or {}
+    pid, began = number(told.get("pid")), number(told.get("t")) or summary.first
+    if pid is None and not summary.records:
+        return State.EMPTY
+    if pid is None or text(told.get("host")) != socket.gethostname():
+        return State.RUNNING
+    return State.RUNNING if is_there(int(pid), began, text(told.get("process"))) else State.GONE
+
+
+def running(base: Path | str | None = None) -> list[RunFolder]:
+    """The runs that have not ended, the latest first."""
+    return [run for run in reversed(RunFolder.list(base)[-LOOKED_AT:]) if is_running(run)]
+
+
+def is_running(run: RunFolder) -> bool:
+    """Reads only the ends of the journal: its start, which names the process, and its last lines."""
+    if has_ended(run.journal):
+        return False
+    summary = Summary()
+    with suppress(OSError):  # another user's run; its run.json says as much, if that can be read
+        for record in read(run.journal):
+            summary.add(record)
+            if summary.started or summary.records > LOOKED_AT:
+                break
+    return not state_of(summary, run.facts()).over
+
+
+def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
+    """Whether a process still is there; a zombie, or a later process of that number, is not.
+
+    It is known by its ``identity``; where that was not recorded, by the time ``began`` at which it was there.
+    """
+    process = proc.look(pid) if pid > 0 else None
+    if process is None:
+        return pid > 0 and not Path("/proc/self/stat").exists() and signalled(pid)
+    if identity:
+        return process.alive and proc.identity(pid) == identity
+    started = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + process.started / proc.TICKS
+    return process.alive and (began is None or started < began + LATER_S)
+
+
+def signalled(pid: int) -> bool:
+    """The same where there is no /proc, as far as it can be known."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,368 @@
+"""What a journal amounts to: a fold, record by record, in bounded memory but for the names of workers.
+
+``Summary.add`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
+passed over. Tasks, peaks, retries and findings may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalable.observe.costs import Ledger
+from scalable.observe.distribution import Distribution
+from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
+from scalable.observe.fleet import Fleet
+from scalable.observe.sweeps import SweepProgress, UnitEnd
+from scalable.quantities import Money
+
+OUT_OF_MEMORY = "out of memory"
+FINISHED = "finished"
+MOST_LISTED = 500  # of decisions, alerts, incidents, findings; the counts go on
+ALERT = ("t", "alert", "text", "run", "state", "severity", "remedy", "labels")
+RECENT = 500  # ends of tasks that a rate is computed from
+
+
+@dataclass(slots=True)
+class Work:
+    """The tasks of a tag. ``seconds`` are those of tasks that finished."""
+
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
+    seconds: Distribution = field(default_factory=Distribution)
+    retries: int = 0
+    peak: int | None = None
+    peak_of: str = ""
+
+
+@dataclass(slots=True)
+class Summary:
+    started: Mapping[str, Any] = field(default_factory=dict)
+    """The ``run-started`` record."""
+    ended: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """The latest ``plan`` record."""
+    first: float | None = None
+    last: float | None = None
+    records: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
+    work: defaultdict[str, Work] = field(default_factory=lambda: defaultdict(Work))
+    work_began: float | None = None
+    work_ended: float | None = None
+    scaled: Counter[str] = field(default_factory=Counter)
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    retries: Counter[str] = field(default_factory=Counter)
+    """By cause."""
+    losses: Counter[str] = field(default_factory=Counter)
+    """Workers and attempts that ended without our wish and without a result, by cause."""
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+    """What was lost, with what is known of it."""
+    recorded: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """The latest incidents that have a file of their own, by their numbers."""
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    """Tasks that failed, with their errors."""
+    alerts: list[dict[str, Any]] = field(default_factory=list)
+    alerted: Counter[str] = field(default_factory=Counter)
+    firing: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Alerts that have begun and are not over, by what they are about."""
+    findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    """By code and what each is about, with the latest text; ``over`` once it was withdrawn."""
+    withdrawn: dict[tuple[str, str], float] = field(default_factory=dict)
+    spent: Money | None = None
+    per_hour: Money | None = None
+    spent_by_month: dict[str, Money] = field(default_factory=dict)
+    costs: Ledger = field(default_factory=Ledger)
+    """What the bill is made of."""
+    gauge: Mapping[str, Any] = field(default_factory=dict)
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """When the latest tasks ended."""
+    running: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Worker and tag of attempts that are under way, by run."""
+    run_tags: dict[str, str] = field(default_factory=dict)
+    run_peaks: dict[str, int] = field(default_factory=dict)
+    """Highest peaks of runs by their names, however often each was run."""
+    progress: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """How far attempts under way have said to be, by run."""
+    sweeps: dict[str, SweepProgress] = field(default_factory=dict)
+    unit_ends: dict[str, UnitEnd] = field(default_factory=dict)
+    """Of units of sweeps whose rows are not stored yet, by run."""
+    short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
+    """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
+
+    @classmethod
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
+        summary = cls()
+        for record in records:
+            summary.add(record)
+        return summary
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take in one record that has a time ``t`` and a ``kind``."""
+        moment = record["t"]
+        self.first = moment if self.first is None else min(self.first, moment)
+        self.last = moment if self.last is None else max(self.last, moment)
+        self.records += 1
+        self.costs.add(record)
+        if take := TAKERS.get(record["kind"]):
+            take(self, record)
+
+    @property
+    def run_id(self) -> str:
+        return text(self.started.get("run_id"))
+
+    @property
+    def status(self) -> str:
+        """How the run ended: "ok", "failed" or "interrupted"; empty if it did not say."""
+        return text(self.ended.get("status")) or ("interrupted" if self.ended else "")
+
+    @property
+    def began(self) -> float | None:
+        return float(self.started["t"]) if self.started else self.first
+
+    @property
+    def out_of_memory(self) -> int:
+        return sum(max(told.values()) for told in self.short_of_memory.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(work.failed for work in self.work.values())
+
+    @property
+    def startup_s(self) -> float | None:
+        """From the start to a sweep's first unit, without the time in which workers were there and no sweep was."""
+        asked = min((sweep.began for sweep in self.sweeps.values() if sweep.began is not None), default=None)
+        if asked is None or self.began is None or self.work_began is None or self.work_began < asked:
+            return None
+        ready = max((moment for moment, _, _ in self.fleet.timeline if moment <= asked), default=asked)
+        return self.work_began - self.began - (asked - ready)
+
+    def memory_limit(self, tag: str) -> int | None:
+        """What a worker of a tag may use, as planned."""
+        return memory(mapping(mapping(self.plan.get("resources_by_tag")).get(tag)).get("memory"))
+
+    # What the kinds of records mean
+
+    def take_start(self, record: Mapping[str, Any]) -> None:
+        self.started = dict(record)
+
+    def take_end(self, record: Mapping[str, Any]) -> None:
+        self.ended = dict(record)
+
+    def take_plan(self, record: Mapping[str, Any]) -> None:
+        if record["t"] >= self.plan.get("t", record["t"]):
+            self.plan = dict(record)
+
+    def take_gauge(self, record: Mapping[str, Any]) -> None:
+        if record["t"] >= self.gauge.get("t", record["t"]):
+            self.gauge = dict(record)
+        self.pay(record["t"], money(record.get("cost")))
+
+    def take_cost(self, record: Mapping[str, Any]) -> None:
+        self.pay(record["t"], money(record.get("spent")))
+        self.per_hour = money(record.get("per_hour")) or self.per_hour
+
+    def pay(self, moment: float, spent: Money | None) -> None:
+        """What was paid since the last figure belongs to the month it is told in."""
+        if spent is None or (self.spent is not None and spent.currency != self.spent.currency):
+            return
+        before = self.spent or Money.zero(spent.currency)
+        if spent > before:
+            bill = month(moment)
+            self.spent_by_month[bill] = self.spent_by_month.get(bill, Money.zero(spent.currency)) + (spent - before)
+        self.spent = spent if spent > before else before
+
+    def take_scale(self, record: Mapping[str, Any]) -> None:
+        direction = text(record.get("direction"))
+        if direction in ("up", "down"):
+            self.scaled[direction] += 1
+            self.decisions.append({name: record.get(name) for name in ("t", "direction", "tag", "count", "reason")})
+            del self.decisions[:-MOST_LISTED]
+
+    def take_lost_worker(self, record: Mapping[str, Any]) -> None:
+        self.fleet.lost(record)
+        self.lose(record, text(record.get("cause")) or "worker lost", "worker", text(record.get("detail")))
+
+    def take_task(self, record: Mapping[str, Any]) -> None:
+        work = self.work[tag_of(record)]
+        finished = record.get("status") == FINISHED
+        work.finished += finished
+        if not finished:
+            self.fail(work, record, text(record.get("key")), text(record.get("error")))
+        self.recent.append(record["t"])
+        begin, end = number(record.get("start")), number(record.get("stop"))
+        if begin is not None and end is not None and end >= begin:
+            self.spend(work, begin, end, text(record.get("worker")), finished)
+
+    def take_peaks(self, record: Mapping[str, Any]) -> None:
+        work = self.work[tag_of(record)]
+        for key, peak in mapping(record.get("peaks")).items():
+            self.raise_peak(work, memory(peak), key)
+
+    def take_attempt(self, record: Mapping[str, Any]) -> None:
+        run = text(record.get("run"))
+        self.run_tags[run] = tag_of(record)
+        self.running[run] = (text(record.get("worker")), tag_of(record))
+
+    def take_attempt_end(self, record: Mapping[str, Any]) -> None:
+        run, outcome = text(record.get("run")), text(record.get("outcome"))
+        self.running.pop(run, None)
+        self.progress.pop(run, None)
+        tag = tag_of(record) if record.get("tag") else self.run_tags.get(run, UNTAGGED)
+        work = self.work[tag]
+        took = number(record.get("seconds"))
+        if took is not None and took >= 0:
+            end = record["t"]
+            self.spend(work, end - took, end, text(record.get("worker")), outcome == FINISHED)
+        peak = memory(record.get("peak"))
+        self.raise_peak(work, peak, run)
+        name = run.partition("#")[0]
+        if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
+            self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
+        if self.sweeps and (run in self.unit_ends or len(self.unit_ends) < MOST_LISTED):
+            self.unit_ends.setdefault(run, UnitEnd()).take(record, finished=outcome == FINISHED)
+        if outcome != FINISHED:
+            self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
+
+    def take_run_end(self, record: Mapping[str, Any]) -> None:
+        run, state = text(record.get("run")), text(record.get("state"))
+        self.running.pop(run, None)
+        work = self.work[self.run_tags.pop(run, UNTAGGED)]
+        work.finished += state == FINISHED
+        work.stopped += state == "stopped"
+        if state not in (FINISHED, "stopped"):
+            self.fail(work, record, run, text(record.get("reason")))
+        self.recent.append(record["t"])
+
+    def take_progress(self, record: Mapping[str, Any]) -> None:
+        if (run := text(record.get("run"))) in self.running:
+            self.progress[run] = {name: record.get(name) for name in ("step", "of", "note", "memory")}
+
+    def take_retry(self, record: Mapping[str, Any]) -> None:
+        self.retries[text(record.get("cause")) or "unknown"] += 1
+        self.work[tag_of(record)].retries += 1
+
+    def take_incident(self, record: Mapping[str, Any]) -> None:
+        """The short form of an incident's file; told again when something about it changed."""
+        id_ = count(record.get("id"))
+        known = self.recorded.get(id_)
+        if known is not None or (id_ and (len(self.recorded) < MOST_LISTED or id_ > min(self.recorded))):
+            told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
+            detail, kind = text(record.get("text")), text(record.get("incident")) or "unknown"
+            facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
+            self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
+            if len(self.recorded) > MOST_LISTED:
+                del self.recorded[min(self.recorded)]
+
+    def take_sweep(self, record: Mapping[str, Any]) -> None:
+        """The sweep's own records; which of them it is, its kind says."""
+        name = text(record.get("sweep"))
+        sweep = self.sweeps.setdefault(name, SweepProgress(name))
+        match record["kind"]:
+            case "sweep-started":
+                sweep.start(record)
+            case "rows":
+                run = text(record.get("run"))
+                sweep.take_rows(record, self.unit_ends.pop(run, None))
+                self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
+            case _:
+                sweep.end(record)
+
+    def take_alert(self, record: Mapping[str, Any]) -> None:
+        name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
+        told = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
+        about = f"{name} {sorted(mapping(record.get('labels')).items())}"
+        if state == "resolved":
+            self.firing.pop(about, None)
+        elif state == "firing" and len(self.firing) < MOST_LISTED:
+            self.firing[about] = told
+        self.alerted[name] += state != "resolved"
+        self.alerts.append(told)
+        del self.alerts[:-MOST_LISTED]
+
+    def take_finding(self, record: Mapping[str, Any]) -> None:
+        key, moment = finding_key(record), record["t"]
+        told = {"text": text(record.get("text")), "remedy": text(record.get("remedy"))}
+        if key in self.findings:
+            known = self.findings[key]
+            known["times"] += 1
+            known["t"] = min(known["t"], moment)
+            if moment >= known["last"]:
+                known |= {**told, "last": moment}
+        elif len(self.findings) < MOST_LISTED:
+            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **told, "times": 1, "over": False}
+        self.withdraw(key)
+
+    def take_finding_over(self, record: Mapping[str, Any]) -> None:
+        key = finding_key(record)
+        if key in self.withdrawn or len(self.withdrawn) < MOST_LISTED:
+            self.withdrawn[key] = max(record["t"], self.withdrawn.get(key, record["t"]))
+            self.withdraw(key)
+
+    def withdraw(self, key: tuple[str, str]) -> None:
+        if key in self.findings and key in self.withdrawn:
+            self.findings[key]["over"] = self.withdrawn[key] >= self.findings[key]["last"]
+
+    def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
+        work.failed += 1
+        self.failures.append({"t": record["t"], "task": task, "worker": text(record.get("worker")), "error": error})
+        del self.failures[:-MOST_LISTED]
+
+    def spend(self, work: Work, begin: float, end: float, worker: str, finished: bool) -> None:
+        if finished:
+            work.seconds.add(end - begin)
+        self.work_began = begin if self.work_began is None else min(self.work_began, begin)
+        self.work_ended = end if self.work_ended is None else max(self.work_ended, end)
+        self.fleet.worked(worker, begin, end)
+
+    def raise_peak(self, work: Work, peak: int | None, key: str) -> None:
+        if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
+            work.peak, work.peak_of = peak, key
+
+    def lose(self, record: Mapping[str, Any], cause: str, told: str, detail: str) -> None:
+        worker = text(record.get("worker"))
+        self.losses[cause] += 1
+        if cause == OUT_OF_MEMORY:
+            self.short_of_memory.setdefault(worker, Counter())[told] += 1
+        facts = {"kind": cause, "run": text(record.get("run")) or None, "worker": worker, "tag": record.get("tag")}
+        evidence = {"detail": detail} if detail else {}
+        self.incidents.append({"id": self.losses.total(), **facts, "started": record["t"], "evidence": evidence})
+        del self.incidents[:-MOST_LISTED]
+
+
+def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Which situation a finding tells of, whatever its figures are."""
+    return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
+
+
+TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
+    "run-started": Summary.take_start,
+    "ended": Summary.take_end,
+    "plan": Summary.take_plan,
+    "gauge": Summary.take_gauge,
+    "cost": Summary.take_cost,
+    "scale": Summary.take_scale,
+    "worker-started": lambda summary, record: summary.fleet.started(record),
+    "worker-pending": lambda summary, record: summary.fleet.pending(record),
+    "worker-joined": lambda summary, record: summary.fleet.joined(record),
+    "worker-leaving": lambda summary, record: summary.fleet.going(record),
+    "worker-removed": lambda summary, record: summary.fleet.removed(record),
+    "workers-refused": lambda summary, record: summary.fleet.refused(record),
+    "worker-lost": Summary.take_lost_worker,
+    "task": Summary.take_task,
+    "peaks": Summary.take_peaks,
+    "attempt-started": Summary.take_attempt,
+    "attempt-ended": Summary.take_attempt_end,
+    "run-ended": Summary.take_run_end,
+    "progress": Summary.take_progress,
+    "retry": Summary.take_retry,
+    "incident": Summary.take_incident,
+    "alert": Summary.take_alert,
+    "sweep-started": Summary.take_sweep,
+    "rows": Summary.take_sweep,
+    "sweep-ended": Summary.take_sweep,
+    "finding": Summary.take_finding,
+    "finding-over": Summary.take_finding_over,
+}

@@ -1,0 +1,85 @@
+"""Values of a run in words for people, the same on a terminal and on a page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import floor, log10
+
+from scalable.observe.fields import money
+from scalable.quantities import Duration, Memory
+
+UNKNOWN = "–"
+SMALLEST = 0.0001  # of a currency; less is shown as less than this
+BESIDE = {
+    "tail": "after the last work on a machine",
+    "unused": "machines without any work",
+    "without_rows": "work that was stopped or is under way",
+}
+"""Why something is charged to no row."""
+
+
+def plain(value: object) -> str:
+    """One line of text from what others wrote: a text, or the telling part of a record."""
+    if isinstance(value, dict):
+        value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
+    line = " ".join(str(value).split())
+    return "".join(letter if letter.isprintable() else "�" for letter in line)
+
+
+def named(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value or "")
+
+
+def length(seconds: float | None) -> str:
+    return str(Duration(max(0.0, seconds))) if seconds is not None else ""
+
+
+def size(bytes_: int | None) -> str:
+    return str(Memory(bytes_)) if bytes_ else ""
+
+
+def paid(amount: object) -> str:
+    found = money(amount)
+    return str(found) if found is not None else ""
+
+
+def fine(amount: float, currency: str) -> str:
+    """Money as it is worth telling: a row may cost a hundredth of a cent."""
+    if not amount or amount >= 1:
+        return f"{currency} {amount:.2f}"
+    return f"{currency} {amount:.4f}" if amount >= SMALLEST else f"< {currency} {SMALLEST}"
+
+
+def hours(count: float) -> str:
+    return f"{count:.2f} h" if not count or count >= 0.1 else f"{count * 60:.2f} min"
+
+
+def moment(when: float | None) -> str:
+    return stamp(when, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def clock(when: float | None) -> str:
+    return stamp(when, "%H:%M:%S")
+
+
+def stamp(when: float | None, form: str) -> str:
+    try:
+        return datetime.fromtimestamp(when, UTC).strftime(form) if when is not None else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def measured(number: float | None) -> str:
+    """A metric."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
+def decimals(size: float) -> int:
+    """So many that a number of this size has two or three digits that say something."""
+    return min(9, max(0, 1 - floor(log10(size)) + 1)) if size else 0
+
+
+def probability(p: float) -> str:
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"

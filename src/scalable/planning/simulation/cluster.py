@@ -1,0 +1,172 @@
+"""Modelled pools: an autoscaler that brings a node when a worker finds no room, and takes it away after idling.
+
+Workers on a node share its CPUs: each gets what its limit allows, or its fair part when the node is oversubscribed.
+That is why time follows CPUs, not workers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scalable.engine.state import NEVER
+from scalable.planning.placement import PoolRoom
+from scalable.planning.resources import Size
+from scalable.planning.simulation.faults import SILENT, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPool:
+    room: PoolRoom
+    cpus: float
+    """Cores of a node that workers share."""
+    least: int = 0
+    """Nodes that are always there, paid whether used or not."""
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """An attempt that is computing on a node."""
+
+    run: str
+    attempt: int
+    worker: str
+    node: Node
+    left: float
+    """Core-seconds still to do."""
+    cap: float
+    """Cores it can use at most."""
+    fault: Kind | None = None
+    begun: float = 0.0
+    rate: float = 0.0
+    since: float = 0.0
+    version: int = 0
+    """Counts changes of rate; an end foreseen for an older version no longer holds."""
+
+    @property
+    def silent(self) -> bool:
+        """It reports no progress."""
+        return self.fault is not None and self.fault in SILENT
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    id: str
+    pool: str
+    requested: float
+    up: float
+    free: Size
+    gone: float = NEVER
+    workers: dict[str, str] = field(default_factory=dict)
+    """Worker: tag."""
+    works: dict[str, Work] = field(default_factory=dict)
+    load: float = 0.0
+    """Sum of the caps of what computes here."""
+    empty_since: float = 0.0
+    worked_until: float = 0.0
+    permanent: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class PoolState:
+    model: ModelPool
+    nodes: dict[str, Node] = field(default_factory=dict)
+    open: dict[str, Node] = field(default_factory=dict)
+    """Nodes that may still have room."""
+    past: list[Node] = field(default_factory=list)
+    waiting: list[tuple[str, str]] = field(default_factory=list)
+    """Workers (id, tag) that find no room."""
+    made: int = 0
+
+    def new_node(self, now: float, *, permanent: bool = False) -> Node:
+        room = self.model.room
+        self.made += 1
+        up = now if permanent else now + room.provision_s
+        node = Node(f"{room.name}-{self.made}", room.name, now, up, room.node, permanent=permanent, empty_since=up)
+        self.nodes[node.id] = self.open[node.id] = node
+        return node
+
+    def place(self, workers: list[str], tag: str, now: float) -> list[Node]:
+        """Nodes for as many of the workers as find room, one each, in their order.
+
+        First as many nodes are asked for as the workers need, then each goes to the emptiest node, which is what an
+        autoscaler and a scheduler that scores by least allocation do together.
+        """
+        room = self.model.room
+        request = room.requests[tag]
+        there = sum(request.times_in(node.free) for node in self.open.values())
+        missing = -(-max(0, len(workers) - there) // max(1, request.times_in(room.node)))
+        for _ in range(min(max(missing, self.missing_apart(tag, len(workers))), room.max_nodes - len(self.nodes))):
+            self.new_node(now)
+        order = {node.id: place for place, node in enumerate(self.open.values())}
+        emptiest = [(-node.free.cpu.millis, order[node.id], node.id) for node in self.open.values()]
+        heapq.heapify(emptiest)
+        placed: list[Node] = []
+        while emptiest and len(placed) < len(workers):
+            _, place, name = heapq.heappop(emptiest)
+            node = self.open.get(name)
+            if node is None or not request.fits(node.free):
+                continue
+            placed.append(self.put(node, workers[len(placed)], tag))
+            heapq.heappush(emptiest, (-node.free.cpu.millis, place, name))
+        return placed
+
+    def missing_apart(self, tag: str, count: int) -> int:
+        """Nodes that are missing to spread a tag over as many as it must stand on."""
+        room = self.model.room
+        spread = room.spread_over.get(tag, 1)
+        if spread == 1:
+            return 0
+        hosts = sum(tag in node.workers.values() for node in self.nodes.values())
+        empty = [node for node in self.open.values() if tag not in node.workers.values()]
+        return min(spread, count + hosts) - hosts - sum(room.requests[tag].fits(node.free) for node in empty)
+
+    def put(self, node: Node, worker: str, tag: str) -> Node:
+        room = self.model.room
+        node.workers[worker] = tag
+        node.free = node.free - room.requests[tag]
+        if not any(request.fits(node.free) for request in room.requests.values()):
+            self.open.pop(node.id, None)
+        return node
+
+    def take(self, node: Node, worker: str, now: float) -> None:
+        tag = node.workers.pop(worker)
+        node.free = node.free + self.model.room.requests[tag]
+        if node.id in self.nodes:
+            self.open[node.id] = node
+        if not node.workers:
+            node.empty_since = max(now, node.up)
+
+    def drop(self, node: Node, now: float) -> None:
+        node.gone = now
+        self.past.append(self.nodes.pop(node.id))
+        self.open.pop(node.id, None)
+
+
+def shares(works: list[Work], cpus: float) -> list[float]:
+    """Cores for each: equal parts, and what one cannot use goes to the others (max-min fair)."""
+    order = sorted(range(len(works)), key=lambda i: works[i].cap)
+    result = [0.0] * len(works)
+    left = cpus
+    for place, index in enumerate(order):
+        result[index] = min(works[index].cap, left / (len(works) - place))
+        left -= result[index]
+    return result
+
+
+def paid_so_far(pools: Iterable[PoolState], now: float) -> tuple[float, float, float]:
+    """What was paid, how fast that grows per hour, and what is still due if every worker left now."""
+    spent = growing = due = 0.0
+    for pool in pools:
+        price = float(pool.model.room.price.amount) if pool.model.room.price else 0.0
+        for node in (*pool.past, *pool.nodes.values()):
+            if node.permanent or not price:
+                continue
+            spent += price * (min(now, node.gone) - node.requested) / 3600
+            if node.gone < NEVER:
+                continue
+            end = (max(now, node.up) if node.workers else node.empty_since) + pool.model.room.idle_s
+            due += price * (end - now) / 3600
+            growing += price if node.workers and node.up <= now else 0.0
+    return spent, growing, due

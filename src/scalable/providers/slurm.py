@@ -1,0 +1,6 @@
+"""The documented import path of the Slurm provider; it lives in ``scalable.cluster.slurm``."""
+
+from scalable.cluster.slurm.cluster import SlurmCluster
+from scalable.cluster.slurm.provider import SlurmProvider
+
+__all__ = ["SlurmCluster", "SlurmProvider"]

@@ -1,0 +1,1 @@
+"""What people look at: the live console and the report of a run."""

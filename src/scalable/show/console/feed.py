@@ -1,0 +1,197 @@
+"""One run followed for all who watch it: its journal is read once, whoever watches, and only what is new in it.
+
+Reading and folding happen in a thread; what came of it is handed to the watchers on the event loop. Each watcher keeps
+the latest of every section until its page has taken it, so a slow one skips what is outdated and holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from scalable.observe import RunFolder, read, state_of
+from scalable.show.console.stored import dead_letters
+from scalable.show.console.view import View
+
+EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
+OVER_EVERY_S = 5.0  # the same of one that is over
+LINGERS_S = 10.0  # how long a run is followed that nobody watches: someone may reload the page
+AT_ONCE = 20_000  # records taken in by one look; so many take a quarter of a second, and closing waits for that
+CELLS = "cells"
+
+logger = logging.getLogger("scalable")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a look at a run found."""
+
+    sections: dict[str, str]
+    """All of them, encoded."""
+    reshaped: bool
+    """Whether a grid came, so that all are told anew."""
+    cells: list[dict[str, Any]]
+    over: bool
+
+
+class Watcher:
+    """One open page: what it has not been sent yet."""
+
+    def __init__(self) -> None:
+        self.pending: dict[str, str] = {}
+        self.cells: dict[str, dict[int, str]] = {}
+        """By sweep, the cells that changed since its grid was told."""
+        self.resets = False
+        self.closed = False
+        self.news = asyncio.Event()
+
+    def tell(self, name: str, data: str) -> None:
+        if name == "grid":
+            self.cells.clear()
+        self.pending[name] = data
+        self.news.set()
+
+    def tell_cells(self, changes: list[dict[str, Any]]) -> None:
+        for one in changes:
+            self.cells.setdefault(one["sweep"], {}).update(one["changed"])
+            self.news.set()
+
+    def reset(self) -> None:
+        """What was told is of another run."""
+        self.pending.clear()
+        self.cells.clear()
+        self.resets = True
+        self.news.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self.news.set()
+
+    async def next(self, within_s: float) -> str:
+        """The next events as they are sent; empty if nothing came in time."""
+        try:
+            await asyncio.wait_for(self.news.wait(), within_s)
+        except TimeoutError:
+            return ""
+        self.news.clear()
+        told = [("reset", "{}")] if self.resets else []
+        told += self.pending.items()
+        for sweep, cells in self.cells.items():
+            told.append((CELLS, encode({"sweep": sweep, "changed": [*cells.items()]})))
+        self.pending, self.cells, self.resets = {}, {}, False
+        return "".join(f"event: {name}\ndata: {data}\n\n" for name, data in told)
+
+
+@dataclass(eq=False)
+class Feed:
+    run: RunFolder
+    watchers: set[Watcher] = field(default_factory=set)
+    sections: dict[str, str] = field(default_factory=dict)
+    """As the watchers know them."""
+    letters: int | None = None
+    """Dead letters of the run's store, as far as known."""
+    counted: int | None = None
+    """How many rows had been set aside when they were counted."""
+    counting: asyncio.Task[None] | None = None
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """From the beginning of the journal, also when another one has taken its place."""
+        self.records, self.view = read(self.run.journal), View()
+        self.reading: Iterator[dict[str, Any]] | None = None
+        self.view.grids.reshaped = True
+
+    def watch(self, watcher: Watcher) -> None:
+        self.watchers.add(watcher)
+        for name, data in self.sections.items():
+            watcher.tell(name, data)
+
+    async def follow(self, ended: Callable[[Feed], None]) -> None:
+        """Until nobody has watched for a while."""
+        alone_since: float | None = None
+        try:
+            while self.watchers or alone_since is None or time.monotonic() - alone_since < LINGERS_S:
+                if (news := await asyncio.to_thread(self.look)) is None:
+                    continue
+                self.publish(news)
+                if self.view.summary.sweeps and self.counted != self.view.aside and self.counting is None:
+                    self.counting = asyncio.create_task(self.count_letters())
+                alone_since = None if self.watchers else alone_since or time.monotonic()
+                await self.pause(OVER_EVERY_S if news.over else EVERY_S)
+        except Exception:  # whoever watches must hear of it, by a stream that ends and is asked for again
+            logger.exception("%s cannot be followed", self.run.run_id)
+            for watcher in self.watchers:
+                watcher.close()
+        finally:
+            ended(self)
+            if self.counting is not None:
+                self.counting.cancel()
+
+    async def count_letters(self) -> None:
+        """Ask the store, which may take long to answer; again when rows were set aside since."""
+        self.counted = self.view.aside
+        try:
+            self.letters = await asyncio.to_thread(dead_letters, self.run)
+        finally:
+            self.counting = None
+        self.woken.set()
+
+    def recount(self) -> None:
+        """Somebody did something about the dead letters."""
+        self.counted = None
+        self.woken.set()
+
+    async def pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self.woken.wait(), seconds)
+        except TimeoutError:
+            return
+        self.woken.clear()
+
+    def look(self) -> News | None:
+        """Take in what was written since the last look. Called in a thread, never twice at once.
+
+        Nothing comes of it before the journal is read to its end: by its first half, a run that ended well is gone.
+        """
+        if self.records.shrunk:
+            self.start_anew()
+        self.reading = self.reading or self.records.new()
+        batch = list(islice(self.reading, AT_ONCE))
+        for record in batch:
+            self.view.add(record)
+        if len(batch) == AT_ONCE:
+            return None
+        self.reading = None
+        state = state_of(self.view.summary, self.run.facts())
+        live = {} if state.over else self.run.live()
+        sections = self.view.sections(state, time.time(), live, self.run.run_id)
+        sections["trouble"]["dead_letters"] = self.letters
+        reshaped, cells = self.view.grids.changes()
+        sections["grid"] = self.view.grids.to_list()
+        return News({name: encode(told) for name, told in sections.items()}, reshaped, cells, state.over)
+
+    def publish(self, news: News) -> None:
+        """Tell the watchers what differs from what they know."""
+        for name, data in news.sections.items():
+            known = self.sections.get(name)
+            if known is None or (data != known and (name != "grid" or news.reshaped)):
+                for watcher in self.watchers:
+                    watcher.tell(name, data)
+        if not news.reshaped:
+            for watcher in self.watchers:
+                watcher.tell_cells(news.cells)
+        self.sections = news.sections
+
+
+def encode(told: Any) -> str:
+    """As JSON in one line, for a line is what an event's data is."""
+    return json.dumps(told, separators=(",", ":"))

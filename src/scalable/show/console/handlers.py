@@ -1,0 +1,263 @@
+"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import partial
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tornado.iostream import StreamClosedError
+from tornado.web import Application, RequestHandler
+
+from scalable import __version__
+from scalable.errors import ScalableError, UnknownNameError, UsageError
+from scalable.observe import UnknownRunError, redact
+from scalable.observe.evidence import evidence_lines
+from scalable.observe.folders import RunFolderError
+from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
+from scalable.observe.logs import ending, log_files
+from scalable.observe.redact import Redactor
+from scalable.show.console.actions import act
+from scalable.show.console.guard import HEADERS
+
+if TYPE_CHECKING:
+    from scalable.observe import RunFolder
+    from scalable.show.console.server import Console
+
+HEARTBEAT_S = 10.0  # so that a proxy does not take the stream for dead
+RETRY_MS = 2000  # how long a page waits before it asks for a broken stream again
+LOG_LINES = 200
+TYPES = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".json": "application/json",
+}  # fmt: skip
+DOOR = """<!doctype html><meta charset="utf-8"><title>scalable console</title>
+<h1>scalable console</h1><p>{}</p>
+<p>Open the address that <code>scalable console</code> printed when it started: it has a token in it.</p>
+"""
+
+
+def application(console: Console) -> Application:
+    paths: list[tuple[str, type[Handler]]] = [
+        ("/", Page),
+        ("/static/([A-Za-z0-9_.-]+)", Static),
+        ("/api/session", Session),
+        ("/api/runs", Runs),
+        ("/api/stream", Stream),
+        ("/api/results", Results),
+        ("/api/incident", OneIncident),
+        ("/api/log", Log),
+        ("/api/action", Action),
+    ]
+    given = {"console": console}
+    routes: list[Any] = [(path, handler, given) for path, handler in paths]
+    return Application(routes, default_handler_class=Nothing, default_handler_args=given, log_function=quiet)
+
+
+def quiet(handler: RequestHandler) -> None:
+    """Nobody reads what a console that works logs."""
+
+
+class Handler(RequestHandler):
+    """Lets in who may come in; who may not gets no more than a sentence."""
+
+    open_to_all = False
+
+    def initialize(self, console: Console) -> None:
+        self.console = console
+        self.guard = console.guard
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        self.clear_header("Server")
+
+    async def prepare(self) -> None:
+        if why := self.guard.refuses(self.request.path, self.request.headers):
+            self.refuse(403, why)
+        elif not self.open_to_all and not self.guard.admits(self.get_cookie(self.guard.cookie)):
+            self.refuse(403, "the token is missing; open the address that scalable console  printed")
+
+    def refuse(self, status: int, why: str) -> None:
+        self.set_status(status)
+        self.answer({"ok": False, "error": why})
+
+    def answer(self, told: Any) -> None:
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(json.dumps(told))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        words = {404: "there is nothing here", 405: "that cannot be done here"}
+        self.answer({"ok": False, "error": words.get(status_code, self._reason)})
+
+    async def told(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
+        """Answer what comes of something, or why nothing does."""
+        try:
+            self.answer(await (asyncio.to_thread(work) if callable(work) else work))
+        except (UnknownRunError, UnknownIncidentError, UnknownNameError) as error:
+            self.refuse(404, str(error))
+        except ScalableError as error:
+            self.refuse(400 if isinstance(error, UsageError) else 409, str(error))
+
+    def run(self) -> RunFolder:
+        return self.console.board.open(self.get_query_argument("run", ""))
+
+
+class Page(Handler):
+    """The page; with the token in its address, the cookie for everything else."""
+
+    open_to_all = True
+
+    async def get(self) -> None:
+        self.set_header("Content-Type", TYPES[".html"])
+        token = self.get_query_argument("token", None)
+        if token is None and self.guard.admits(self.get_cookie(self.guard.cookie)):
+            self.finish(packaged("index.html") or DOOR.format("The page is not installed."))
+        elif self.guard.admits(token):
+            self.set_cookie(self.guard.cookie, self.guard.token, httponly=True, samesite="Strict", path="/")
+            self.redirect("/")
+        else:
+            self.set_status(403)
+            why = "The token in the address is not the one of this console." if token else "This console is locked."
+            self.finish(DOOR.format(escape(why)))
+
+
+class Static(Handler):
+    """The page's other files; the browser asks each time whether its copy is still the right one."""
+
+    async def get(self, name: str) -> None:
+        suffix = name[name.rfind(".") :]
+        content = packaged(name) if suffix in TYPES and not name.startswith(".") else None
+        if content is None:
+            self.send_error(404)
+            return
+        self.set_header("Content-Type", TYPES[suffix])
+        self.set_header("Cache-Control", "no-cache")
+        self.finish(content)  # with a tag of its content, or 304 if the browser has that
+
+
+class Session(Handler):
+    async def get(self) -> None:
+        token = "" if self.guard.read_only else self.guard.acting
+        self.answer({"token": token, "read_only": self.guard.read_only, "version": __version__})
+
+
+class Runs(Handler):
+    async def get(self) -> None:
+        await self.told(self.console.board.runs)
+
+
+class Stream(Handler):
+    """Sections of a run as server-sent events, until the page goes away."""
+
+    async def get(self) -> None:
+        try:
+            async with self.console.watching.watched(self.get_query_argument("run", "")) as watcher:
+                self.leave = watcher.close
+                self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+                self.set_header("X-Accel-Buffering", "no")
+                self.write(f"retry: {RETRY_MS}\n\n")
+                await self.flush()
+                while not watcher.closed:
+                    self.write(await watcher.next(HEARTBEAT_S) or ": still here\n\n")
+                    await self.flush()  # a slow reader makes only this wait
+        except UnknownRunError as error:
+            self.refuse(404, str(error))
+        except RunFolderError as error:
+            self.refuse(409, str(error))
+        except StreamClosedError:
+            return
+
+    def on_connection_close(self) -> None:
+        if leave := getattr(self, "leave", None):
+            leave()
+
+
+class Results(Handler):
+    async def get(self) -> None:
+        await self.told(self.found())
+
+    async def found(self) -> dict[str, Any]:
+        run = await asyncio.to_thread(self.run)
+        sweep = self.get_query_argument("sweep", "")
+        feed = self.console.watching.feeds.get(run.run_id)
+        one = feed.view.summary.sweeps.get(sweep) if feed else None
+        rows = (one.rows, one.failed, one.status) if one else await asyncio.to_thread(size_of, run)
+        return await self.console.judging.results(run, sweep, rows)
+
+
+class OneIncident(Handler):
+    async def get(self) -> None:
+        await self.told(self.found)
+
+    def found(self) -> dict[str, Any]:
+        written = self.get_query_argument("id", "")
+        if not (written.isascii() and written.isdecimal() and len(written) < 10):
+            raise UsageError(f"{written!r} is no number of an incident")
+        run = self.run()
+        told = IncidentFolder(run.path).get(int(written)).to_dict()
+        return {"run_id": run.run_id, **told, "text": "\n".join(evidence_lines(redact(dict(told["evidence"]))))}
+
+
+class Log(Handler):
+    async def get(self) -> None:
+        await self.told(self.found)
+
+    def found(self) -> dict[str, Any]:
+        run, worker = self.run(), self.get_query_argument("worker", "")
+        path = run.log(worker)
+        if path.stem not in log_files(run.logs):
+            raise UnknownNameError(f"worker {worker!r} has no log in {run.run_id}")
+        lines, redactor = ending(path, LOG_LINES)[0].decode("utf-8", "replace").splitlines(), Redactor()
+        return {"worker": worker, "lines": [redactor.line(line) for line in lines][-LOG_LINES:]}
+
+
+class Action(Handler):
+    async def post(self) -> None:
+        kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
+        if self.guard.read_only:
+            self.refuse(403, "this console is read-only; start it without --read-only to act")
+        elif kind != "application/json":
+            self.refuse(415, "an action is sent as application/json")
+        elif not self.guard.lets_act(self.request.headers):
+            self.refuse(403, "the token for acting is missing or wrong; reload the page")
+        else:
+            await self.told(self.acted())
+
+    async def acted(self) -> dict[str, Any]:
+        try:
+            asked = json.loads(self.request.body)
+        except (ValueError, RecursionError):
+            asked = None
+        if not isinstance(asked, dict) or not isinstance(asked.get("run"), str):
+            raise UsageError('an action is an object such as {"action": "pause", "run": "run-…"}')
+        run = await asyncio.to_thread(self.console.board.open, asked["run"])
+        loop = asyncio.get_running_loop()
+        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked, lambda: self.console.closing))
+        self.console.judging.forget()
+        if feed := self.console.watching.feeds.get(run.run_id):
+            feed.recount()
+        return {"ok": True, **told}
+
+
+class Nothing(Handler):
+    async def prepare(self) -> None:
+        await super().prepare()
+        if not self._finished:
+            self.send_error(404)
+
+
+def packaged(name: str) -> bytes | None:
+    """A file of the page; nothing if there is none of this name."""
+    try:
+        return (files("scalable.show.console") / "static" / name).read_bytes()
+    except OSError:
+        return None
+
+
+def size_of(run: RunFolder) -> int:
+    return run.journal.stat().st_size if run.journal.exists() else 0

@@ -1,0 +1,103 @@
+"""Markup from plain values. Whatever is not ``Markup`` already is text: its secrets are hidden, then it is escaped.
+
+So there is one place through which names, errors and log lines of others come onto a page, and none around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from scalable.observe.redact import redact_text
+
+VOID = frozenset({"meta", "br", "path", "line", "rect", "circle", "polygon"})
+KEPT = "\n\t"  # of what is no printable character; the rest, such as a terminal's commands, is shown as a mark
+
+
+class Markup(str):
+    """Text that is markup and stands as it is."""
+
+    __slots__ = ()
+
+
+Child = str | float | None | Iterable["Child"]
+Cell = Child
+
+
+def text(value: str | float) -> Markup:
+    if isinstance(value, Markup):
+        return value
+    if not isinstance(value, str):
+        return Markup(number(value))
+    plain = value if value.isprintable() else "".join(one if one.isprintable() or one in KEPT else "�" for one in value)
+    return Markup(escape(redact_text(plain)))
+
+
+def number(value: float) -> str:
+    """A coordinate or a count: a tenth of a pixel is all that can be seen."""
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def join(children: Iterable[Child]) -> Markup:
+    parts: list[str] = []
+    for child in children:
+        if child is None:
+            continue
+        parts.append(text(child) if isinstance(child, str | int | float) else join(child))
+    return Markup("".join(parts))
+
+
+def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """An element. ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in VOID and not children:
+        return Markup(f"<{name}{given}/>")
+    return Markup(f"<{name}{given}>{join(children)}</{name}>")
+
+
+def table(
+    caption: Child, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, class_: str | None = None
+) -> Markup:
+    """Columns whose name begins with ``>`` hold figures; the first cell of a row names it."""
+    figures = [name.startswith(">") for name in columns]
+    head = [
+        tag("th", name.removeprefix(">"), scope="col", class_="figure" if right else None)
+        for name, right in zip(columns, figures, strict=True)
+    ]
+    body = []
+    for row in rows:
+        cells = [
+            tag("td" if at else "th", cell, scope=None if at else "row", class_="figure" if right else None)
+            for at, (cell, right) in enumerate(zip(row, figures, strict=True))
+        ]
+        body.append(tag("tr", cells))
+    parts = (tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body))
+    return tag("div", tag("table", parts, class_=class_), class_="wide", tabindex=0, role="region", aria_label="table")
+
+
+def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
+    """Names with values; those without a value are left out."""
+    return tag(
+        "dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value not in ("", None))
+    )
+
+
+def more(summary: str, *children: Child) -> Markup:
+    """What only some will look at: folded on a screen, left out on paper."""
+    return tag("details", tag("summary", summary), children, class_="more")
+
+
+def chip(word: str, kind: str = "") -> Markup:
+    return tag("span", word, class_=f"chip {kind}".strip())
+
+
+def paragraph(*children: Child, class_: str | None = None) -> Markup:
+    return tag("p", children, class_=class_)
+
+
+def figure(picture: Markup, caption: Child, *below: Child) -> Markup:
+    return tag("figure", picture, tag("figcaption", caption), below)

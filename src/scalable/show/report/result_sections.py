@@ -1,0 +1,177 @@
+"""Sections about what sweeps gave: equity curves, a heat map of the main metric, means by variant, and every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalable.observe.words import UNKNOWN, measured
+from scalable.show.report.drawing import legend
+from scalable.show.report.elements import Child, Markup, figure, join, more, paragraph, table, tag
+from scalable.show.report.equity import Curves
+from scalable.show.report.material import Material
+from scalable.show.report.result_charts import Heat, equity, heat_map
+from scalable.show.report.results import SweepResults
+from scalable.show.report.sections import by_sweep
+from scalable.sweeps.judged import KNOWN, Better, Metric, best_of, directed, judged, stated
+from scalable.sweeps.results import Outcome, Same, cell_name, number, same
+from scalable.wording import plural
+
+MOST_ROWS = 1000  # of a sweep that are listed one by one
+MOST_CELLS = 4000  # of a heat map; more are no picture any more
+ROW_COLUMNS = ("row", "status", ">attempt", ">took", "metrics", "key")
+
+
+def equity_curves(found: Material) -> Markup | None:
+    return by_sweep(found.results, equity_panels)
+
+
+def heat(found: Material) -> Markup | None:
+    return by_sweep(found.results, heat_of)
+
+
+def metrics(found: Material) -> Markup | None:
+    return by_sweep(found.results, metrics_of)
+
+
+def equity_panels(each: SweepResults) -> Markup | None:
+    curves = each.curves
+    problems = [
+        paragraph(f"{problem[:1].upper()}{problem[1:]}.", class_="quiet")
+        for problem in each.problems
+        if "equity" in problem
+    ]
+    if curves is None or each.outcome is None:
+        return join(problems) if problems else None
+    remarks = [paragraph(f"{remark[:1].upper()}{remark[1:]}.", class_="quiet") for remark in curves.remarks]
+    if not curves.assets:
+        return join(remarks) if remarks else None
+    kinds = colours(curves, each.outcome)
+    title = f"Equal shares of {plural(len(curves.assets), 'asset')}"
+    said = (
+        f"What 1 put in at the beginning is worth at the end of each day, at {curves.cost_bps:g} bps of cost a side, "
+        "through the test parts of all folds one after another."
+    )
+    ends = [
+        (asset, *(f"{lines[same(variant)][-1][1]:.3f}" for variant in curves.variants))
+        for asset, lines in curves.assets.items()
+    ]
+    ends.append(("together", *(f"{curves.together[same(variant)][-1][1]:.3f}" for variant in curves.variants)))
+    small = [figure(equity(asset, lines, kinds, 320.0, 150.0), asset) for asset, lines in curves.assets.items()]
+    return join(
+        [
+            paragraph(said),
+            legend(
+                [
+                    (f"{variant}{' (baseline)' if kinds[same(variant)] == 'baseline' else ''}", kinds[same(variant)])
+                    for variant in curves.variants
+                ]
+            ),
+            figure(
+                equity(title, curves.together, kinds, 960.0, 300.0), f"{title}, put in at the beginning and left alone."
+            ),
+            tag("div", small, class_="panels three") if len(small) > 1 else None,
+            more(
+                "What 1 became",
+                table("What 1 became", ("asset", *(f">{variant}" for variant in curves.variants)), ends),
+            ),
+            remarks,
+        ]
+    )
+
+
+def colours(curves: Curves, outcome: Outcome) -> dict[Same, str]:
+    """A colour for each variant; the baseline has the page's own."""
+    others = [variant for variant in curves.variants if same(variant) != same(outcome.baseline)]
+    found = {same(variant): f"c{at % 8 + 1}" for at, variant in enumerate(others)}
+    return {same(outcome.baseline): "baseline", **found}
+
+
+def heat_of(each: SweepResults) -> Markup | None:
+    if each.outcome is None or each.compiled is None or not each.outcome.metric_names:
+        return None
+    outcome, grid = each.outcome, each.compiled.grid
+    metric = main_metric(outcome)
+    values = {
+        variant: {pair: one[metric.name] for pair, one in pairs.items() if one[metric.name] == one[metric.name]}
+        for variant, pairs in outcome.pairs.items()
+    }
+    if not any(values.values()):
+        return None
+    most = max(1, MOST_CELLS // (len(grid.variants) * grid.folds))
+    better = None if metric.name not in KNOWN and metric.name not in outcome.metrics else metric.better is Better.HIGHER
+    map_ = Heat(metric.name, better, outcome.variants, grid.assets[:most], grid.folds, values)
+    rows = [
+        (f"{asset} fold {fold}", *(measured(map_.at(variant, asset, fold)) for variant in map_.variants))
+        for asset in map_.assets
+        for fold in range(map_.folds)
+    ]
+    caption = (
+        f"{outcome.factor} by variant: {metric.name} of each asset (down) and fold (across), costs averaged. "
+        "Cells with a broken border have no result."
+    )
+    left_out = f" The first {most} of {len(grid.assets)} assets." if most < len(grid.assets) else ""
+    numbers = more("The numbers", table(metric.name, ("", *(f">{variant}" for variant in map_.variants)), rows))
+    return figure(heat_map(map_), caption + left_out, numbers)
+
+
+def main_metric(outcome: Outcome) -> Metric:
+    """What verdicts rest on first; without such a metric the first one that rows have."""
+    known = stated(outcome.metrics) or judged(outcome.metric_names)
+    there = [metric for metric in known if metric.name in outcome.metric_names]
+    return there[0] if there else Metric(outcome.metric_names[0], Better.HIGHER, "")
+
+
+def metrics_of(each: SweepResults) -> Markup | None:
+    outcome = each.outcome
+    if outcome is None:
+        return None
+    summary = outcome.summary()
+    known = directed(outcome.metrics)
+    names = sorted(outcome.metric_names, key=lambda name: list(known).index(name) if name in known else len(known))
+    is_base = [same(one["variant"]) == same(outcome.baseline) for one in summary]
+    columns = (
+        "metric",
+        *(f">{one['variant']}{' (baseline)' if base else ''}" for one, base in zip(summary, is_base, strict=True)),
+    )
+    rows: list[list[Child]] = [["rows", *(f"{one['finished']:,} / {one['expected']:,}" for one in summary)]]
+    if any(one["failed"] for one in summary):
+        rows.append(
+            ["failed", *(tag("b", str(one["failed"]), class_="bad") if one["failed"] else "0" for one in summary)]
+        )
+    for name in names:
+        values = [one["metrics"][name] for one in summary]
+        best = best_of(values, known[name].better) if name in known else None
+        rows.append(
+            [
+                name,
+                *(
+                    tag("b", measured(one), class_="good") if one is not None and one == best else measured(one)
+                    for one in values
+                ),
+            ]
+        )
+    shortfall, count = outcome.shortfall(), len(outcome.expected)
+    told = f"All {plural(count, 'row')}" if count <= MOST_ROWS else f"The first {MOST_ROWS:,} of {count:,} rows"
+    return join(
+        [
+            tag("p", f"{shortfall}.", class_="note bad") if shortfall else None,
+            table("Means over asset × fold, costs averaged within a fold; failed rows do not count", columns, rows)
+            if names
+            else None,
+            more(told, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
+        ]
+    )
+
+
+def rows_of(outcome: Outcome, names: list[str]) -> Iterator[list[Child]]:
+    for key, cell in outcome.expected[:MOST_ROWS]:
+        row = outcome.rows.get(key)
+        state = "missing" if row is None else row.run_status.value
+        took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.2f} s"
+        told = (
+            ", ".join(f"{name} {measured(number(row.metrics.get(name)))}" for name in names)
+            if row is not None and row.finished
+            else ""
+        )
+        why = (row.error or "").strip().partition("\n")[0] if row is not None and not row.finished else ""
+        yield [cell_name(cell), state, row.attempt if row is not None else "", took, told or why, tag("code", key[:16])]

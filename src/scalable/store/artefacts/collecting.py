@@ -1,0 +1,144 @@
+"""Which artefacts go, in which order, and their removal in batches between which others may register theirs.
+
+All conditions must hold: what is too old and out of reach goes, the longest unused first, until what is left is small
+enough. What a live process registered stays, whatever the conditions say.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from scalable.store.artefacts.interface import Artefact, Collected, Reachable
+from scalable.store.caching.claims import claimed
+
+BATCH_S = 1.0  # the longest that somebody who wants to register waits for a collection
+BATCH = 200  # artefacts removed between two looks at the clock; object stores take so many in one request
+SCRATCH_KEPT_S = 7 * 86_400.0  # half-done work that nobody went on with for a week, where no other age is given
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file or folder that no artefact needs any more."""
+
+    stage: str
+    key: str
+    path: Path
+    bytes: int
+    idle_s: float
+    claim: Path | None = None
+    """Whoever holds this still works on it."""
+    half_done: bool = False
+    """Worth something to whoever goes on with it; other leftovers are worth nothing to anybody."""
+
+
+class Place(Protocol):
+    def list(self) -> Iterator[Artefact]: ...
+
+    def collecting(self) -> AbstractContextManager[set[str]]:
+        """The keys in use; while within, nobody registers others."""
+
+    def remove(self, gone: Sequence[Artefact]) -> None: ...
+
+    def leftovers(self) -> Iterator[Leftover]: ...
+
+
+def collect(
+    place: Place,
+    older_than_s: float | None,
+    keep_bytes: int | None,
+    reachable: Reachable | None,
+    *,
+    dry_run: bool,
+    now: Callable[[], float] = time.time,
+) -> Collected:
+    everything = list(place.list())
+    asked = (older_than_s, keep_bytes, reachable) != (None, None, None)
+    candidates = [one for one in everything if asked and may_go(one, now(), older_than_s, reachable)]
+    candidates.sort(key=lambda one: one.used)
+    with place.collecting() as in_use:
+        spared = {one.key for one in chosen(candidates, everything, keep_bytes) if one.key in in_use}
+        waiting = chosen([one for one in candidates if one.key not in in_use], everything, keep_bytes)
+    removed: list[Artefact] = list(waiting) if dry_run else []
+    while waiting and not dry_run:
+        with place.collecting() as in_use:
+            until = time.monotonic() + BATCH_S
+            while waiting and time.monotonic() < until:
+                batch, waiting = waiting[:BATCH], waiting[BATCH:]
+                spared |= {one.key for one in batch if one.key in in_use}
+                gone = [one for one in batch if one.key not in in_use]
+                place.remove(gone)
+                removed += gone
+    leftovers = [] if dry_run else swept(place, older_than_s, reachable)
+    return Collected(
+        removed=tuple(removed),
+        bytes=sum(one.bytes for one in removed) + sum(one.bytes for one in leftovers),
+        kept=len(everything) - len(removed),
+        in_use=len(spared),
+        leftovers=len(leftovers),
+    )
+
+
+def may_go(one: Artefact, now: float, older_than_s: float | None, reachable: Reachable | None) -> bool:
+    is_old = older_than_s is None or now - one.used > older_than_s
+    return is_old and not is_reachable(one.key, reachable)
+
+
+def is_reachable(key: str, reachable: Reachable | None) -> bool:
+    if reachable is None:
+        return False
+    return reachable(key) if callable(reachable) else key in reachable
+
+
+def chosen(candidates: list[Artefact], everything: list[Artefact], keep_bytes: int | None) -> list[Artefact]:
+    """Of those that may go, the first until what is left is small enough."""
+    if keep_bytes is None:
+        return candidates
+    left = sum(one.bytes for one in everything)
+    gone = []
+    for one in candidates:
+        if left <= keep_bytes:
+            break
+        gone.append(one)
+        left -= one.bytes
+    return gone
+
+
+def swept(place: Place, older_than_s: float | None, reachable: Reachable | None) -> list[Leftover]:
+    """Remove what nobody claims and nobody will go on with."""
+    kept_s = SCRATCH_KEPT_S if older_than_s is None else older_than_s
+    gone = []
+    with place.collecting() as in_use:
+        for one in place.leftovers():
+            lost = reachable is not None and not is_reachable(one.key, reachable)
+            if one.half_done and one.idle_s < math.inf and (one.key in in_use or not (lost or one.idle_s > kept_s)):
+                continue
+            if unclaimed(one):
+                gone.append(one)
+    return gone
+
+
+def unclaimed(one: Leftover) -> bool:
+    """Remove a leftover, unless somebody works on it at this moment."""
+    if one.claim is None:
+        return removed(one.path)
+    if not one.claim.exists():
+        return removed(one.path)
+    with claimed(one.claim, wait=False) as file:
+        return file is not None and (one.path == one.claim or removed(one.path))  # a claim goes when it is given up
+
+
+def removed(path: Path) -> bool:
+    with suppress(OSError):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        return True
+    return False

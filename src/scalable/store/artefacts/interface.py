@@ -1,0 +1,88 @@
+"""What every place that keeps artefacts can do, and what it tells of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from scalable.store.artefacts.errors import ArtefactError
+from scalable.wording import shown
+
+STAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,149}")  # what is the name of a folder everywhere
+KEY = re.compile(r"[A-Za-z0-9_-]{1,150}")  # the same with room for an ending
+
+Reachable = Collection[str] | Callable[[str], bool]
+"""Keys that may still be asked for, or who knows of one whether it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """The kept result of a stage; times are seconds since 1970."""
+
+    stage: str
+    key: str
+    bytes: int
+    written: float
+    used: float
+    """When it was last loaded; object stores do not record that, there it is when it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection removed, or would remove."""
+
+    removed: tuple[Artefact, ...]
+    bytes: int
+    """Of those removed and of the leftovers of interrupted work."""
+    kept: int
+    in_use: int
+    """How many of those kept would have gone if no live process had registered them."""
+    leftovers: int = 0
+
+
+class Artefacts(Protocol):
+    """Results of stages, each kept under the key of all that decided it."""
+
+    url: str
+
+    def load(self, stage: str, key: str) -> Any:
+        """The value, or ``MISSING``; a damaged one counts as missing and is set aside."""
+
+    def save(self, stage: str, key: str, value: Any) -> int:
+        """Keep a value, which appears whole or not at all; how many bytes it takes."""
+
+    def claimed(self, stage: str, key: str) -> AbstractContextManager[None]:
+        """Be the only one to compute a value. Whoever else does is waited for, unless it dies: look again within."""
+
+    def scratch(self, stage: str, key: str) -> Path | None:
+        """A folder for half-done work that survives a kill and goes when the value is saved; None if there is none."""
+
+    def list(self) -> Iterator[Artefact]: ...
+
+    def using(self, name: str, keys: Iterable[str]) -> AbstractContextManager[None]:
+        """Keep these keys from being collected for as long as this process lives and is within."""
+
+    def collect(
+        self,
+        *,
+        older_than_s: float | None = None,
+        keep_bytes: int | None = None,
+        reachable: Reachable | None = None,
+        dry_run: bool = False,
+    ) -> Collected:
+        """Remove what meets every condition given, the longest unused first; never what is in use.
+
+        Without a condition only the leftovers of interrupted work go.
+        """
+
+
+def checked(stage: str, key: str) -> None:
+    """Names become those of files: what is no file name is refused, not mangled."""
+    if not STAGE.fullmatch(stage):
+        raise ArtefactError(f"{shown(stage)} is no name of a stage; write letters, digits, '_', '-' and '.'")
+    if not KEY.fullmatch(key):
+        raise ArtefactError(f"{shown(key)} is no key of stage {stage}; write letters, digits, '_' and '-'")

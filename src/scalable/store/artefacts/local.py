@@ -1,0 +1,207 @@
+"""Artefacts in a folder: ``STAGE/KEY.artefact``, written beside and renamed.
+
+Beside an artefact may lie ``KEY.part`` (somebody computes it: a claim, which the kernel gives up with its process, see
+``scalable.store.caching.claims``; the value is written into it and renamed) and ``KEY.damaged`` (set aside).
+``.scratch`` has the half-done work, ``.using`` who needs what. When an artefact was last used is kept as the time of
+last access.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from scalable.store.artefacts import files
+from scalable.store.artefacts.collecting import Leftover, collect
+from scalable.store.artefacts.errors import ArtefactError, trouble
+from scalable.store.artefacts.interface import Artefact, Collected, Reachable, checked
+from scalable.store.artefacts.register import Register
+from scalable.store.caching import claims
+from scalable.store.caching.entries import MISSING
+
+ENDING = ".artefact"
+PART = ".part"
+DAMAGED = ".damaged"
+SCRATCH = ".scratch"
+ABANDONED_S = 3600.0  # a file written without a claim, where none could be had, may be in the making for so long
+
+
+class LocalArtefacts:
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100, links stay as they are
+        self.url = str(self.folder)
+        self.register = Register(self.folder / ".using")
+        self.claims: dict[tuple[int, str], int] = {}
+
+    def __reduce__(self) -> tuple[type[LocalArtefacts], tuple[str]]:
+        return LocalArtefacts, (self.url,)  # claims are those of one process
+
+    def path(self, stage: str, key: str, ending: str = ENDING) -> Path:
+        checked(stage, key)
+        return self.folder / stage / f"{key}{ending}"
+
+    def load(self, stage: str, key: str) -> Any:
+        return self.look(stage, key)[0]
+
+    def look(self, stage: str, key: str) -> tuple[Any, bool]:
+        """The value, or ``MISSING`` and whether there was one that is damaged."""
+        path = self.path(stage, key)
+        try:
+            with FileIO(str(path)) as file:
+                try:
+                    value = files.read(file, f"{stage}/{key}")
+                except files.DamagedError:
+                    self.set_aside(path, file.fileno())
+                    return MISSING, True
+                with suppress(OSError):  # where only reading is allowed
+                    written = os.fstat(file.fileno()).st_mtime_ns
+                    os.utime(file.fileno(), ns=(time.time_ns(), written))
+                self.forget_scratch(stage, key)  # its writer may have been killed before it could
+                return value, False
+        except OSError:
+            return MISSING, False
+
+    def set_aside(self, path: Path, file: int) -> None:
+        """Out of the way, for those who want to know what happened to it, unless it was replaced meanwhile."""
+        with suppress(OSError):
+            if claims.is_at(file, path):
+                path.replace(path.with_suffix(DAMAGED))
+
+    def save(self, stage: str, key: str, value: Any) -> int:
+        path = self.path(stage, key)
+        try:
+            size = self.publish(path, f"{stage}/{key}", value)
+        except OSError as error:
+            raise trouble(f"the result of stage {stage} could not be kept", self.url, error) from error
+        except Exception as error:  # pickling runs anybody's code
+            raise ArtefactError(
+                f"the result of stage {stage} cannot be pickled: {error}; let it return plain values and arrays, "
+                "or declare it with keep=False"
+            ) from error
+        self.forget_scratch(stage, key)
+        return size
+
+    def publish(self, path: Path, name: str, value: Any) -> int:
+        part = path.with_suffix(PART)
+        claim = self.claims.get((threading.get_ident(), str(part)))
+        if claim is not None and claims.is_at(claim, part):
+            try:
+                os.ftruncate(claim, 0)
+                os.lseek(claim, 0, os.SEEK_SET)
+                size = files.write(claim, name, value)
+            except BaseException:
+                os.ftruncate(claim, 0)  # a full disk needs the room
+                raise
+            part.replace(path)
+            return size
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{uuid4().hex}{PART}")
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                size = files.write(file, name, value)
+            finally:
+                os.close(file)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+        return size
+
+    @contextmanager
+    def claimed(self, stage: str, key: str) -> Iterator[None]:
+        part = self.path(stage, key, PART)
+        with claims.claimed(part, wait=True) as file:
+            if file is None:  # asked for within itself, or where files cannot be locked: nobody is waited for
+                yield
+                return
+            mine = threading.get_ident(), str(part)
+            self.claims[mine] = file
+            try:
+                yield
+            finally:
+                self.claims.pop(mine, None)
+
+    def scratch(self, stage: str, key: str) -> Path | None:
+        folder = self.scratch_path(stage, key)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return None
+        return folder
+
+    def scratch_path(self, stage: str, key: str) -> Path:
+        checked(stage, key)
+        return self.folder / SCRATCH / stage / key
+
+    def forget_scratch(self, stage: str, key: str) -> None:
+        shutil.rmtree(self.scratch_path(stage, key), ignore_errors=True)
+
+    def list(self) -> Iterator[Artefact]:
+        for stage, entry in self.entries():
+            if entry.name.endswith(ENDING):
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    stat = entry.stat()
+                    key = entry.name.removesuffix(ENDING)
+                    yield Artefact(stage, key, stat.st_size, stat.st_mtime, max(stat.st_atime, stat.st_mtime))
+
+    def entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """The files of all stages."""
+        with suppress(FileNotFoundError), os.scandir(self.folder) as stages:
+            for stage in sorted(stages, key=lambda each: each.name):
+                if not stage.name.startswith(".") and stage.is_dir():
+                    with suppress(FileNotFoundError), os.scandir(stage.path) as entries:
+                        for entry in entries:
+                            yield stage.name, entry
+
+    def using(self, name: str, keys: Iterable[str]) -> AbstractContextManager[None]:
+        return self.register.using(name, keys)
+
+    def collect(
+        self,
+        *,
+        older_than_s: float | None = None,
+        keep_bytes: int | None = None,
+        reachable: Reachable | None = None,
+        dry_run: bool = False,
+    ) -> Collected:
+        try:
+            return collect(self, older_than_s, keep_bytes, reachable, dry_run=dry_run)
+        except OSError as error:
+            raise trouble("artefacts could not be removed", self.url, error) from error
+
+    def collecting(self) -> AbstractContextManager[set[str]]:
+        return self.register.collecting()
+
+    def remove(self, gone: Sequence[Artefact]) -> None:
+        for one in gone:
+            self.path(one.stage, one.key).unlink(missing_ok=True)
+
+    def leftovers(self) -> Iterator[Leftover]:
+        """What interrupted work and damage left behind, and may go if nobody claims it."""
+        now = time.time()
+        for stage, entry in self.entries():
+            path = Path(entry.path)
+            with suppress(FileNotFoundError):
+                stat = entry.stat()
+                if path.suffix == DAMAGED:
+                    yield Leftover(stage, path.stem, path, stat.st_size, 0.0)
+                elif path.suffix == PART and "." not in path.stem:
+                    yield Leftover(stage, path.stem, path, stat.st_size, 0.0, claim=path)
+                elif path.suffix == PART and now - stat.st_mtime > ABANDONED_S:
+                    yield Leftover(stage, path.stem, path, stat.st_size, 0.0)
+        for folder in (self.folder / SCRATCH).glob("*/*"):
+            stage, key = folder.parent.name, folder.name
+            with suppress(FileNotFoundError):  # saved meanwhile
+                sizes = [file.stat() for file in folder.rglob("*") if file.is_file()]
+                latest = max([folder.stat().st_mtime, *(one.st_mtime for one in sizes)])
+                idle = float("inf") if self.path(stage, key).exists() else now - latest
+                claim = self.path(stage, key, PART)
+                yield Leftover(stage, key, folder, sum(one.st_size for one in sizes), idle, claim, half_done=True)

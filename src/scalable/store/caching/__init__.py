@@ -1,0 +1,19 @@
+"""Results kept on disk: ``@cacheable``, the marks for paths whose content counts, and keys of values."""
+
+from scalable.store.caching.content import DirType, FileType, ValueType
+from scalable.store.caching.decorator import CachedFunction, CacheInfo, cacheable
+from scalable.store.caching.errors import CacheWarning, CachingError, ContentError
+from scalable.store.caching.keys import key_of
+
+__all__ = [
+    "CacheInfo",
+    "CacheWarning",
+    "CachedFunction",
+    "CachingError",
+    "ContentError",
+    "DirType",
+    "FileType",
+    "ValueType",
+    "cacheable",
+    "key_of",
+]

@@ -1,0 +1,250 @@
+"""Fingerprints of code, so that an edited function does not return the results of its former self.
+
+What counts: the bytecode and constants of the function (not its comments, docstring or place in the file), the values
+it takes from the function around it, and whatever of your own code it names: other functions and classes, in turn with
+what they name, and global values. "Your own" is what lies outside the installed libraries, or in the package of the
+cached function. A library's function counts by its name and its own bytecode, one of this product by its name: how
+progress is reported or a run is carried out changes no result, and must not make everybody compute anew. Plain values,
+collections, dataclasses and arrays count by their content when the fingerprint is taken, other global objects by their
+type. A variable that the function itself assigns or changes is its bookkeeping and does not count.
+
+Names are followed where the code says them: through ``getattr``, an import inside the function or a method of an
+argument nothing is seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import getattr_static
+from types import CellType, CodeType, FunctionType, ModuleType, NoneType
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from scalable.store.caching.bytecode import Change, is_loaded, names_changed, names_read
+from scalable.store.caching.errors import CachingError
+from scalable.store.caching.keys import Encoder, module_of
+
+STANDARD_LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen ")
+INSTALLED = ("/site-packages/", "/dist-packages/")
+PLUMBING = (
+    "_thread",
+    "threading",
+    "_queue",
+    "queue",
+    "logging",
+    "asyncio",
+    "concurrent",
+    "multiprocessing",
+    "distributed",
+)
+"""Packages whose objects steer how something is computed but not what: locks, events, loggers, clients."""
+PRODUCT = __name__.partition(".")[0]
+ATOMS = (str, bytes, int, float, complex, NoneType, FunctionType, type)
+COLLECTIONS = (list, dict, set, deque, bytearray)
+UNSET: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    key: str
+    watched: tuple[tuple[Mapping[str, object], str, object], ...] = ()
+    """Global names that were followed, and what they stood for."""
+    cells: tuple[tuple[CellType, object], ...] = ()
+    """The same for variables of the functions around it."""
+
+    @classmethod
+    def of(cls, thing: FunctionType | type) -> Fingerprint:
+        trace = Trace(thing)
+        try:
+            trace.follow()
+        except RecursionError:
+            raise CachingError(f"{thing.__qualname__} names values that are nested too deeply to be compared") from None
+        watched = tuple((names, name, value) for (_, name), (names, value) in trace.watched.items())
+        return cls(trace.key(), watched, tuple(trace.cells))
+
+    def holds(self) -> bool:
+        """Whether every name still stands for the same object: a helper may have been defined anew."""
+        for names, name, value in self.watched:
+            if names.get(name, UNSET) is not value:
+                return False
+        return all(content(cell) is value for cell, value in self.cells)
+
+
+DECORATED: WeakSet[FunctionType | type] = WeakSet()
+"""Functions that are cached: their package is one's own even where it is installed among the libraries."""
+KNOWN: WeakKeyDictionary[FunctionType | type, Fingerprint] = WeakKeyDictionary()
+
+
+def fingerprint_of(thing: FunctionType | type) -> Fingerprint:
+    known = KNOWN.get(thing)
+    if known is None or not known.holds():
+        known = KNOWN[thing] = Fingerprint.of(thing)
+    return known
+
+
+class Trace(Encoder):
+    """Writes code and the code it names, each function and class once, in the order in which they are met."""
+
+    def __init__(self, root: FunctionType | type) -> None:
+        super().__init__()
+        self.root = root
+        self.package = package_of(module_of(root)) if root in DECORATED else "__main__"
+        self.met: list[tuple[FunctionType | type, bool]] = []
+        self.places: dict[int, int] = {}
+        self.inside: dict[int, int] = {}
+        self.watched: dict[tuple[int, str], tuple[Mapping[str, object], object]] = {}
+        self.cells: list[tuple[CellType, object]] = []
+
+    def follow(self) -> None:
+        self.put_code(self.root)
+        for thing, lenient in self.met:  # which grows meanwhile
+            self.lenient = lenient
+            self.put_name(thing)
+            if isinstance(thing, type):
+                if self.is_own(thing.__module__, None):
+                    self.put_class(thing)
+            elif self.is_own(thing.__module__, thing.__code__.co_filename):
+                self.put_function(thing)
+            elif not is_product(thing.__module__):
+                self.put_code_object(thing.__code__)
+
+    def put(self, value: Any) -> None:
+        """Values that contain themselves are no obstacle, unlike in arguments: nobody chose to pass them."""
+        if isinstance(value, ATOMS):
+            super().put(value)
+        elif id(value) in self.inside:
+            self.out += b"^%d;" % self.inside[id(value)]
+        else:
+            self.inside[id(value)] = len(self.inside)
+            super().put(value)
+            del self.inside[id(value)]
+
+    def put_code(self, thing: Any) -> None:
+        place = self.places.setdefault(id(thing), len(self.met))
+        self.out += b"c%d;" % place
+        if place == len(self.met):
+            self.met.append((thing, self.lenient))
+
+    def put_kind(self, kind: type) -> None:
+        self.put_code(kind)
+
+    def put_function(self, function: FunctionType) -> None:
+        code = function.__code__
+        self.put_code_object(code)
+        changed = names_changed(code)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            if not is_bookkeeping(content(cell), changed.get(name, set())):
+                self.put_cell(function, name, cell)
+        self.lenient = True
+        if function is not self.root:  # the defaults of the root are among its arguments
+            self.put((function.__defaults__, function.__kwdefaults__))
+        for chain in names_read(code):
+            if not is_bookkeeping(function.__globals__.get(chain[0]), changed.get(chain[0], set())):
+                self.put_global(function.__globals__, chain)
+
+    def put_cell(self, function: FunctionType, name: str, cell: CellType) -> None:
+        value = content(cell)
+        if not self.lenient:
+            self.cells.append((cell, value))
+        self.put(name)
+        if value is UNSET or type(value).__module__.partition(".")[0] in PLUMBING:
+            return
+        try:
+            self.put(value)
+        except CachingError as error:
+            raise CachingError(
+                f"{function.__qualname__} reads {name!r} of the function around it: {error}; "
+                "make it an argument, or a global variable if it does not change the result"
+            ) from None
+
+    def put_global(self, names: Mapping[str, object], chain: tuple[str, ...]) -> None:
+        """What a global name stands for; through modules of one's own, the name within them."""
+        name, *rest = chain
+        value = names.get(name, UNSET)
+        while isinstance(value, ModuleType) and rest and self.is_own(value.__name__, getattr(value, "__file__", "")):
+            self.watched[id(names), name] = (names, value)
+            names, name = vars(value), rest.pop(0)
+            value = names.get(name, UNSET)
+        if value is not UNSET:
+            self.watched[id(names), name] = (names, value)
+            self.put(name)
+            self.put(value)
+
+    def put_class(self, kind: type) -> None:
+        self.lenient = True
+        self.put(kind.__bases__)
+        for name, member in sorted(vars(kind).items()):
+            functions = functions_of(member)
+            if functions or not (name.startswith("__") and name.endswith("__")):
+                self.put(name)
+                self.put(functions or member)
+
+    def put_code_object(self, code: CodeType) -> None:
+        self.put((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags))
+        self.put((code.co_code, code.co_exceptiontable))
+        self.put((code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars))
+        for number, constant in enumerate(code.co_consts):
+            if isinstance(constant, CodeType):
+                self.put_code_object(constant)
+            elif number or is_loaded(code, 0):  # the first constant is the docstring if nothing loads it
+                self.put(constant)
+
+    def is_own(self, module: str | None, file: str | None) -> bool:
+        if package_of(str(module)) in (self.package, "__main__", "__mp_main__"):
+            return True
+        if is_product(module):  # installed, or a checkout that somebody works on
+            return False
+        if file is None:
+            found = sys.modules.get(str(module))
+            file = "unknown" if found is None else getattr(found, "__file__", None)
+        return bool(file) and not is_library(str(file))
+
+
+def package_of(module: str) -> str:
+    """What belongs together; a workload that this product brings is apart from the rest of it, like anybody's."""
+    words = module.split(".")
+    return ".".join(words[: 2 if is_product(module) else 1])
+
+
+def is_product(module: str | None) -> bool:
+    return str(module).partition(".")[0] == PRODUCT
+
+
+def is_library(file: str) -> bool:
+    return file.startswith(STANDARD_LIBRARY) or any(folder in file for folder in INSTALLED)
+
+
+def is_bookkeeping(value: object, changes: set[Change]) -> bool:
+    """Whether a variable that a function changes keeps track of its calls, rather than telling it what to compute."""
+    if Change.ASSIGNED in changes:
+        return True
+    if isinstance(value, ModuleType | FunctionType | type):
+        return False
+    return Change.PART_ASSIGNED in changes or (Change.METHOD_CALLED in changes and isinstance(value, COLLECTIONS))
+
+
+def functions_of(member: object) -> list[object]:
+    """The functions behind a member of a class."""
+    match member:
+        case FunctionType():
+            return [member]
+        case staticmethod() | classmethod():
+            return [member.__func__]
+        case property():
+            return [one for one in (member.fget, member.fset, member.fdel) if one is not None]
+        case functools.cached_property():
+            return [member.func]
+    wrapped = getattr_static(member, "__wrapped__", None)
+    return [] if wrapped is None else [wrapped]
+
+
+def content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return UNSET

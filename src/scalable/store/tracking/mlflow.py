@@ -1,0 +1,189 @@
+"""An MLflow server, spoken to in plain HTTP: eight of its requests are all that a sweep needs.
+
+Its client library is not imported: it would bring dozens of packages and threads into the driver. A sweep is one run,
+found again by a tag, so a record that was logged in part is completed and none is logged twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from itertools import islice
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from scalable.store.tracking.errors import ForbiddenError, RejectedError, TrackingError, UnreachableError
+from scalable.store.tracking.records import Status, SweepRecord, is_number
+
+TIMEOUT_S = 10.0  # for one request; a server that takes longer is asked again later
+MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1000, 100, 100  # in one request, as its API says
+LONGEST_PARAM, LONGEST_TAG, LONGEST_NAME = 6000, 5000, 250
+ID_TAG = "scalable.id"
+TABLE = "rows.json"
+TABLE_TAG = "mlflow.loggedArtifacts"  # what makes its pages show a file as a table
+PROXIED = "mlflow-artifacts:"  # where the server itself takes files
+PASSING = (408, 425, 429)  # refusals of the moment
+
+
+class Server:
+    def __init__(self, url: str, env: Mapping[str, str] = os.environ) -> None:
+        try:
+            parts = urlsplit(url)
+            is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port that is no number
+            is_server = False
+        if not is_server:
+            raise TrackingError(
+                f"tracking: {without_password(url)!r} is no MLflow server; write its address, "
+                "e.g. http://localhost:5000 (what is kept in files or databases needs one, too: run  mlflow server)"
+            )
+        host = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+        user = parts.username or env.get("MLFLOW_TRACKING_USERNAME")
+        password = parts.password or env.get("MLFLOW_TRACKING_PASSWORD") or ""
+        self.headers = {"Accept": "application/json"}
+        if user:
+            self.headers["Authorization"] = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+        elif token := env.get("MLFLOW_TRACKING_TOKEN"):
+            self.headers["Authorization"] = f"Bearer {token}"
+
+    def send(self, record: SweepRecord) -> str:
+        """Log a record, completing what is there of it; the run's id."""
+        experiment = self.experiment(record.experiment)
+        run = self.found(experiment, record.id) or self.created(experiment, record)
+        info = run["info"]
+        at = milliseconds(record.ended or record.started)
+        metrics = [
+            {"key": named(key), "value": float(value), "timestamp": at, "step": 0}
+            for key, value in record.metrics.items()
+            if is_number(value)
+        ]
+        params = [{"key": named(key), "value": text(value, LONGEST_PARAM)} for key, value in record.params.items()]
+        tags = [{"key": named(key), "value": text(value, LONGEST_TAG)} for key, value in record.decision.items()]
+        if record.rows and self.uploaded(info, TABLE, record.table()):
+            tags.append({"key": TABLE_TAG, "value": json.dumps([{"path": TABLE, "type": "table"}])})
+        for kind, entries, most in (
+            ("params", params, MOST_PARAMS), ("metrics", metrics, MOST_METRICS), ("tags", tags, MOST_TAGS),
+        ):  # fmt: skip
+            for batch in batches(entries, most):
+                self.post("runs/log-batch", {"run_id": info["run_id"], kind: batch})
+        ended = {} if record.status is Status.RUNNING or record.ended is None else {"end_time": at}
+        self.post("runs/update", {"run_id": info["run_id"], "status": record.status.value, **ended})
+        return str(info["run_id"])
+
+    def asked(self) -> None:
+        """Raises if it does not answer, or not to us."""
+        self.get("experiments/get-by-name", {"experiment_name": "Default"}, missing={})
+
+    def experiment(self, name: str) -> str:
+        """The experiment of this name, made if there is none; one in the bin is taken out again."""
+        for _ in range(2):
+            found = self.get("experiments/get-by-name", {"experiment_name": name}, missing={})
+            if experiment := found.get("experiment"):
+                if experiment.get("lifecycle_stage") == "deleted":
+                    self.post("experiments/restore", {"experiment_id": experiment["experiment_id"]})
+                return str(experiment["experiment_id"])
+            try:
+                return str(self.post("experiments/create", {"name": name})["experiment_id"])
+            except RejectedError as error:
+                if "RESOURCE_ALREADY_EXISTS" not in str(error):  # else another was faster
+                    raise
+        raise UnreachableError(f"{self.url}: the experiment {name} comes and goes")
+
+    def found(self, experiment: str, identity: str) -> dict[str, Any] | None:
+        wanted = {
+            "experiment_ids": [experiment],
+            "filter": f"tags.`{ID_TAG}` = '{literal(identity)}'",
+            "max_results": 1,
+        }
+        runs = self.post("runs/search", wanted).get("runs") or [None]
+        run: dict[str, Any] | None = runs[0]
+        return run
+
+    def created(self, experiment: str, record: SweepRecord) -> dict[str, Any]:
+        tags = [{"key": ID_TAG, "value": literal(record.id)}, {"key": "mlflow.source.name", "value": "scalable"}]
+        given = {"experiment_id": experiment, "run_name": record.name, "start_time": milliseconds(record.started)}
+        run: dict[str, Any] = self.post("runs/create", {**given, "tags": tags})["run"]
+        return run
+
+    def uploaded(self, info: Mapping[str, Any], name: str, content: object) -> bool:
+        """Hand a file to the server, if it takes files; where it lets clients write to a bucket, they stay away."""
+        place = str(info.get("artifact_uri") or "")
+        if not place.startswith(PROXIED):
+            return False
+        path = quote(f"{urlsplit(place).path.strip('/')}/{name}")
+        data = json.dumps(content).encode()
+        self.ask("PUT", f"/api/2.0/mlflow-artifacts/artifacts/{path}", data, "application/octet-stream")
+        return True
+
+    def get(self, what: str, query: Mapping[str, str], missing: dict[str, Any]) -> dict[str, Any]:
+        return self.ask("GET", f"/api/2.0/mlflow/{what}?{urlencode(query)}", missing=missing)
+
+    def post(self, what: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self.ask("POST", f"/api/2.0/mlflow/{what}", json.dumps(body).encode(), "application/json")
+
+    def ask(
+        self, method: str, path: str, data: bytes | None = None, kind: str = "", missing: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        headers = {**self.headers, **({"Content-Type": kind} if kind else {})}
+        request = Request(f"{self.url}{path}", data, headers, method=method)
+        try:
+            with urlopen(request, timeout=TIMEOUT_S) as answer:
+                content = answer.read()
+            found: dict[str, Any] = json.loads(content) if content.strip() else {}
+        except HTTPError as error:
+            with error:
+                said = error.read(2000).decode(errors="replace")
+            if error.code == 404 and missing is not None and "RESOURCE_DOES_NOT_EXIST" in said:
+                return missing
+            raise self.refusal(error.code, said) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise UnreachableError(f"{self.url}: {getattr(error, 'reason', None) or error}") from None
+        return found
+
+    def refusal(self, code: int, said: str) -> TrackingError:
+        message = " ".join(said.split())[:300]
+        if code in (401, 403):
+            return ForbiddenError(
+                f"{self.url} refused ({code}): {message}; set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, "
+                "or MLFLOW_TRACKING_TOKEN"
+            )
+        if code >= 500 or code in PASSING:
+            return UnreachableError(f"{self.url} answered {code}: {message}")
+        return RejectedError(f"{self.url} refused ({code}): {message}")
+
+
+def batches(entries: list[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
+    rest = iter(entries)
+    while batch := list(islice(rest, most)):
+        yield batch
+
+
+def named(key: str) -> str:
+    """A name as MLflow allows it."""
+    allowed = re.sub(r"[^\w\-. :/]", "_", key, flags=re.ASCII)
+    return "/".join(part for part in allowed.split("/") if part.strip("."))[:LONGEST_NAME] or "_"
+
+
+def text(value: object, longest: int) -> str:
+    said = value if isinstance(value, str) else json.dumps(value, default=str)
+    return said if len(said) <= longest else f"{said[: longest - 1]}…"
+
+
+def literal(identity: str) -> str:
+    """One that needs no quoting in a search."""
+    return re.sub(r"[^\w\-.:/ ]", "_", identity)
+
+
+def milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def without_password(url: str) -> str:
+    return re.sub(r"//.*@", "//", url, flags=re.DOTALL)  # to the last @: a password may hold any character

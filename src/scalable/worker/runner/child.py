@@ -1,0 +1,234 @@
+"""The child: takes one piece of work after the other, calls it and answers. Has one thread and no Dask in it.
+
+Everything that protects it is in place before the user's first import: the fork guard, the page for its progress, the
+handler that prints its stacks on SIGUSR1, its death with its worker, and being the first victim when memory runs out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from scalable.worker.runner import ends, guard, notes
+from scalable.worker.runner.path import here
+from scalable.worker.runner.stamp import Stamp, use
+from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Kind, Line, pack
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER = 1, 36, 0x59616D61  # see prctl(2)
+ANYONE = ctypes.c_ulong(-1)  # of the same user may look into it: py-spy is no ancestor of it
+FIRST_VICTIM = "1000"  # of the kernel when memory runs out, before the worker and its neighbours
+MEASURED_S = 0.01  # a run's peak is measured from this length on; a shorter one has the peak of its neighbours
+RESET_PEAK = "5"  # what /proc/self/clear_refs takes to reset the highest resident size, see proc(5)
+
+
+BY_HAND = """python -m scalable.worker.runner is started by a worker, for the runs that it is given.
+To run something, write  scalable run  or, in Python, client.submit(function, ..., guarded=True).
+"""
+
+
+def main() -> int:
+    try:
+        settings = dict(json.loads(sys.argv[1]))
+    except (IndexError, TypeError, ValueError):
+        sys.stderr.write(BY_HAND)
+        return 2
+    line = Line(socket.socket(fileno=settings["line"]))
+    end_with(settings["parent"])
+    page = Stamp.attach(settings["stamp"])
+    use(page)
+    fault_file = os.fdopen(settings["faults"], "w")
+    faulthandler.enable(fault_file)
+    faulthandler.register(signal.SIGUSR1, fault_file, all_threads=True)
+    own = os.getpid()
+
+    def noted(facts: dict[str, Any]) -> None:
+        if os.getpid() == own:
+            line.send(Kind.NOTED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
+
+    guard.install(settings["fork"], settings["allow"], on_fork=noted)
+    notes.use(noted)
+    home, outputs = here(), kept_outputs()
+    leave_signals_to_the_worker()
+    try:
+        line.send(Kind.READY, json.dumps(guard.protections()).encode())
+        while (message := line.read()) is not None:
+            page.clear()
+            answer = attempt(message[1], own)
+            tidy(home, outputs)
+            line.send(Kind.ENDED, answer)
+    except ConnectionError:  # nobody is left to hear it
+        return 0
+    except OSError:
+        return LINE_CLOSED
+    return 0
+
+
+def leave_signals_to_the_worker() -> None:
+    """Ctrl-C and notice go to whole jobs; the worker decides what becomes of its runs. What these start dies as usual.
+
+    Around a fork both wait: one that came to the fork before it was usual again would be lost.
+    """
+    usual: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    masks: list[Any] = []
+
+    def in_child() -> None:
+        for name, handler in usual.items():
+            signal.signal(name, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop())
+
+    os.register_at_fork(
+        before=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, usual)),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, masks.pop()),
+        after_in_child=in_child,
+    )
+    for name in usual:
+        signal.signal(name, lambda number, frame: None)
+
+
+def attempt(work: bytes, own: int) -> bytes:
+    """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak)."""
+    began, cpu = time.monotonic(), used_cpu()
+    cause, value, message = carry_out(work, own)
+    seconds = time.monotonic() - began
+    peak = measure_peak() if seconds >= MEASURED_S else None
+    end_detached()
+    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak), protocol=5)
+
+
+def carry_out(work: bytes, own: int) -> tuple[str, bytes, str]:
+    try:
+        function, arguments = load(work)
+    except BaseException as error:  # noqa: BLE001 - importing the user's modules may raise anything
+        return ends.CANNOT_START, b"", f"its code cannot be loaded on this worker: {ends.said(error)}"
+    try:
+        value = function(*arguments[0], **arguments[1])
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit included, is an end
+        if os.getpid() != own:
+            leave_fork(error)
+        return ends.cause_of(error), failed(error), ends.said(error)
+    if os.getpid() != own:
+        leave_fork(None)
+    return travelling(value)
+
+
+def load(work: bytes) -> tuple[Callable[..., Any], tuple[tuple[Any, ...], dict[str, Any]]]:
+    function, *arguments = pickle.loads(work)
+    if prepare := getattr(function, "__scalable_prepare__", None):
+        prepare()
+    return function, (arguments[0], arguments[1])
+
+
+def travelling(value: Any) -> tuple[str, bytes, str]:
+    """Say in a sentence why a value cannot be sent back."""
+    what = f"its result, a {type(value).__name__},"
+    try:
+        packed = pack(value)
+    except BaseException as error:  # noqa: BLE001 - pickling calls the value's own code
+        return ends.RAISED, b"", f"TypeError: {what} cannot be sent back: {ends.said(error).partition(': ')[2]}"
+    if len(packed) >= LARGEST:
+        told = f"ValueError: {what} has {len(packed)} bytes; write it to a file and return the path"
+        return ends.RAISED, b"", told
+    return ends.FINISHED, packed, ""
+
+
+def failed(error: BaseException) -> bytes:
+    """The error itself and where it happened, for those who wait for it; the log has it too."""
+    inside = error.__traceback__.tb_next if error.__traceback__ else None  # from the user's own code on
+    text = "".join(traceback.format_exception(type(error), error, inside))
+    with suppress(Exception):  # the user's code may have closed it
+        sys.stderr.write(text)
+    try:
+        packed = pack((error, text))
+        pickle.loads(packed)  # some can be sent, but not put together again
+    except BaseException:  # noqa: BLE001 - an error that cannot travel is told in words
+        return b""
+    return packed if len(packed) < LARGEST else b""
+
+
+def leave_fork(error: BaseException | None) -> NoReturn:
+    """A fork of the user's code came back to here: it ends as a program does, and answers nothing."""
+    status = 0
+    if isinstance(error, SystemExit):
+        status = error.code & 0xFF if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        failed(error)
+        status = 1
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def kept_outputs() -> list[tuple[str, int, int]]:
+    """Name, number and a copy of each stream that is open; what is said before a hang is to be in the log."""
+    found = []
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if (stream := getattr(sys, name)) is not None:
+            stream.reconfigure(line_buffering=True)
+            found.append((name, number, os.dup(number)))
+    return found
+
+
+def tidy(home: str, outputs: list[tuple[str, int, int]]) -> None:
+    """The next work starts where this one did, and can print."""
+    with suppress(OSError):
+        os.chdir(home)
+    for name, number, kept in outputs:
+        stream = getattr(sys, name, None)
+        if stream is None or getattr(stream, "closed", False):
+            with suppress(OSError):
+                os.dup2(kept, number)
+                setattr(sys, name, open(number, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115
+
+
+def used_cpu() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def measure_peak() -> int | None:
+    """The highest resident size in bytes since it was last measured."""
+    try:
+        status = Path("/proc/self/status").read_bytes()
+        at = status.index(b"VmHWM:")
+        Path("/proc/self/clear_refs").write_text(RESET_PEAK)
+    except (OSError, ValueError):
+        return None
+    return int(status[at + 6 : status.index(b"k", at)]) * 1024
+
+
+def end_detached() -> None:
+    """What gave itself a session of its own ends with its run; helpers that libraries keep live as long as we do."""
+    try:
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        with suppress(OSError):
+            if os.getsid(child) != os.getsid(0):
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def end_with(parent: int) -> None:
+    """Die with the worker, own what descendants leave behind, and let others of this user look in."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(PR_SET_PTRACER, ANYONE, 0, 0, 0)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
+    if os.getppid() != parent:  # it died before that line
+        os._exit(1)

@@ -1,0 +1,286 @@
+"""What can be seen of a process and its children from outside, before they are killed.
+
+``collect`` always comes back within its time and with something, also of processes that are stopped, gone, not ours or
+no Python. It writes to nobody and changes nothing but this: py-spy pauses a process for some milliseconds, and SIGUSR1
+goes to processes that handle it and hold the fault file open, where faulthandler has asked for it. No environment and
+no variable is read; all texts are bounded and without secrets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from scalable import proc
+from scalable.observe.evidence import evidence_lines
+from scalable.observe.redact import Redactor, redact, redact_text
+from scalable.wording import plural
+from scalable.worker.runner import stacks
+from scalable.worker.runner.asking import LONGEST_FAULTS, ask_faulthandler
+from scalable.worker.runner.stacks import StackError, Thread
+
+MOST_PROCESSES = 50  # listed
+MOST_DUMPED = 24  # whose stacks are read
+AT_ONCE = 4  # py-spy uses a CPU for some tenths of a second
+MOST_THREADS = 120  # whose stacks are kept; a thread pool's are all alike
+LONGEST_COMMAND = 240  # characters
+LOG_LINES = 30
+LONGEST_LINE = 400  # characters of a line of the log
+LOG_TAIL = 1 << 16  # bytes at the log's end that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLine:
+    pid: int
+    parent: int
+    state: str
+    command: str
+    resident: int
+    cpu_s: float
+    threads: int
+    waits_in: str
+    """The kernel's function it sleeps in, if it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    pid: int
+    taken: float
+    processes: tuple[ProcessLine, ...] = ()
+    stacks: tuple[Thread, ...] = ()
+    stacks_by: str = ""
+    """Who read them: py-spy, or faulthandler where that could not."""
+    guilty: str = ""
+    """Where the deepest stuck process is, in one sentence; empty if no stack could be had."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, a sentence each."""
+    faults: str = ""
+    """What faulthandler told."""
+    log: tuple[str, ...] = ()
+    fork_warnings: int = 0
+    memory: int = 0
+    """Bytes of all its processes together."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "pid": self.pid,
+            "taken": self.taken,
+            "guilty": self.guilty,
+            "notes": list(self.notes),
+            "processes": [asdict(one) for one in self.processes],
+            "stacks": [
+                {
+                    "pid": one.pid,
+                    "thread": one.name,
+                    "main": one.main,
+                    "active": one.active,
+                    "frames": list(map(str, one.frames)),
+                }
+                for one in self.stacks
+            ],
+            "stacks_by": self.stacks_by,
+            "faulthandler": self.faults,
+            "log": list(self.log),
+            "fork_warnings": self.fork_warnings,
+            "memory": self.memory,
+        }
+
+    def text(self) -> str:
+        """All of it for people."""
+        told = self.to_dict()
+        warned = f"{plural(self.fork_warnings, 'fork')} with threads before" if self.fork_warnings else ""
+        head = (self.guilty, *self.notes, warned)
+        return "\n".join((*filter(None, head), *evidence_lines(told)))
+
+
+async def collect(
+    pid: int, *, fault_file: Path | None, log: Path | None, fork_warnings: int = 0, within_s: float = 8
+) -> Evidence:
+    """Look at a process and all its descendants. Never raises for anything that they are or do."""
+    until = time.monotonic() + within_s
+    try:
+        lines = await asyncio.wait_for(asyncio.to_thread(look, pid), within_s / 2)
+    except TimeoutError:  # reading a command line waits for a process that is stuck in a page fault
+        return Evidence(
+            pid, time.time(), notes=(f"the kernel does not tell of process {pid} within {within_s / 2:g} s",)
+        )
+    threads, notes = await dump_all(lines, time.monotonic() + 0.75 * within_s)
+    by = "py-spy" if threads else ""
+    told: dict[int, str] = {}
+    if fault_file is not None:
+        told = await ask_faulthandler([one.pid for one in lines[:MOST_DUMPED]], fault_file, until)
+        seen = {one.pid for one in threads}
+        added = [one for number, text in told.items() if number not in seen for one in stacks.told(number, text)]
+        by = " and ".join(filter(None, (by, "faulthandler" if added else "")))
+        threads += added
+    culprit = guilty(lines, threads)
+    return Evidence(
+        pid,
+        time.time(),
+        processes=tuple(lines[:MOST_PROCESSES]),
+        stacks=tuple(threads[:MOST_THREADS]),
+        stacks_by=by,
+        guilty=redact_text(culprit.place()) if culprit is not None else "",
+        notes=tuple(map(redact_text, (*remarks(pid, lines, threads, culprit), *notes))),
+        faults=redact_text("\n".join(f"process {number}:\n{text}" for number, text in told.items()))[:LONGEST_FAULTS],
+        log=last_lines(log) if log is not None else (),
+        fork_warnings=fork_warnings,
+        memory=sum(one.resident for one in lines),
+    )
+
+
+def look(pid: int) -> list[ProcessLine]:
+    """The process and its descendants, parents before their children."""
+    found = []
+    for number in proc.tree(pid):
+        if (one := proc.look(number)) is not None:
+            state = proc.STATES.get(one.state, one.state)
+            size, waits = proc.resident(number), waits_in(number)
+            found.append(
+                ProcessLine(number, one.parent, state, command(one), size, one.cpu_s, max(1, one.threads), waits)
+            )
+    return found
+
+
+def command(process: proc.Process) -> str:
+    """A command line without secrets; the name alone where there is none."""
+    with suppress(OSError):
+        text = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode(errors="replace")
+        if words := [" ".join(word.split()) for word in text.split("\0") if word]:
+            return shortened(redact_text(" ".join(redact(words))), LONGEST_COMMAND)
+    return f"[{process.name}]"
+
+
+def waits_in(pid: int) -> str:
+    with suppress(OSError):
+        name = Path(f"/proc/{pid}/wchan").read_text()
+        return name if name != "0" else ""
+    return ""
+
+
+async def dump_all(lines: Sequence[ProcessLine], until: float) -> tuple[list[Thread], list[str]]:
+    """Stacks of all processes that have some, and why others have none."""
+    turn = asyncio.Semaphore(AT_ONCE)
+    ours = proc.ancestors()
+    chosen = [one for one in lines if not one.state.startswith("ended")][:MOST_DUMPED]
+    if stacks.py_spy() is None:
+        return [], [stacks.MISSING]
+
+    async def one(line: ProcessLine) -> list[Thread] | str:
+        async with turn:
+            return await dump_one(line, line.pid not in ours, until)
+
+    threads: list[Thread] = []
+    notes: list[str] = []
+    for found in await asyncio.gather(*map(one, chosen)):
+        if isinstance(found, str):
+            if not (threads and found.endswith(stacks.NO_PYTHON)):  # said with its command elsewhere
+                notes.append(found)
+        else:
+            threads += sorted(found, key=lambda thread: not thread.main)
+    return threads, notes
+
+
+async def dump_one(line: ProcessLine, pause: bool, until: float) -> list[Thread] | str:
+    """A process that cannot be paused, or is stopped anyway, is read as it is. We must not pause ourselves."""
+    stopped = line.state.startswith("stopped")
+    ways = (True, False) if pause and not stopped else (False,)
+    why = f"no time was left to read process {line.pid}"
+    for pausing in ways:
+        left = until - time.monotonic()
+        if left <= 0.05:
+            break
+        try:
+            return await stacks.dump(line.pid, pause=pausing, within_s=left / 2 if pausing else left)
+        except StackError as error:
+            why = str(error)
+        finally:
+            if pausing:
+                wake(line.pid)
+        if not proc.alive(line.pid):
+            return f"process {line.pid} ended while it was looked at"
+        if why.endswith(stacks.NO_PYTHON):
+            break
+    return why
+
+
+def wake(pid: int) -> None:
+    """A debugger that is killed may leave stopped what it was about to pause."""
+    if proc.state_of(pid) == "stopped":
+        with suppress(OSError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def guilty(lines: Sequence[ProcessLine], threads: Sequence[Thread]) -> Thread | None:
+    """The first thread of the deepest process that is at somebody's work: the others wait for it.
+
+    One that is stopped, or uses a CPU, waits for nobody.
+    """
+    depth: dict[int, int] = {}
+    state = {one.pid: one.state for one in lines}
+    for one in lines:
+        depth[one.pid] = depth.get(one.parent, -1) + 1
+
+    def weight(thread: Thread) -> tuple[bool, bool, bool, int]:
+        stopped = state.get(thread.pid, "").startswith("stopped")
+        return thread.works, stopped, thread.active, depth.get(thread.pid, 0)
+
+    return max((one for one in threads if one.main and one.frames), key=weight, default=None)
+
+
+def remarks(pid: int, lines: Sequence[ProcessLine], threads: Sequence[Thread], culprit: Thread | None) -> list[str]:
+    """What the processes' states say beside the stacks."""
+    by_pid = {one.pid: one for one in lines}
+    python = {one.pid for one in threads}
+    if pid not in by_pid:
+        return [f"process {pid} is gone"]
+    said = []
+    for one in lines:
+        if one.state == "stopped":
+            said.append(f"process {one.pid} is stopped (SIGSTOP); kill -CONT {one.pid} lets it go on")
+        elif one.state.startswith("ended"):
+            said.append(f"process {one.pid} has ended; its parent {one.parent} has not collected it")
+        elif one.waits_in.startswith("futex") and one.parent in by_pid and was_forked(one.pid, one.parent):
+            if culprit is not None and culprit.pid == one.pid:
+                said.append(
+                    f"child {one.pid} was forked and waits for a lock; if a thread of its parent {one.parent} held it "
+                    "at the fork, that thread does not exist in the child and nobody will release it"
+                )
+        elif one.pid not in python and python:
+            where = f" in {one.waits_in}" if one.waits_in else ""
+            said.append(f"child {one.pid} ({one.command}) is {one.state}{where}")
+    return said
+
+
+def was_forked(pid: int, parent: int) -> bool:
+    """Whether a child still runs its parent's program: same place of its arguments, which every exec chooses anew."""
+
+    def place(of: int) -> str:
+        text = Path(f"/proc/{of}/stat").read_bytes().decode(errors="replace")
+        return text.rpartition(")")[2].split()[45]
+
+    with suppress(OSError, IndexError):
+        return place(pid) == place(parent) != "0"
+    return False
+
+
+def last_lines(log: Path) -> tuple[str, ...]:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LOG_TAIL))
+            lines = file.read(LOG_TAIL).decode(errors="replace").splitlines()
+    except OSError:
+        return ()
+    redactor = Redactor()
+    return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
+
+
+def shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
