@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.prometheus.provoking import FASTER, watched_and_provoked
+from tests.helpers.prometheus.provoking import FASTER, watched_and_provoked
 
 RESULTS = Path(__file__).parent / "results/alerts.json"
 WIDTHS = (16, 84)

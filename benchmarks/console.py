@@ -18,8 +18,8 @@ from typing import Any
 from unittest.mock import patch
 
 from playwright.sync_api import CDPSession, Page, expect
-from tests.console.browser.serving import served
-from tests.console.browser.simulated import LARGE, SimulatedRun
+from tests.helpers.browser.serving import served
+from tests.helpers.browser.simulated import LARGE, SimulatedRun
 from tests.tools.browser import chromium
 
 from scalable.show.console.feed import EVERY_S

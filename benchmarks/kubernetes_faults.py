@@ -16,12 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.kubernetes.conftest import POOLS
-from tests.kubernetes.helpers import SMALL, Namespace, Project, over, without
-from tests.kubernetes.programs import Program
-from tests.kubernetes.work import at_work, hoarding, with_hungry_task, with_long_task
+from tests.helpers.kubernetes.helpers import SMALL, Namespace, Project, over, without
+from tests.helpers.kubernetes.pools import POOLS
+from tests.helpers.kubernetes.programs import Program
+from tests.helpers.kubernetes.work import at_work, hoarding, with_hungry_task, with_long_task
+from tests.helpers.waiting import eventually
 from tests.tools.kube import running
-from tests.waiting import eventually
 
 from benchmarks.faulting import WITHIN_S, Seen, provoked, raised, write
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from tests.kubernetes.helpers import IMAGE, Namespace
-from tests.kubernetes.timeline import Moment, Timeline
+from tests.helpers.kubernetes.helpers import IMAGE, Namespace
+from tests.helpers.kubernetes.timeline import Moment, Timeline
+from tests.helpers.waiting import eventually
 from tests.tools.kube import Settings, running
-from tests.waiting import eventually
 
 from scalable.session.session import ScalableSession
 

@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.slurm.helpers import Made, closed_port, left_by, made, path_without, silent_port, workers_of
-from tests.slurm.programs import Program
-from tests.slurm.work import hoarding, unknown_to_nodes, waiting
+from tests.helpers.slurm.helpers import Made, closed_port, left_by, made, path_without, silent_port, workers_of
+from tests.helpers.slurm.programs import Program
+from tests.helpers.slurm.work import hoarding, unknown_to_nodes, waiting
+from tests.helpers.waiting import eventually
 from tests.tools import processes
 from tests.tools.slurm import MemoryRule, PrivateSlurm, Settings, daemons, running, why_no_cgroup
-from tests.waiting import eventually
 
 from benchmarks.faulting import WITHIN_S, Seen, provoked, raised, write
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page
-from tests.console.browser.serving import served
+from tests.helpers.browser.serving import served
 from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parent.parent

@@ -1,0 +1,95 @@
+"""A target on Kubernetes from the manifest to results, with real workers behind a small API server."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused
+from scalable.cluster.kubernetes.provider import KubernetesProvider
+from scalable.cluster.registry import get_provider
+from scalable.planning.resources import ScalePlan
+from tests.helpers.cluster.kubernetes.kubelet import NODE, RunningServer
+from tests.helpers.cluster.kubernetes.provider import server, spec
+from tests.helpers.waiting import LONG_S
+
+__all__ = ["server", "spec"]
+
+
+@pytest.fixture
+def handle(spec: DeploymentSpec) -> Iterator[ClusterHandle]:
+    provider = get_provider("kubernetes")
+    handle = provider.build_cluster(spec)
+    try:
+        yield handle
+    finally:
+        provider.close(handle)
+
+
+def pods_of(server: RunningServer) -> list[str]:
+    names: list[str] = server.do(lambda: server.server.names("pods"))
+    return names
+
+
+def where() -> tuple[str | None, str | None]:
+    return os.environ.get("WHO"), os.environ.get("WHERE")
+
+
+def test_work_runs_in_pods_and_nothing_is_left(server: RunningServer, spec: DeploymentSpec, tmp_path: Path) -> None:
+    provider = KubernetesProvider()
+    handle = provider.build_cluster(spec)
+    assert server.do(lambda: dict(server.server.objects)) == {}
+    try:
+        provider.scale(handle, ScalePlan({"model": 2}))
+        with handle.client_factory() as client:
+            assert client.submit(where, tag="model").result(LONG_S) == ("the model", "the cluster")
+            handle.backend.wait_until({"model": 2}, LONG_S)
+            pod = server.do(lambda: next(one for (kind, _), one in server.server.objects.items() if kind == "pods"))
+            assert pod["spec"]["nodeSelector"] == {"pool": "compute"}
+            launcher = handle.backend.launcher
+            assert isinstance(launcher, Landlord)
+            assert [(node.name, node.pool) for node in launcher.nodes()] == [(NODE, "compute")]
+            provider.scale(handle, ScalePlan({"model": 1}))
+            server.until(lambda: len(server.server.names("pods")) == 1)
+            provider.scale(handle, ScalePlan({"model": 0}))
+            server.until(lambda: server.server.names("pods") == [])
+    finally:
+        provider.close(handle)
+    assert server.do(lambda: dict(server.server.objects)) == {}
+    assert "connected to" in (tmp_path / "run/logs/model-0.log").read_text()
+
+
+def test_a_worker_that_is_evicted_hands_its_work_over(
+    server: RunningServer, handle: ClusterHandle, tmp_path: Path
+) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    cluster = handle.backend
+    cluster.listeners.append(lambda kind, facts: told.append((kind, facts)))
+    cluster.add_workers(1, "model")
+    with handle.client_factory() as client:
+        future = client.submit(slow, tmp_path / "begun", tag="model")
+        server.until((tmp_path / "begun").exists)
+        [name] = pods_of(server)
+        server.do(lambda: server.kubelet.evict(name))
+        assert future.result(LONG_S) == "done"
+        server.until(lambda: any(kind in ("worker-lost", "worker-removed") for kind, _ in told))
+    [lost] = [facts for kind, facts in told if kind == "worker-lost"]
+    assert lost["cause"] == "preempted"
+
+
+def slow(begun: Path) -> str:
+    begun.touch()
+    time.sleep(1.5)
+    return "done"
+
+
+def test_a_refusal_reaches_the_caller(server: RunningServer, handle: ClusterHandle) -> None:
+    text = 'pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "work"'
+    server.do(lambda: server.server.fail("POST", "/pods", 403, reason="Forbidden", message=text))
+    with pytest.raises(LaunchRefused, match="me may not create pods in the namespace work; have a Role"):
+        handle.backend.add_workers(1, "model")

@@ -1,0 +1,37 @@
+"""The example outside trading, run as its first lines say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.helpers.paths import ROOT
+
+EXAMPLE = ROOT / "examples/ablation"
+PATIENCE_S = 120
+
+
+def test_the_ablation_of_a_pipeline_ends_with_a_decision_and_shares_what_scalers_have_in_common(tmp_path: Path) -> None:
+    folder = tmp_path / "ablation"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".scalable", "__pycache__"))
+
+    told = json.loads(scalable(folder, "run", "--format", "json"))
+    assert told["complete"]
+    assert told["executed"] == {"table": 3, "parts": 15, "filled": 15, "scaled": 30, "row": 45}
+
+    again = scalable(folder, "run")
+    assert "nothing: every row was there" in again
+    assert "45 of 45 rows, complete" in again
+    assert "standard: LOCK" in again  # logistic regression is better off with scaled features on all three
+
+
+def scalable(folder: Path, *arguments: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SCALABLE_")}
+    command = [sys.executable, "-m", "scalable", *arguments]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

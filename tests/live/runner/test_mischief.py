@@ -1,0 +1,162 @@
+"""Whatever the code of a run does to its process, the run ends once, and the next one is not harmed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalable import proc
+from scalable.worker.runner import ends
+from tests.helpers.runner import mischief, work
+from tests.helpers.runner.desk import Desk, on_a_desk
+from tests.helpers.runner.programs import PATIENCE_S
+
+HUGE = 100 * 2**20
+
+
+@on_a_desk()
+async def test_code_that_closes_its_connection_is_told_of_and_does_not_wait_for_ever(desk: Desk) -> None:
+    for function in (mischief.close_everything_and_wait, mischief.close_everything):
+        end = await desk.run(function)
+        assert end.cause == ends.CRASHED
+        assert "closed the connection" in end.message
+    assert await desk.value(work.give_back, 1) == 1
+
+
+@on_a_desk()
+async def test_what_one_work_does_to_its_process_the_next_does_not_suffer(desk: Desk, tmp_path: Path) -> None:
+    home = await desk.value(mischief.where)
+    assert await desk.value(mischief.move_away, str(tmp_path)) == str(tmp_path)
+    assert await desk.value(mischief.where) == home
+    for function in (
+        mischief.close_streams,
+        mischief.replace_streams,
+        mischief.change_signals,
+        mischief.forget_environment,
+        mischief.start_a_thread_for_ever,
+        mischief.raise_in_del,
+    ):
+        await desk.run(function)
+        assert await desk.value(mischief.say, "hello") is None
+        assert (await desk.run(work.fail_to_connect)).message == "ConnectionRefusedError: nobody listens there"
+
+
+@on_a_desk()
+async def test_work_that_a_spoiled_runner_cannot_load_is_given_to_a_fresh_one(desk: Desk) -> None:
+    await desk.value(mischief.break_pickle)
+    for number in range(20):
+        desk.give(str(number), work.give_back, number)
+    for number in range(20):
+        assert (await desk.end_of(str(number))).cause == ends.FINISHED
+    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.runner.gone")
+    desk.supervisor.give("gone", content)
+    assert (await desk.end_of("gone")).cause == ends.CANNOT_START
+
+
+@on_a_desk()
+async def test_a_crash_is_told_although_the_work_removed_all_temporary_files(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    end = await desk.run(mischief.clean_up_and_crash)
+    assert end.cause == ends.CRASHED
+    assert "SIGSEGV in string_at" in end.message
+
+
+@on_a_desk()
+async def test_large_arguments_and_results_travel(desk: Desk) -> None:
+    assert await desk.value(mischief.length, bytes(HUGE)) == HUGE
+    assert len(await desk.value(mischief.bytes_of, HUGE)) == HUGE
+
+
+def test_much_output_is_no_trouble(tmp_path: Path) -> None:
+    @on_a_desk(log=tmp_path / "log")
+    async def check(desk: Desk) -> None:
+        assert await desk.value(mischief.say_much, 50) == 50
+
+    check()
+    assert (tmp_path / "log").stat().st_size >= 50 * 2**20
+
+
+@on_a_desk()
+async def test_a_runner_that_ends_between_two_works_loses_none(desk: Desk) -> None:
+    first = await desk.value(mischief.leave_a_thread_that_exits, 3)
+    await desk.until(lambda: not proc.alive(first), "its end")
+    assert await desk.value(work.give_back, 1) == 1
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [b"\xff" * 100, (2**60).to_bytes(8) + b"\x03", (3).to_bytes(8) + b"\x03" + b"abc", (1).to_bytes(8) + b"\x04x"],
+    ids=["no kind", "too long", "no answer", "no fact"],
+)
+def test_nonsense_on_the_connection_ends_the_work(nonsense: bytes) -> None:
+    @on_a_desk()
+    async def check(desk: Desk) -> None:
+        end = await desk.run(mischief.talk_nonsense, nonsense)
+        assert end.cause == ends.CRASHED
+        assert "nonsense" in end.message
+        assert await desk.value(work.give_back, 1) == 1
+
+    check()
+
+
+@on_a_desk()
+async def test_a_fork_that_leaves_by_sys_exit_has_its_own_status(desk: Desk) -> None:
+    assert await desk.value(mischief.fork_and_exit, 3) == 3
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GeneratorExit(), SystemExit("bye")], ids=repr)
+def test_an_error_that_is_no_exception_ends_only_its_work(error: BaseException) -> None:
+    @on_a_desk()
+    async def check(desk: Desk) -> None:
+        end = await desk.run(mischief.raise_this, error)
+        assert end.cause == ends.RAISED
+        assert type(error).__name__ in end.message
+        assert await desk.value(work.give_back, 1) == 1
+
+    check()
+
+
+@on_a_desk()
+async def test_an_error_that_cannot_be_put_together_again_is_told_in_words(desk: Desk) -> None:
+    end = await desk.run(mischief.fail_locally)
+    assert (end.cause, end.value) == (ends.RAISED, b"")
+    assert end.message == "tests.helpers.runner.mischief.LocalError: 1 and 2"
+    end = await desk.run(mischief.fail_in_a_group)
+    assert (end.cause, end.value) == (ends.RAISED, b"")
+    assert "several" in end.message
+
+
+@on_a_desk()
+async def test_texts_that_no_encoding_has_and_numbers_that_no_message_holds_are_made_harmless(desk: Desk) -> None:
+    desk.supervisor.sign_every_s = 0.05
+    end = await desk.run(mischief.fail_with_file_name)
+    assert end.message.encode()
+    await desk.run(mischief.report_far, 10**30)
+    steps = [sign.step for sign in desk.signs if sign.step is not None]
+    assert steps
+    assert all(isinstance(step, float) or abs(step) < 2**63 for step in steps)
+
+
+@on_a_desk()
+async def test_an_argument_that_cannot_be_read_ends_as_code_that_cannot_be_loaded(desk: Desk) -> None:
+    desk.supervisor.give("torn", pickle.dumps((work.give_back, (1,), {}))[:-5])
+    assert (await desk.end_of("torn")).cause == ends.CANNOT_START
+
+
+def test_a_runner_started_by_hand_says_what_it_is_for() -> None:
+    for arguments in ((), ("hello",)):
+        found = subprocess.run(
+            [sys.executable, "-m", "scalable.worker.runner", *arguments],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=os.environ,
+        )  # fmt: skip
+        assert found.returncode == 2
+        assert "started by a worker" in found.stderr
+        assert "Traceback" not in found.stderr

@@ -1,0 +1,100 @@
+"""A session does not spend what it has not got."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from scalable import PlanningError, TaskError
+from tests.helpers.observe.builders import START, Record, a_live_run, a_run, record, write
+from tests.helpers.session.builders import Project
+from tests.helpers.waiting import LONG_S, until
+
+SECOND = {"cpu_price": "3600 EUR/h"}  # one euro a second; the brake keeps a minute of that for stopping
+
+
+def test_when_the_money_is_used_up_everything_stops_and_no_worker_is_left(project: Project) -> None:
+    module = project.module("import time\ndef slow():\n    time.sleep(600)\n")
+    session = project.session(
+        target=SECOND,
+        tasks={"slow": {"component": "demeter", "run": f"{module}:slow"}},
+        budget={"monthly": "62 EUR"},
+    )
+    with session as client:
+        with pytest.raises(TaskError, match=r"slow: stopped: the budget of EUR 62.00 is used up"):
+            session.run_tasks()
+        assert until(lambda: client.worker_count() == 0)
+    [alert] = [record for record in project.journal("alert") if record["alert"] == "budget"]
+    assert alert["text"] == "the budget of EUR 62.00 is used up"
+    assert {one["outcome"] for one in project.journal("attempt-ended")} <= {"stopped"}, "on a slow machine none began"
+
+
+def test_nothing_is_started_when_nothing_is_left(project: Project) -> None:
+    session = project.session(target=SECOND, budget={"monthly": "10 EUR", "fixed": {"database": "10 EUR"}})
+    with pytest.raises(PlanningError, match=r"nothing is left of this month's budget of EUR 10\.00"):
+        session.start()
+    assert not project.journal("worker-started")
+
+
+def test_where_nothing_is_charged_a_budget_stops_nothing(project: Project) -> None:
+    with project.session(budget={"monthly": "0.01 EUR"}) as client:
+        assert client.submit(int, "5").result() == 5
+
+
+def spent(amount: float) -> Record:
+    return record("cost", time.time() - START, spent={"amount": amount, "currency": "EUR"})
+
+
+def a_dead_process() -> int:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def test_what_a_killed_run_cost_counts_once_in_the_month(project: Project) -> None:
+    runs = project.folder / ".scalable/runs"
+    a_run(runs, spent(70), end=False, pid=a_dead_process(), at=time.time() - START)
+    for _ in range(2):
+        with project.session(target=SECOND, budget={"monthly": "1000 EUR"}):
+            (tariff,) = until(lambda: project.journal("tariff"))
+            assert 900 < tariff["budget"]["amount"] <= 930
+
+
+def test_a_session_that_runs_at_the_same_time_is_paid_from_the_same_budget(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scalable.session.costs.EVERY_S", 0.1)
+    other = a_live_run(project.folder / ".scalable/runs", spent(300))
+    module = project.module("import time\ndef slow():\n    time.sleep(600)\n")
+    tasks = {"slow": {"component": "demeter", "run": f"{module}:slow"}}
+    session = project.session(target=SECOND, tasks=tasks, budget={"monthly": "1000 EUR"})
+    with session as client, ThreadPoolExecutor(1) as hand:
+        work = hand.submit(session.run_tasks)
+        assert until(lambda: project.journal("attempt-started"))
+        assert project.journal("tariff")[0]["budget"]["amount"] == 700
+        write(other, [spent(940)])
+        with pytest.raises(TaskError, match=r"slow: stopped: the budget of EUR 700.00 is used up"):
+            work.result(LONG_S)
+        assert until(lambda: client.worker_count() == 0)
+    (ended,) = project.journal("attempt-ended")
+    assert ended["outcome"] == "stopped"
+
+
+def test_nothing_is_started_when_others_have_spent_it_all(project: Project) -> None:
+    a_live_run(project.folder / ".scalable/runs", spent(10))
+    session = project.session(target=SECOND, budget={"monthly": "10 EUR"})
+    with pytest.raises(PlanningError, match=r"nothing is left of this month's budget of EUR 10\.00"):
+        session.start()
+
+
+def test_a_run_beside_it_whose_journal_cannot_be_read_keeps_nothing_from_starting(project: Project) -> None:
+    other = a_live_run(project.folder / ".scalable/runs", spent(10))
+    other.journal.unlink()
+    other.journal.mkdir()
+    with project.session(target=SECOND, budget={"monthly": "1000 EUR"}) as client:
+        assert client.submit(int, "5").result() == 5
+    assert project.ended() == ("ok", "")

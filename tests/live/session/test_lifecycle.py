@@ -1,0 +1,263 @@
+"""Opening and closing: once, twice, at once, from anywhere, in any mood, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import CancelledError
+
+from scalable import ScalableSession, proc
+from scalable.errors import UsageError
+from scalable.observe.liveness import state_of
+from scalable.observe.summary import Summary
+from scalable.testing.providers import footprint
+from tests.helpers.session.builders import Project, here, nap
+from tests.helpers.waiting import LONG_S, until
+
+
+def test_a_run_is_recorded_from_its_start_to_its_end(project: Project) -> None:
+    session = project.session(target={"max_workers": 2, "cpu_price": "1 EUR/h"}, components={"demeter": {"cpus": 2}})
+    with session as client:
+        client.gather(client.map(nap, [0.05] * 6, range(6), tag="demeter"))
+        [run] = project.runs()
+        facts = json.loads((run / "run.json").read_text())
+        assert facts["pid"] == os.getpid()
+        assert session.cluster is not None
+        assert facts["scheduler"] == session.cluster.metadata["scheduler"]
+    kinds = [record["kind"] for record in project.journal()]
+    assert kinds[:2] == ["run-started", "plan"]
+    assert kinds[-1] == "ended"
+    assert project.ended() == ("ok", "")
+    started, [plan] = project.journal("run-started")[0], project.journal("plan")
+    assert (started["project"], started["target"], started["provider"]) == ("proof", "here", "local")
+    assert started["run_id"] == run.name
+    assert started["manifest"] == str(project.folder / "scalable.yaml")
+    assert plan["workers_by_tag"] == {"demeter": 2}
+    assert plan["resources_by_tag"]["demeter"]["cpus"] == 2
+    tasks = project.journal("task")
+    assert len(tasks) == 6
+    assert all(task["status"] == "finished" and task["tag"] == "demeter" for task in tasks)
+    assert all(0.05 <= task["stop"] - task["start"] < LONG_S for task in tasks)
+    assert {task["worker"] for task in tasks} <= {"demeter-0", "demeter-1"}
+    assert [(r["direction"], r["tag"], r["count"]) for r in project.journal("scale")] == [("up", "demeter", 2)]
+    assert {record["reason"] for record in project.journal("worker-removed")} == {"session closed"}
+    costs = [record["per_hour"] for record in project.journal("cost")]
+    assert {"amount": 4.0, "currency": "EUR"} in costs and costs[-1] == {"amount": 0.0, "currency": "EUR"}
+    report = json.loads((run / "report.json").read_text())
+    assert report["run"]["state"] == "ok"
+    assert report["workers"]["demeter"] | {"started": 2, "removed": 0, "final": 2} == report["workers"]["demeter"]
+    assert report["tasks"]["demeter"]["count"] == 6
+    assert report["cost"]["amount"] > 0
+    assert report["plan_vs_actual"]["workers"]["demeter"] == {"planned": 2, "actual": 2}
+
+
+def test_the_next_plan_knows_how_long_tasks_took(project: Project) -> None:
+    session = project.session(target={"max_workers": 2})
+    assert session.plan().to_dict()["wall_s"] is None
+    with session as client:
+        client.gather(client.map(nap, [0.2] * 8, range(8), tag="demeter"))
+    plan = session.plan()
+    assert plan.to_dict()["wall_s"] == pytest.approx(0.8, rel=0.5)
+    with session:
+        pass
+    assert project.journal("plan")[0]["wall_s"] == plan.to_dict()["wall_s"]
+
+
+def test_failed_tasks_are_recorded_with_their_error(project: Project) -> None:
+    def wrong(text: str) -> None:
+        raise ValueError(text)
+
+    with project.session() as client:
+        future = client.submit(wrong, "no such scenario", tag="demeter")
+        assert isinstance(future.exception(), ValueError)
+    [task] = project.journal("task")
+    assert (task["status"], task["key"]) == ("failed", future.key)
+    assert "no such scenario" in task["error"]
+
+
+def test_starting_twice_gives_the_same_client(project: Project) -> None:
+    session = project.session()
+    assert session.start() is session.start()
+    session.close()
+    assert len(project.runs()) == 1
+
+
+def test_closing_twice_or_before_the_start_changes_nothing(project: Project) -> None:
+    session = project.session()
+    session.close()
+    session.start()
+    session.close()
+    session.close("failed", "too late")
+    assert project.ended() == ("ok", "")
+
+
+def test_a_session_can_be_used_again_after_it_was_closed(project: Project) -> None:
+    session = project.session()
+    for number in range(2):
+        with session as client:
+            assert client.submit(here, number, tag="demeter").result() == "demeter-0"
+    assert len(project.runs()) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (ValueError("no such year"), ("failed", "ValueError: no such year")),
+        (KeyboardInterrupt(), ("interrupted", "KeyboardInterrupt")),
+        (SystemExit(0), ("ok", "")),
+        (SystemExit(3), ("failed", "SystemExit: 3")),
+    ],
+)
+def test_whatever_ends_the_block_is_recorded_and_goes_on(
+    project: Project, error: BaseException, ended: tuple[str, str]
+) -> None:
+    before = footprint()
+    with pytest.raises(type(error)) as seen, project.session() as client:
+        client.submit(here, tag="demeter").result()
+        raise error
+    assert seen.value is error
+    assert project.ended() == ended
+    assert until(lambda: not footprint() - before)
+
+
+def test_closing_from_another_thread_while_tasks_run_ends_all(project: Project) -> None:
+    before = footprint()
+    session = project.session(target={"processes": True})
+    client = session.start()
+    future = client.submit(time.sleep, 600, tag="demeter")
+    assert until(future.client.processing)
+    closer = threading.Thread(target=session.close)
+    closer.start()
+    with pytest.raises((CancelledError, UsageError)):
+        future.result(timeout=LONG_S)
+    closer.join(timeout=LONG_S)
+    assert not closer.is_alive()
+    assert project.workers() == []
+    assert until(lambda: not footprint() - before), footprint() - before
+
+
+def test_the_cluster_or_the_client_may_be_closed_first(project: Project) -> None:
+    before = footprint()
+    session = project.session()
+    client = session.start()
+    assert session.cluster is not None
+    session.cluster.backend.close()
+    client.close()
+    session.close()
+    assert project.ended() == ("ok", "")
+    assert until(lambda: not footprint() - before), footprint() - before
+
+
+def test_children_of_tasks_do_not_outlive_the_session(project: Project) -> None:
+    def leave_children(folder: Path) -> None:
+        """One that was forked, and one in a session of its own."""
+        if os.fork() == 0:
+            (folder / "forked").write_text(str(os.getpid()))
+            time.sleep(600)
+            os._exit(0)
+        if os.fork() == 0:
+            os.setsid()
+            (folder / "apart").write_text(str(os.getpid()))
+            time.sleep(600)
+            os._exit(0)
+
+    with project.session(target={"processes": True}) as client:
+        client.submit(leave_children, project.folder, tag="demeter").result()
+        notes = [project.folder / "forked", project.folder / "apart"]
+        assert until(lambda: all(note.exists() and note.read_text() for note in notes))
+        children = [int(note.read_text()) for note in notes]
+        assert all(proc.alive(child) for child in children)
+    assert not any(proc.alive(child) for child in children)
+
+
+def test_two_sessions_at_once_know_nothing_of_each_other(project: Project) -> None:
+    other = Project(project.folder / "other")
+    other.folder.mkdir()
+    one = project.session(components={"gcam": {}})
+    two = other.session(target={"max_workers": 2})
+    with one as first, two as second:
+        assert (first.worker_count(), second.worker_count()) == (1, 2)
+        with pytest.raises(UsageError, match="demeter"):
+            second.submit(here, tag="gcam")
+        one.close()
+        assert second.submit(here, tag="demeter").result().startswith("demeter-")
+    states = [state_of(Summary.of(project.journal(run=run))).value for run in range(2)]
+    assert states == ["ok", "ok"]
+
+
+def test_a_session_works_where_an_event_loop_runs_already(project: Project) -> None:
+    """As in a notebook."""
+    code = project.module("def task(): return 5")
+    session = project.session(tasks={"five": {"component": "demeter", "run": f"{code}:task"}})
+
+    async def notebook() -> tuple[str, dict[str, int]]:
+        client = session.start()
+        found = client.submit(here, tag="demeter").result(), session.run_tasks()
+        session.close()
+        return found
+
+    assert asyncio.run(notebook()) == ("demeter-0", {"five": 5})
+    assert project.ended() == ("ok", "")
+
+
+def test_names_may_be_in_any_language_and_folders_may_have_spaces(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project.folder / "wasser und wärme"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    far = Project(folder)
+    components = {"größe 1/2": {"tags": ["水"]}, "-x=1": {}}
+    session = far.session(
+        project={"name": "Überlauf 水"}, components=components, target={"processes": True, "max_workers": 2}
+    )
+    with session as client:
+        assert client.submit(here, tag="größe 1/2").result() == "größe 1/2-0"
+        assert client.submit(here, tag="水").result() == "größe 1/2-0"
+        assert client.submit(here, tag="-x=1").result() == "-x=1-1"
+    assert far.journal("run-started")[0]["project"] == "Überlauf 水"
+    assert far.ended() == ("ok", "")
+
+
+def test_a_spoilt_history_costs_a_warning_and_not_the_run(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+    with project.session() as client:
+        (project.folder / ".scalable" / "runs" / "history.json").write_text("[not a history")
+        assert client.submit(here, tag="demeter").result()
+    assert project.ended() == ("ok", "")
+    assert "this run is not learned" in caplog.text
+
+
+def test_a_dashboard_can_be_had(project: Project) -> None:
+    with project.session(target={"dashboard_address": "127.0.0.1:0"}) as client:
+        assert client.submit(here, tag="demeter").result()
+
+
+@pytest.mark.parametrize(("processes", "rounds"), [(False, 10), (True, 3)])
+def test_opening_and_closing_again_and_again_leaves_nothing_behind(
+    project: Project, processes: bool, rounds: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "distributed")
+    code = project.module("def task(): return 1")
+    tasks = {name: {"component": "demeter", "run": f"{code}:task"} for name in "ab"}
+    session = project.session(target={"processes": processes}, tasks=tasks)
+
+    def round_trip() -> None:
+        with session as client:
+            assert client.submit(here, tag="demeter").result()
+            assert session.run_tasks() == {"a": 1, "b": 1}
+
+    round_trip()  # what Dask makes once and keeps comes into being
+    before, files = footprint(), psutil.Process().num_fds()
+    for _ in range(rounds - 1):
+        round_trip()
+    assert until(lambda: not footprint() - before), footprint() - before
+    assert until(lambda: psutil.Process().num_fds() <= files + 2), psutil.Process().open_files()
+    assert session not in ScalableSession._open

@@ -1,0 +1,65 @@
+"""Every snippet of the documentation is executed, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from docs.generate import pages
+
+from tests.helpers.docs.snippets import PAGES, name_of, play
+from tests.helpers.paths import ROOT
+
+KEPT = ".scalable"
+TOGETHER = (ROOT / "README.md", ROOT / "docs/tutorials/first-sweep.md")  # the second finds what the first computed
+PLAYED = [TOGETHER, *((page,) for page in PAGES if page not in TOGETHER)]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
+
+
+@pytest.mark.parametrize("together", PLAYED, ids=lambda together: "+".join(map(name_of, together)))
+def test_every_snippet_does_what_the_page_says(
+    together: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = None
+    for page in together:
+        before, folder = folder, tmp_path / page.stem
+        folder.mkdir()
+        if before is not None:
+            shutil.copytree(before / KEPT, folder / KEPT)
+        monkeypatch.chdir(folder)
+        play(page, folder)
+
+
+def test_generated_pages_and_pictures_are_up_to_date() -> None:
+    stale = [path for path, text in pages().items() if (ROOT / path).read_text(encoding="utf-8") != text]
+    assert not stale, "run make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for match in LINK.finditer(text):
+        link = match[1] or match[2]
+        if link.startswith(("http:", "https:")):
+            continue
+        path, _, heading = link.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.exists(), f"{name_of(page)}: {link}"
+        assert not heading or heading in headings(there), f"{name_of(page)}: {link}"
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {
+        (index.parent / match[1].partition("#")[0]).resolve() for match in LINK.finditer(index.read_text("utf-8"))
+    }
+    unseen = [name_of(page) for page in (ROOT / "docs").rglob("*.md") if page != index and page.resolve() not in linked]
+    assert unseen == []
+
+
+def headings(page: Path) -> set[str]:
+    """As a link names them: in small letters, blanks as dashes, without punctuation."""
+    found = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}

@@ -1,0 +1,79 @@
+"""Keys differ exactly when types or values differ, and are the same in every process."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from scalable.store.caching import CachingError, key_of
+from tests.helpers.caching.keys import VALUES, Plain, Settings
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in type and value, all the way down."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        return struct.pack("d", one) == struct.pack("d", other)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, set | frozenset):
+        return len(one) == len(other) and all(any(same(a, b) for b in other) for a in one)
+    if isinstance(one, dict):
+        pairs = other.items()
+        return len(one) == len(other) and all(any(same(a, b) for b in pairs) for a in one.items())
+    return bool(one == other)
+
+
+@settings(max_examples=500)
+@given(VALUES, VALUES)
+def test_keys_are_equal_exactly_when_types_and_values_are(one: Any, other: Any) -> None:
+    assert (key_of(one) == key_of(other)) == same(one, other)
+
+
+@given(VALUES)
+def test_a_copy_has_the_key_of_its_original(value: Any) -> None:
+    assert key_of(pickle.loads(pickle.dumps(value))) == key_of(value)
+
+
+def test_what_equals_has_one_key_however_it_came_about() -> None:
+    used = Settings(frozenset("abc"))
+    assert used.size == 3
+
+    assert key_of(used) == key_of(Settings(frozenset("cba")))
+    assert key_of(Plain(a=1, b=2)) == key_of(Plain(b=2, a=1))
+    assert key_of(Counter("ab")) == key_of(Counter("ba"))
+    shared = [1]
+    assert key_of([shared, shared]) == key_of([[1], [1]])
+
+
+def test_a_value_may_say_itself_what_counts() -> None:
+    class Handle:
+        def __init__(self, name: str) -> None:
+            self.name, self.lock = name, threading.Lock()
+
+        def __dask_tokenize__(self) -> str:
+            return self.name
+
+    assert key_of(Handle("a")) == key_of(Handle("a")) != key_of(Handle("b"))
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), object(), (one for one in "abc"), sys.stdout, [threading.Lock()]])
+def test_what_cannot_be_compared_is_refused(value: Any) -> None:
+    with pytest.raises(CachingError, match=r"no content that could be compared|equals nothing but itself"):
+        key_of(value)
+
+
+def test_what_contains_itself_is_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+
+    with pytest.raises(CachingError, match="contains itself"):
+        key_of(endless)

@@ -1,0 +1,173 @@
+"""``scalable incidents``: the list, the page of one, what machines get, and what is said when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalable.observe import RunFolder
+from scalable.observe.incidents import Incident, IncidentFolder
+from tests.helpers.cli.commands import Call, call
+from tests.helpers.observe.builders import START, a_run, record
+
+__all__ = ["call"]  # a fixture
+
+RUNS = Path(".scalable/runs")
+EVIDENCE = {
+    "notes": ["child 4711 was forked and waits for a lock"],
+    "processes": [{"pid": 4711, "parent": 4700, "state": "waiting", "command": "python x.py", "threads": 1}],
+    "stacks": [{"pid": 4711, "thread": "MainThread", "active": False, "frames": ["wait (threading.py:327)"]}],
+    "log": ["about to clean", "password=hunter2"],
+    "fork_warnings": 1,
+}
+
+
+def stuck(**changed: object) -> Incident:
+    facts: dict[str, object] = {
+        "run": "UNIUSDC / isotonic / fold 0",
+        "attempt": 1,
+        "worker": "w2",
+        "tag": "standard",
+        "started": START,
+        "found": START + 302.1,
+        "found_after_s": 2.1,
+        "threshold_s": 300.0,
+        "guilty": "os.fork in cleanlab/filter.py:404, called from finetune/cleaning.py:61",
+        "evidence": EVIDENCE,
+        "done": ("stacks of 3 processes saved", "tree killed (3 processes, none left)"),
+        **changed,
+    }
+    return Incident("stuck", **facts)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def told(call: Call) -> RunFolder:
+    """A run with two incidents, of which the first is settled."""
+    folder = a_run(RUNS)
+    incidents = IncidentFolder(folder.path)
+    incidents.open(stuck())
+    incidents.update(1, outcome="run retried: finished in 41 s")
+    incidents.open(Incident("out of memory", run="BTC", worker="w1", found=START + 400, evidence={"peak": 8 * 1024**3}))
+    return folder
+
+
+def test_the_page_of_an_incident_says_where_what_was_done_and_what_would_prevent_it(
+    call: Call, told: RunFolder
+) -> None:
+    shown = call("incidents", "show", "1")
+    assert shown.status == 0
+    lines = shown.out.splitlines()
+    head = "incident 1   stuck   UNIUSDC / isotonic / fold 0   worker w2   found 2.1 s after its 300 s"
+    assert lines[0] == head
+    assert lines[1].split(maxsplit=1) == [
+        "guilty",
+        "os.fork in cleanlab/filter.py:404, called from finetune/cleaning.py:61",
+    ]
+    assert lines[2].strip() == "child 4711 was forked and waits for a lock"
+    out = " ".join(shown.out.split())
+    for text in (
+        "done stacks of 3 processes saved, tree killed (3 processes, none left), run retried: finished in 41 s",
+        "prevent pass n_jobs=1, or policies.fork: deny",
+        "severity high: a fork with threads in code that was not seen to do that",
+        "when 2026-04-15 10:20:02 UTC, attempt 1",
+        "4711 (of 4700) waiting",
+        "stacks of 4711 MainThread wait (threading.py:327)",
+        "last lines of the log about to clean password=***",
+    ):
+        assert text in out, text
+    assert "hunter2" not in out
+
+
+def test_the_list_has_a_line_each_and_names_the_next_step(call: Call, told: RunFolder) -> None:
+    shown = call("incidents")
+    out = " ".join(shown.out.split())
+    assert shown.status == 0
+    assert out.startswith(f"{told.run_id} 2 incidents")
+    assert "UNIUSDC / isotonic / fold 0" in out
+    assert "out of memory" in out
+    assert "scalable incidents show 2 shows one with its stacks" in out
+
+
+def test_machines_get_all_of_it(call: Call, told: RunFolder) -> None:
+    found = call("incidents", "--format", "json").json["incidents"]
+    assert [one["id"] for one in found] == [1, 2]
+    shape = {"id", "kind", "run", "worker", "started", "found_after_s", "evidence", "outcome", "run_id"}
+    assert shape <= set(found[0])
+    assert found[0]["evidence"]["stacks"] == EVIDENCE["stacks"]
+    one = call("incidents", "show", "2", "--format", "json").json["incidents"]
+    assert [each["kind"] for each in one] == ["out of memory"]
+    assert "12GiB" in one[0]["prevent"][0]
+
+
+def test_incidents_of_all_runs_and_of_one_by_its_name(call: Call, told: RunFolder) -> None:
+    later = a_run(RUNS)
+    assert call("incidents").out == f"{later.run_id} has no incidents\n"
+    IncidentFolder(later.path).open(Incident("crashed", run="ETH"))
+    shown = call("incidents", "--all").out
+    assert told.run_id in shown
+    assert later.run_id in shown
+    assert f"show 2 --run-id {told.run_id}" in " ".join(shown.split())
+    assert {one["run_id"] for one in call("incidents", "--all", "--format", "json").json["incidents"]} == {
+        told.run_id,
+        later.run_id,
+    }
+    assert "UNIUSDC" in call("incidents", "--run-id", told.run_id).out
+    assert call("incidents", "show", "1", "--run-id", told.run_id).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "7"), "incident 7 is not recorded in run-"),
+        (("show", "7"), "those there are: 1, 2"),
+        (("show",), "which one? write e.g.  scalable incidents show 1  (known: 1, 2)"),
+        (("show", "one"), "'one' is no number of an incident; write e.g."),
+        (("show", "1", "--all"), "write --run-id ID instead of --all"),
+        (("--all", "--run-id", "x"), "--all and --run-id cannot both be given"),
+        (("--run-id", "x"), "run 'x' is not recorded"),
+        (("shout",), "invalid choice"),
+    ],
+)
+def test_what_cannot_be_meant_ends_with_status_2_and_words(
+    call: Call, told: RunFolder, arguments: tuple[str, ...], said: str
+) -> None:
+    shown = call("incidents", *arguments)
+    assert shown.status == 2
+    assert said in shown.err
+
+
+def test_without_runs_or_incidents_it_says_so(call: Call) -> None:
+    assert call("incidents").status == 2
+    assert call("incidents", "--all").out == "no run in .scalable/runs has incidents\n"
+    assert call("incidents", "--all", "--format", "json").json == {"incidents": [], "damaged": []}
+
+
+def test_damaged_records_are_told_of(call: Call, told: RunFolder) -> None:
+    (told.path / "incidents" / "0001.json").write_text("{", encoding="utf-8")
+    shown = call("incidents")
+    assert shown.status == 0
+    assert "incidents/0001.json could not be read" in shown.out
+    assert "1 incident\n" in shown.out
+    assert [Path(one).name for one in call("incidents", "--format", "json").json["damaged"]] == ["0001.json"]
+    assert call("incidents", "show", "1").status == 1
+
+
+def test_what_others_wrote_cannot_steer_the_terminal(call: Call) -> None:
+    folder = a_run(RUNS)
+    nasty = "\x1b[2Jrun\r\n[bold]x"
+    evidence = {"log": [nasty], "notes": [nasty], "stacks": [{"pid": 1, "thread": nasty, "frames": [nasty]}]}
+    IncidentFolder(folder.path).open(Incident(nasty, run=nasty, worker=nasty, guilty=nasty, evidence=evidence))
+    for arguments in (("incidents",), ("incidents", "show", "1")):
+        out = call(*arguments).out
+        assert "\x1b" not in out
+        assert "\r" not in out
+        assert "[bold]x" in out
+
+
+def test_a_report_shows_an_incident_that_cost_nothing(call: Call) -> None:
+    a_run(
+        RUNS, record("incident", 20, id=1, incident="fork refused", run="r-1", worker="w1", text="fork in f (a.py:1)")
+    )
+    out = " ".join(call("report").out.split())
+    assert "fork refused r-1 on w1 fork in f (a.py:1)" in out

@@ -1,0 +1,138 @@
+"""From a manifest to a session: which file, which target, what is checked and planned before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalable import ManifestError, ScalableSession
+from scalable.errors import PlanningError, UsageError
+from scalable.observe.folders import RunFolderError
+from tests.helpers.session.builders import Project
+
+TWO = {"one": {"provider": "local", "max_workers": 3}, "two": {"provider": "local", "max_workers": 2}}
+
+
+def test_a_manifest_is_found_in_the_current_folder(project: Project) -> None:
+    project.write()
+    assert ScalableSession.from_yaml().manifest.project.name == "proof"
+
+
+def test_a_manifest_is_found_by_the_environment_and_an_argument_comes_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Project(project.folder / "a folder with spaces")
+    elsewhere.folder.mkdir()
+    monkeypatch.setenv("SCALABLE_MANIFEST", str(elsewhere.write(project={"name": "elsewhere"})))
+    assert ScalableSession.from_yaml().manifest.project.name == "elsewhere"
+    assert ScalableSession.from_yaml(project.write()).manifest.project.name == "proof"
+
+
+def test_a_missing_manifest_is_named_with_what_to_do(project: Project) -> None:
+    with pytest.raises(UsageError, match=r"scalable\.yaml.*scalable init"):
+        ScalableSession.from_yaml()
+
+
+def test_the_target_is_the_argument_then_the_environment_then_the_first(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write(targets=TWO)
+    assert ScalableSession.from_yaml().target == "one"
+    monkeypatch.setenv("SCALABLE_TARGET", "two")
+    assert ScalableSession.from_yaml().target == "two"
+    assert ScalableSession.from_yaml(target="one").target == "one"
+
+
+def test_a_target_that_is_not_defined_is_refused_with_those_that_are(project: Project) -> None:
+    project.write(targets=TWO)
+    with pytest.raises((ManifestError, UsageError)) as error:
+        ScalableSession.from_yaml(target="three")
+    assert "one" in str(error.value)
+    assert "two" in str(error.value)
+
+
+def test_what_the_provider_finds_questionable_is_in_the_report(project: Project) -> None:
+    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2", "gpus": 1}})
+    report = session.validate()
+    assert report.ok
+    assert {"shared-process", "image-ignored", "gpus-ignored"} <= {issue.code for issue in report.warnings}
+
+
+def test_what_manifest_and_provider_both_find_questionable_is_told_once(project: Project) -> None:
+    session = project.session(components={"demeter": {"memory": "1GiB"}, "gcam": {}})
+    (warning,) = session.validate().warnings
+    assert warning.code == "shared-process"
+    assert warning.place.line, "the one that knows its line"
+
+
+def test_what_the_provider_cannot_do_is_refused_before_anything_starts(project: Project) -> None:
+    session = project.session(target={"containers": "docker"})
+    assert not session.validate().ok
+    with pytest.raises(ManifestError, match="write containers: none"):
+        session.start()
+    assert project.runs() == []
+
+
+def test_more_memory_than_the_machine_has_is_questionable(project: Project) -> None:
+    session = project.session(target={"processes": True}, components={"demeter": {"memory": "900TiB"}})
+    assert "over-machine" in {issue.code for issue in session.validate().warnings}
+
+
+def test_artefacts_below_the_home_folder_are_kept_there_where_every_command_looks(project: Project) -> None:
+    assert project.session(artefacts="~/kept").artefacts() == str(Path.home() / "kept")
+
+
+def test_max_workers_are_shared_out_among_the_components(project: Project) -> None:
+    session = project.session(target={"max_workers": 4}, components={"a": {"cpus": 2, "memory": "1GiB"}, "b": {}})
+    plan = session.plan(dry_run=True)
+    assert plan.scale_plan.workers_by_tag == {"a": 2, "b": 2}
+    assert plan.scale_plan.resources_by_tag["a"].cpus == 2
+    assert plan.to_dict()["workers_by_tag"] == {"a": 2, "b": 2}
+    assert plan.cost_estimate is None
+    assert project.runs() == [], "planning starts and records nothing"
+
+
+@pytest.mark.parametrize("words", [{"objective": "minimise everything"}, {"policy": "reckless"}, {"objective": ""}])
+def test_an_objective_or_policy_that_does_not_exist_is_refused_by_name(project: Project, words: dict[str, str]) -> None:
+    session = project.session()
+    with pytest.raises(PlanningError) as error:
+        session.plan(**words)  # type: ignore[arg-type]
+    assert repr(next(iter(words.values()))) in str(error.value)
+    assert "minimize cost" in str(error.value) or "aggressive" in str(error.value)
+
+
+def test_fewer_workers_than_components_are_refused(project: Project) -> None:
+    session = project.session(target={"max_workers": 1}, components={"a": {}, "b": {}})
+    with pytest.raises(PlanningError, match="raise max_workers"):
+        session.start()
+    assert project.runs() == []
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_a_component_cannot_take_the_work_of_another_by_its_name(project: Project, order: list[str]) -> None:
+    components = {"a": {"tags": ["b"]}, "b": {}}
+    session = project.session(target={"max_workers": 2}, components={name: components[name] for name in order})
+    with pytest.raises(UsageError, match="choose another name"):
+        session.start()
+
+
+def test_a_manifest_with_nothing_to_do_says_so(project: Project) -> None:
+    with pytest.raises(PlanningError, match="neither sweeps nor components"):
+        project.session(components={}).plan()
+
+
+def test_a_runs_folder_that_cannot_be_written_is_named_with_the_remedy(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "file").write_text("")
+    monkeypatch.setenv("SCALABLE_RUNS_DIR", str(project.folder / "file" / "runs"))
+    with pytest.raises(RunFolderError, match="SCALABLE_RUNS_DIR") as error:
+        project.session().start()
+    assert str(project.folder / "file" / "runs") in str(error.value)
+
+
+def test_a_plan_that_is_none_is_refused_in_words(project: Project) -> None:
+    with pytest.raises(UsageError, match=r"start\(5\): give it a plan"):
+        project.session().start(5)  # type: ignore[arg-type]
+    assert project.runs() == []
