@@ -35,7 +35,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     for key in ("1" * 32, "2" * 32):
         artefacts.save("features", key, np.ones(1000))
         then = time.time() - LONG_AGO_S
-        os.utime(tmp_path / f".scalable/store/artefacts/features/{key}.artefact", (then, then))
+        os.utime(tmp_path / f".scalable/artefacts/features/{key}.artefact", (then, then))
     artefacts.save("row", "3" * 32, {"sharpe": 1.5})
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -91,7 +91,7 @@ def test_what_is_too_much_goes_but_not_what_is_in_use(call: Call) -> None:
 
 
 def test_without_a_condition_it_asks_for_one_and_removes_leftovers_only(call: Call, tmp_path: Path) -> None:
-    (tmp_path / ".scalable/store/artefacts/row/torn.part").write_bytes(b"x")
+    (tmp_path / ".scalable/artefacts/row/torn.part").write_bytes(b"x")
     _, out, _ = call("gc")
     assert "removed 0 artefacts and 1 leftover of interrupted work, 1 B" in out
     assert "say which artefacts may go: --older-than 7d" in out

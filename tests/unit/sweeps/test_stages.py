@@ -66,7 +66,7 @@ def test_a_workload_names_the_stage_that_is_missing() -> None:
         ("nowhere_at_all:row", "No module named 'nowhere_at_all'"),
         ("tests.helpers.sweeps.builders:nothing", "has no nothing"),
         ("tests.helpers.sweeps.builders:CALLS", "is a list; write a function, a stage or a Workload"),
-        ("tests.sweeps.test_stages:takes_any", "name the values of a cell"),
+        ("tests.unit.sweeps.test_stages:takes_any", "name the values of a cell"),
     ],
 )
 def test_a_workload_that_cannot_be_found_is_named(path: str, message: str) -> None:
