@@ -9,7 +9,7 @@ PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
 SWEEP := examples/calibration
 
-.PHONY: run console test test-all soak system check bench docs format clean
+.PHONY: run console test test-rest test-all soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
 	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" plan --sweep calibration
@@ -23,10 +23,13 @@ run: $(READY)  ## plan the calibration sweep, run it on this machine, show resul
 console: $(READY)  ## the page on which runs of that sweep are seen, live or later
 	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" console
 
-test: $(DEV) system  ## everything a change must pass
-	@$(BIN)/python -m pytest -n 2 -q
+test: $(DEV) system  ## all unit tests, and one way through each capability; minutes
+	@$(BIN)/python -m pytest -n 2 -q -m 'unit or journey'
 
-test-all: $(DEV) system  ## and the long tiers: 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
+test-rest: $(DEV) system  ## the tests with real processes, clusters and programs that make test leaves out
+	@$(BIN)/python -m pytest -n 2 -q -m 'not unit and not journey'
+
+test-all: $(DEV) system  ## everything: also 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
 	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n 2 -q
 
 soak: $(DEV)  ## ten sessions in a row, a heavy one among them, with faults: nothing lost, nothing leaked; minutes

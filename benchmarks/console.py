@@ -1,6 +1,6 @@
 """Measures the console's page in a real Chromium: a sweep of 10,000 runs on 200 workers, fed for an hour's worth.
 
-The feed is that of ``tests/console/browser``: journal and ``live.json`` as a session writes them, compressed in time.
+The feed is that of ``tests/system/browser``: journal and ``live.json`` as a session writes them, compressed in time.
 ``paint`` is from navigation to the first text, ``update`` from the arrival of an event in the page until the frame with
 it is on the screen, which is what the page adds to the server's own pace of a second. The window is so high that every
 panel is in view, and drawn. Memory is the page's heap after a collection, after five minutes' and after an hour's worth

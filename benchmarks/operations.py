@@ -1,7 +1,7 @@
 """What an operator does when things go wrong, and how long it takes until work goes on, beside what the sources allow.
 
 Each function opens a live session on this machine, makes the fault, and gives the seconds until work goes on. The tests
-in ``tests/chaos`` call the same functions. ``python -m benchmarks.operations`` prints the table, with the tests of the
+in ``tests/live/chaos`` call the same functions. ``python -m benchmarks.operations`` prints the table, with the tests of the
 same on Slurm and Kubernetes, and writes ``benchmarks/results/operations.json``.
 """
 
@@ -169,14 +169,14 @@ class Operation:
     """Tests of the same elsewhere."""
 
 
-SLURM, KUBERNETES = "tests/slurm/test_losses.py", "tests/kubernetes/test_losses.py"
+SLURM, KUBERNETES = "tests/system/slurm/test_losses.py", "tests/system/kubernetes/test_losses.py"
 OPERATIONS = {
     "a bad sizing is rolled back": Operation(
-        "scalable rollback", 600.0, rolled_back, ("tests/session/test_rollback.py",)
+        "scalable rollback", 600.0, rolled_back, ("tests/live/session/test_rollback.py",)
     ),
     "a worker that was asked for never comes": Operation(
         "scalable kill WORKER", 300.0, worker_never_came,
-        ("tests/session/test_giving_up.py", "tests/engine/test_scaling.py"),
+        ("tests/live/session/test_giving_up.py", "tests/unit/engine/test_scaling.py"),
     ),
     "a node is lost": Operation(
         "automatic", 120.0, node_lost,
@@ -187,7 +187,7 @@ OPERATIONS = {
         "automatic", 600.0, all_nodes_lost, (f"{SLURM}::test_slurm_may_be_away_for_a_while",)
     ),
     "the money is used up": Operation(  # immediate; killing takes less than a minute
-        "automatic", 60.0, money_used_up, ("tests/session/test_budget.py", "tests/session/test_costs.py"),
+        "automatic", 60.0, money_used_up, ("tests/live/session/test_budget.py", "tests/live/session/test_costs.py"),
     ),
     "paused at once and resumed": Operation("scalable pause --now, scalable resume", 600.0, paused_and_resumed),
 }  # fmt: skip

@@ -1,15 +1,18 @@
-"""Settings for all tests: generated examples are derandomised, so a run can be repeated; skips may be forbidden."""
+"""Settings for all tests: their tier by folder, derandomised examples, and skips that may be forbidden."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_beside")
+pytest.register_assert_rewrite(
+    "scalable.testing.providers", "scalable.testing.store", "scalable.testing.store_beside", "tests.helpers"
+)
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
 
@@ -17,13 +20,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NO_CLUSTER = "no Kubernetes to test with"  # its binaries come in no package, so that this alone may be missing
+TESTS = Path(__file__).parent
+TIERS = ("unit", "live", "system")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Where all tiers are required, a test that is skipped for a missing component has failed."""
+    """Fail a test that is skipped for a missing component where all tiers are required."""
     report = yield
     if report.skipped and os.environ.get("SCALABLE_REQUIRE_ALL_TIERS") and NO_CLUSTER not in str(report.longrepr):
         report.outcome = "failed"
@@ -31,8 +36,16 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a test with its tier, which is the folder it lies in."""
+    tier = item.path.relative_to(TESTS).parts[0]
+    if tier not in TIERS:
+        raise pytest.UsageError(f"{item.nodeid} is in no tier; put it into tests/unit, tests/live or tests/system")
+    item.add_marker(tier)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked ``long`` are for ``make test-all``; naming one of them runs it, too."""
+    """Leave tests marked ``long`` to ``make test-all``; naming one of them runs it, too."""
     if os.environ.get("SCALABLE_LONG") or any("::" in name for name in config.args):
         return
     long = [item for item in items if item.get_closest_marker("long")]

@@ -1,0 +1,35 @@
+"""Unit tests start no process, open no port and do not sleep: whoever does is told so, and belongs into tests/live."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+
+import pytest
+
+from tests.helpers.tiers import Watch
+
+WATCH = Watch()
+sys.addaudithook(WATCH.heard)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch a test together with its fixtures."""
+    WATCH.begin()
+    try:
+        return (yield)
+    finally:
+        WATCH.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that did what only live tests may do."""
+    report = yield
+    if report.passed and (offence := WATCH.offence()):
+        report.outcome = "failed"
+        report.longrepr = f"a unit test {offence}; move it to tests/live"
+    return report
