@@ -1,8 +1,8 @@
 """What an operator does when things go wrong, and how long it takes until work goes on, beside what the sources allow.
 
 Each function opens a live session on this machine, makes the fault, and gives the seconds until work goes on. The tests
-in ``tests/live/chaos`` call the same functions. ``python -m benchmarks.operations`` prints the table, with the tests of the
-same on Slurm and Kubernetes, and writes ``benchmarks/results/operations.json``.
+in ``tests/live/chaos`` call the same functions. ``python -m benchmarks.operations`` prints the table, with the tests
+of the same on Slurm and Kubernetes, and writes ``benchmarks/results/operations.json``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 ``python -m benchmarks.soak`` runs ten (tasks of which one hangs, own sweeps, sweeps of the shipped workload, a heavy
 one) in storms of killed workers and runners, frozen processes, cut connections and a store that takes nothing for a
 while. Every sweep's rows must equal those of a calm session before. It prints a table, writes
-``benchmarks/results/soak.json`` and ends with status 1 if anything was not as it must be. ``tests/live/chaos`` has a short
-form.
+``benchmarks/results/soak.json`` and ends with status 1 if anything was not as it must be. ``tests/live/chaos`` has a
+short form.
 """
 
 from __future__ import annotations

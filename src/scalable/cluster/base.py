@@ -22,11 +22,10 @@ from scalable.planning.places import Place, places
 from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
 from scalable.quantities import Memory
 from scalable.wording import not_defined
+from scalable.worker.runner.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:
     from scalable.cluster.client import ScalableClient
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class ProviderError(ScalableError):

@@ -7,12 +7,12 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from scalable.cluster.base import THREAD_VARIABLES
 from scalable.doctor.checks import Case, Check, fail, ok, warn
 from scalable.manifest.targets import LocalTarget
 from scalable.quantities import Memory
 from scalable.session.here import this_machine
 from scalable.wording import plural
+from scalable.worker.runner.environment import THREAD_VARIABLES
 
 FILES_OF_SCHEDULER = 200
 BARE_WORKER = Memory(100 * 1024**2)  # Python with Dask takes 75 MiB before it runs anything

@@ -1,4 +1,4 @@
-"""The rendered DAG, loaded with stand-ins that remember what they were told; tests/system/airflow loads it with Airflow."""
+"""The rendered DAG, loaded with stand-ins that remember what they were told; Airflow itself is in tests/system."""
 
 from __future__ import annotations
 

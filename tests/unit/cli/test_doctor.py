@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.base import THREAD_VARIABLES
 from scalable.cluster.network import interfaces
 from scalable.doctor import Status, nodes, software
 from scalable.doctor.code import project
 from scalable.worker.project import LARGEST_FILE, MOST_FILES
+from scalable.worker.runner.environment import THREAD_VARIABLES
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.doctor import GOOD, looked_at
 

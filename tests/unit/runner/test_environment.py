@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.cluster.base import THREAD_VARIABLES as WORKER_VARIABLES
 from scalable.manifest.policies import Grpc, Policies
 from scalable.worker.runner.environment import THREAD_VARIABLES, child_environment
 
@@ -31,10 +30,6 @@ def test_what_the_component_says_wins_over_all() -> None:
 
     assert {name: made[name] for name in extra} == extra
     assert made["MKL_NUM_THREADS"] == "8"
-
-
-def test_every_variable_that_workers_have_is_covered() -> None:
-    assert set(WORKER_VARIABLES) <= set(THREAD_VARIABLES)
 
 
 def test_grpc_is_told_what_the_manifest_says_and_nothing_of_what_stood_there_before() -> None:

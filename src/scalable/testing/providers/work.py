@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.cluster.base import THREAD_VARIABLES, ClusterHandle, DeploymentProvider, DeploymentSpec
+from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec
 from scalable.cluster.client import ScalableClient
 from scalable.errors import UsageError
 from scalable.planning.resources import ScalePlan
 from scalable.testing.providers.case import ProviderCase, moment, names_and_places, slowly, variables
+from scalable.worker.runner.environment import THREAD_VARIABLES
 
 
 class WorkContract(ProviderCase):
