@@ -30,6 +30,7 @@ from scalable.cluster.diagnosis.observing import LOOK_EVERY_S, Observer
 from scalable.cluster.losses import Losses
 from scalable.cluster.members import STOP_WITHIN_S, Member, Watcher
 from scalable.cluster.replacing import Replacements
+from scalable.cluster.scratch import Scratch, off_the_path
 from scalable.engine.events import Loss
 from scalable.errors import UnknownTagError, UsageError
 from scalable.wording import not_defined
@@ -72,6 +73,7 @@ class TaggedCluster(Cluster):
         self.listeners: list[Listener] = []
         self.replacements = Replacements(self, wanted=replace)
         self.security = security or Security()
+        self.scratch = Scratch(inside=getattr(launcher, "scratch", None))
         self.scheduler: Any = None
         self.has_observer = False
         """Somebody else says why workers do not come and tasks wait."""
@@ -195,8 +197,12 @@ class TaggedCluster(Cluster):
         shown = {} if self._scheduler_options["dashboard"] else {"distributed.scheduler.http.routes": ROUTES}
         with dask.config.set(QUIET | shown):
             self.scheduler = await FairScheduler(
-                security=self.security, running=self.losses.running_on, **self._scheduler_options
+                security=self.security,
+                running=self.losses.running_on,
+                local_directory=str(self.scratch.path),
+                **self._scheduler_options,
             )
+        off_the_path(self.scheduler.local_directory)
         self.scheduler.add_plugin(Watcher(self))
         self.scheduler_comm = rpc(self.scheduler.address, connection_args=self.security.get_connection_args("client"))
         await super()._start()
@@ -237,6 +243,7 @@ class TaggedCluster(Cluster):
             if self.scheduler is not None:
                 await self.scheduler.close(reason="cluster closed")
         finally:
+            self.scratch.remove()
             self.status = Status.closed
 
     def keep(self, work: Any) -> None:

@@ -6,17 +6,15 @@ import asyncio
 import math
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import weakref
 from pathlib import Path
 
 from scalable import proc
 from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.scratch import Scratch
 from scalable.engine.events import Loss
 from scalable.observe.folders import RunFolder
 from scalable.quantities import Memory
@@ -36,8 +34,8 @@ CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is 
 class ProcessLauncher:
     def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
         """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
-        self.scratch = Path(tempfile.mkdtemp(prefix="scalable-"))
-        self.remove_scratch = weakref.finalize(self, remove, self.scratch, os.getpid())
+        self.own = Scratch()
+        self.scratch = self.own.path
         self.run = RunFolder(Path(run_folder or self.scratch))
         self.folder = folder
         self.launched = 0
@@ -87,7 +85,7 @@ class ProcessLauncher:
         return max(pause, LOOK_EVERY_S)
 
     async def close(self) -> None:
-        self.remove_scratch()
+        self.own.remove()
         self.reaper.done()
 
 
@@ -162,12 +160,6 @@ class WorkerProcess:
         while self.process.poll() is None and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         return self.fate
-
-
-def remove(folder: Path, owner: int) -> None:
-    """A forked child that ends leaves the folder to its parent."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_words(log: Path) -> str:

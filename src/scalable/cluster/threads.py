@@ -10,6 +10,7 @@ from typing import Any
 from distributed import Worker
 
 from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.scratch import Scratch, off_the_path
 from scalable.engine.events import Loss
 from scalable.worker.main import first_cause
 from scalable.worker.runners import Runners
@@ -20,6 +21,8 @@ LOOK_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would no
 class ThreadLauncher:
     def __init__(self, folder: str | None = None) -> None:
         """Code in ``folder`` can be imported, as it can where workers are processes."""
+        self.own = Scratch()
+        self.scratch = self.own.path
         self.path = [folder] if folder is not None and folder not in sys.path else []
         sys.path[:0] = self.path
 
@@ -34,6 +37,7 @@ class ThreadLauncher:
                 nthreads=template.slots,
                 resources=template.resources,
                 memory_limit=0,
+                local_directory=str(self.scratch),
                 plugins=(Runners(),),
                 preload=[template.preload_script] if template.preload_script else [],
                 dashboard=False,
@@ -41,12 +45,14 @@ class ThreadLauncher:
             )
         except (Exception, SystemExit) as error:  # a preload script may raise anything
             raise LaunchRefused(f"{name} cannot start: {first_cause(error)}", definite=True) from error
+        off_the_path(worker.local_directory)
         return WorkerThreads(worker)
 
     async def poll(self, launched: list[Launched]) -> float:
         return LOOK_EVERY_S
 
     async def close(self) -> None:
+        self.own.remove()
         for folder in self.path:
             with suppress(ValueError):  # someone else took it out
                 sys.path.remove(folder)

@@ -1,0 +1,51 @@
+"""On a machine that others use, too, nobody else's code is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65_534
+DASKS_NAME = "dask-scratch-space"  # where Dask keeps its scratch folders, for all users of a machine
+SCRIPT = """
+import sys
+from scalable import ScalableSession
+
+with ScalableSession.from_yaml("scalable.yaml") as client:
+    print(client.submit(len, "abc", tag="model").result())
+    import wave  # a module of the standard library that nothing has imported yet
+    print([entry for entry in sys.path if "scratch" in entry])
+"""
+MANIFEST = """
+version: 1
+project: {{name: shared}}
+targets: {{here: {{provider: local, max_workers: 1, processes: {processes}}}}}
+components: {{model: {{}}}}
+"""
+
+
+@pytest.mark.parametrize("processes", ["true", "false"])
+def test_a_module_planted_where_dask_keeps_scratch_folders_is_not_imported(tmp_path: Path, processes: str) -> None:
+    shared, project = tmp_path / "tmp", tmp_path / "project"
+    planted = shared / DASKS_NAME / "wave.py"
+    for folder in (planted.parent, project):
+        folder.mkdir(parents=True)
+    planted.write_text("print('planted code runs')\n", encoding="utf-8")
+    planted.parent.chmod(0o777)
+    if os.geteuid() == 0:
+        for path in (planted.parent, planted):
+            os.chown(path, NOBODY, NOBODY)
+    (project / "scalable.yaml").write_text(MANIFEST.format(processes=processes), encoding="utf-8")
+    (project / "script.py").write_text(SCRIPT, encoding="utf-8")
+
+    env = {**os.environ, "TMPDIR": str(shared)}
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=project, env=env, capture_output=True, text=True, timeout=120
+    )
+
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["3", "[]", ""]), done.stderr
+    assert [path.name for path in shared.iterdir()] == [DASKS_NAME], "the run's own folders are gone with it"
