@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.aws.account import Account
 from scalable.cluster.base import DeploymentSpec
 from scalable.manifest.targets import AwsTarget
 from tests.helpers.cluster.aws.amazon import REGION
@@ -29,21 +28,6 @@ def a_spec(folder: Path, kind: str, **more: Any) -> DeploymentSpec:
         **more,
     }
     return DeploymentSpec("lab", "cloud", AwsTarget.model_validate(target), PARTS, run_folder=str(folder))
-
-
-def left_behind(run: str) -> list[str]:
-    """All that AWS still has of a run."""
-    ecs, ec2, secrets = (Account(REGION).client(name) for name in ("ecs", "ec2", "secretsmanager"))
-    mine = [{"Name": "tag:scalable-run", "Values": [run]}]
-    alive = [*mine, {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}]
-    clusters = ecs.describe_clusters(clusters=[f"scalable-{run}"])["clusters"]
-    found = [one["clusterArn"] for one in clusters if one["status"] != "INACTIVE"]
-    found += [one for one in ecs.list_task_definitions(status="ACTIVE")["taskDefinitionArns"] if run in one]
-    found += [one["Name"] for one in secrets.list_secrets()["SecretList"] if run in one["Name"]]
-    found += [one["GroupId"] for one in ec2.describe_security_groups(Filters=mine)["SecurityGroups"]]
-    for reservation in ec2.describe_instances(Filters=alive)["Reservations"]:
-        found += [one["InstanceId"] for one in reservation["Instances"]]
-    return found
 
 
 @pytest.fixture(scope="class", params=KINDS)

@@ -5,20 +5,68 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused
 from scalable.cluster.kubernetes.provider import KubernetesProvider
 from scalable.cluster.registry import get_provider
+from scalable.errors import UsageError
+from scalable.manifest.load import load_file
 from scalable.planning.resources import ScalePlan
-from tests.helpers.cluster.kubernetes.kubelet import NODE, RunningServer
-from tests.helpers.cluster.kubernetes.provider import server, spec
+from tests.helpers.cluster.kubernetes.kubelet import NODE, RunningServer, a_running_server
+from tests.helpers.cluster.kubernetes.server import NAMESPACE
 from tests.helpers.waiting import LONG_S
 
-__all__ = ["server", "spec"]
+MANIFEST = """
+version: 1
+project: {{name: basins}}
+targets:
+  cluster:
+    provider: kubernetes
+    namespace: work
+    image: lab/basins:1.4
+    kubeconfig: {kubeconfig}
+    contact_address: 127.0.0.1
+    env: {{WHERE: the cluster}}
+nodes:
+  large: {{cpu: 16, memory: 64GiB}}
+pools:
+  compute: {{node: large, min: 0, max: 2, labels: {{pool: compute}}}}
+components:
+  model: {{cpus: 1, memory: 1GiB, env: {{WHO: the model}}}}
+tasks:
+  one: {{component: model, run: "steps:one"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with a_running_server(tmp_path_factory.mktemp("node")) as running:
+        yield running
+
+
+@pytest.fixture
+def spec(server: RunningServer, tmp_path: Path) -> DeploymentSpec:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "small", "user": "me", "namespace": NAMESPACE}}],
+        "clusters": [{"name": "small", "cluster": {"server": server.server.url}}],
+        "users": [{"name": "me", "user": {"token": "of no value"}}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    (tmp_path / "scalable.yaml").write_text(MANIFEST.format(kubeconfig=tmp_path / "config"))
+    (tmp_path / "run/logs").mkdir(parents=True)
+    manifest = load_file(tmp_path / "scalable.yaml", env={}).manifest
+    return DeploymentSpec.from_manifest(
+        manifest, target_name="cluster", folder=str(tmp_path), run_folder=str(tmp_path / "run")
+    )
 
 
 @pytest.fixture
@@ -93,3 +141,28 @@ def test_a_refusal_reaches_the_caller(server: RunningServer, handle: ClusterHand
     server.do(lambda: server.server.fail("POST", "/pods", 403, reason="Forbidden", message=text))
     with pytest.raises(LaunchRefused, match="me may not create pods in the namespace work; have a Role"):
         handle.backend.add_workers(1, "model")
+
+
+def test_a_target_without_a_cluster_or_with_a_wrong_file_is_reported(
+    spec: DeploymentSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = KubernetesProvider()
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/config")
+    assert provider.validate(spec).ok
+    wrong = replace(spec, target=spec.target.model_copy(update={"kubeconfig": "/nowhere/config"}))
+    [error] = provider.validate(wrong).errors
+    assert error.path == "targets.cluster.kubeconfig"
+    unknown = replace(spec, target=spec.target.model_copy(update={"kubeconfig": None}))
+    [warning] = provider.validate(unknown).warnings
+    assert "set KUBECONFIG" in warning.remedy
+
+
+def test_a_kind_of_worker_that_no_pod_can_be_is_refused_before_anything_starts(spec: DeploymentSpec) -> None:
+    mounted = replace(spec.components["model"], mounts={"/data": "/data"})
+    wrong = replace(spec, components={"model": mounted})
+    with pytest.raises(UsageError, match="cannot be mounted in a pod"):
+        KubernetesProvider().build_cluster(wrong)
+    [error] = KubernetesProvider().validate(wrong).errors
+    assert (error.path, error.remedy) == ("components.model", "put it into the image or an object store")
+    moving = replace(spec, components={"model": replace(spec.components["model"], image="lab/basins:latest")})
+    assert "lab/basins:latest changes under you" in str(KubernetesProvider().validate(moving).errors)
