@@ -5,9 +5,10 @@ Checks of a manifest, ``scalable doctor``, the diagnosis of a live cluster, aler
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 WIDEST = 160  # a longer source line is cut in messages
 
@@ -99,6 +100,24 @@ class Finding:
         facts = {"path": self.path, "message": self.message, "code": self.code, "remedy": self.remedy}
         spot = {"file": self.place.file, "line": self.place.line, "column": self.place.column}
         return {**facts, "severity": self.severity.value, **spot}
+
+    def to_record(self, kind: Literal["finding", "alert"]) -> dict[str, Any]:
+        """Return the finding as a journal keeps it in records of this kind."""
+        named = {"finding": "code", "alert": "alert"}[kind]
+        facts = {named: self.code, "text": self.message, "remedy": self.remedy, "severity": self.severity.value}
+        return {**facts, "about": self.path} if kind == "finding" and self.path else facts
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Finding:
+        """Read a finding or an alert of a journal, of this version or of an earlier one."""
+        code = record.get("code") or record.get("alert") or "unknown"
+        severity = RECORDED.get(str(record.get("severity")), Severity.WARNING)
+        path, message, remedy = (str(record.get(name) or "") for name in ("about", "text", "remedy"))
+        return cls(str(code), severity, path, message, remedy)
+
+
+RECORDED = {**{each.value: each for each in Severity}, "problem": Severity.ERROR}
+"""Severities by their words in journals; earlier versions wrote problem for error."""
 
 
 def cut(line: str) -> str:

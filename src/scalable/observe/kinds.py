@@ -225,7 +225,7 @@ KINDS: Mapping[str, Kind] = {
             "code": "short name, e.g. `workers-full`",
             "text": "in words",
             "remedy": "what to do",
-            "severity": "`note`, `warning` or `problem`",
+            "severity": "`note`, `warning` or `error`; `problem` for `error` in earlier versions",
             "about": "tag or thing it is about",
             "worker": "of one that a worker found",
             "tag": "of one that a worker found",
