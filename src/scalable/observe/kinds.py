@@ -242,7 +242,7 @@ KINDS: Mapping[str, Kind] = {
             "text": "in words",
             "run": "it concerns, if it is one",
             "state": "`firing` when it begins and `resolved` when it is over, of one that lasts",
-            "severity": "`warning` or `page`, of one that lasts",
+            "severity": "`note`, `warning`, `error` or `page`",
             "remedy": "what to do about it",
             "labels": "what it is about, e.g. the worker",
         },
