@@ -11,7 +11,8 @@ from typing import Any
 
 from scalable.catalogue import FACTORS, TRIALS
 from scalable.errors import QuantityError, ScalableError
-from scalable.manifest.checks import OWN_KEYS, Finding, Path, undefined
+from scalable.findings import Finding, Severity
+from scalable.manifest.checks import OWN_KEYS, undefined
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
 
@@ -29,22 +30,22 @@ def impossible(manifest: Manifest) -> Iterator[Finding]:
         return
     read = set(DEFAULTS) - OF_OTHERS
     for name, sweep in sweeps.items():
-        here: Path = ("sweeps", name)
+        here = f"sweeps.{name}"
         if sweep.factor not in read:
             message = f"the trading workload has nothing called {sweep.factor!r}, and no other is named"
             remedy = "write run: package.module:function for a workload of your own"
-            yield Finding((*here, "factor"), message, "no-workload", remedy, warning=True)
+            yield Finding.warning("no-workload", f"{here}.factor", message, remedy)
             continue
         unknown = [setting for setting in sweep.settings if setting not in read]
         for setting in unknown:
-            yield undefined((*here, "settings", setting), "setting", setting, read - set(OWN_KEYS), about_key=True)
-        first: dict[Path, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
+            yield undefined(f"{here}.settings.{setting}", "setting", setting, read - set(OWN_KEYS))
+        first: dict[str, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
         for found in refused(here, sweep, unknown):
             first.setdefault(found.path, found)
         yield from first.values()
 
 
-def refused(here: Path, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
+def refused(here: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
     written = {name: value for name, value in sweep.settings.items() if name not in unknown}
     common = {**written, "folds": sweep.folds, "trials": sweep.trials or TRIALS[sweep.power], "seed": sweep.seed}
     variants = sweep.variants or list(FACTORS[sweep.factor].variants)
@@ -54,14 +55,15 @@ def refused(here: Path, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Findin
             cell = {**common, sweep.factor: variant, "cost_bps": cost}
             for about, message, remedy in complaints(cell):
                 where = at(here, sweep, about, message, index, place)
-                told = message.removeprefix(f"{about}: ") if where[-1] == about else message
+                told = message.removeprefix(f"{about}: ") if where.endswith(f".{about}") else message
                 other = locked_away({*written, sweep.factor}, cell)
                 if other:
                     told += f" (unless another {other} is locked)"
                 elif about == "market":
                     told += " on this machine"
-                warning = bool(other) or about == "market"  # data may be elsewhere than who validates
-                yield Finding(where, told, "impossible-setting", remedy, warning, len(where) == 2)
+                doubtful = other or about == "market"  # data may be elsewhere than who validates
+                severity = Severity.WARNING if doubtful else Severity.ERROR
+                yield Finding("impossible-setting", severity, where, told, remedy)
 
 
 def complaints(cell: Settings) -> list[tuple[str, str, str]]:
@@ -78,18 +80,18 @@ def complaints(cell: Settings) -> list[tuple[str, str, str]]:
     return []
 
 
-def at(here: Path, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> Path:
+def at(here: str, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> str:
     """Where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
     if about == "cost_bps":
-        return (*here, "costs_bps", cost)
+        return f"{here}.costs_bps[{cost}]"
     for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):
         if name in sweep.settings:
-            return (*here, "settings", name)
+            return f"{here}.settings.{name}"
     if about == sweep.factor or f"{sweep.factor}:" in message:
-        return (*here, "variants", variant) if sweep.variants else (*here, "factor")
+        return f"{here}.variants[{variant}]" if sweep.variants else f"{here}.factor"
     for name in (about, "folds"):
         if name in sweep.model_fields_set and (name == about or f" {name} " in message):
-            return (*here, name)
+            return f"{here}.{name}"
     return here
 
 

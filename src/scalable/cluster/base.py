@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
-from scalable.manifest.findings import ValidationReport
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import KubernetesTarget, LocalTarget, Target
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.places import Place, places
 from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
 from scalable.quantities import Memory

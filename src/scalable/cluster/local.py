@@ -9,8 +9,9 @@ from scalable.cluster.base import ClusterHandle, DeploymentSpec, Launcher
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.processes import ProcessLauncher
 from scalable.cluster.threads import ThreadLauncher
-from scalable.manifest.findings import Issue, ValidationReport
+from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
 
@@ -21,27 +22,29 @@ class LocalProvider:
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         target = local(spec)
         path = f"targets.{spec.target_name}"
-        errors, warnings = [], []
+        findings = []
         if target.containers != "none":
             text = f"{path}: workers of this machine do not run in containers"
-            errors.append(Issue(f"{path}.containers", text, "unsupported", "write containers: none"))
+            findings.append(Finding.error("unsupported", f"{path}.containers", text, "write containers: none"))
         parts = spec.components.values()
         if not target.processes and any(part.memory or part.env for part in parts):
             text = "with processes: false all workers share one process, so memory limits and env have no effect"
-            warnings.append(Issue(f"{path}.processes", text, "shared-process", "write processes: true"))
+            findings.append(Finding.warning("shared-process", f"{path}.processes", text, "write processes: true"))
         if any(part.image for part in parts):
             text = "images have no effect on this machine; workers use the Python that runs this"
-            warnings.append(Issue(path, text, "image-ignored", ""))
+            findings.append(Finding.warning("image-ignored", path, text))
         for tag in [tag for tag, part in spec.components.items() if part.gpus]:
             text = "GPUs of this machine are not shared out: every worker sees all of them"
             remedy = f"write env: {{CUDA_VISIBLE_DEVICES: 0}} in {tag}, or use a slurm or kubernetes target"
-            warnings.append(Issue(f"components.{tag}.gpus", text, "gpus-ignored", remedy))
+            findings.append(Finding.warning("gpus-ignored", f"components.{tag}.gpus", text, remedy))
         there = Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         for tag, part in spec.components.items():
             if target.processes and part.memory and part.memory > there:
                 text = f"{tag} may use {part.memory}, this machine has {there}"
-                warnings.append(Issue(f"components.{tag}.memory", text, "over-machine", "lower it, or use a target"))
-        return ValidationReport.of(errors, warnings)
+                findings.append(
+                    Finding.warning("over-machine", f"components.{tag}.memory", text, "lower it, or use a target")
+                )
+        return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         target = local(spec)

@@ -34,7 +34,7 @@ def alert(rule: Rule) -> Object:
         found["for"] = duration(rule.for_s)
     if rule.keep_s:
         found["keep_firing_for"] = duration(rule.keep_s)
-    return {**found, "labels": {"severity": rule.severity}, "annotations": rule.annotations()}
+    return {**found, "labels": {"severity": rule.severity.value}, "annotations": rule.annotations()}
 
 
 def tests_file(rules: Sequence[Rule]) -> str:
@@ -157,7 +157,7 @@ def expected(rule: Rule) -> Object:
     found = labels(rule.when.metric)
     value = as_prometheus_writes(bad(rule.when), rule.unit)
     told = {"summary": rule.summary.format_map({**found, "value": value}), "remedy": rule.remedy.format_map(found)}
-    return {"exp_labels": {"severity": rule.severity, **found}, "exp_annotations": told}
+    return {"exp_labels": {"severity": rule.severity.value, **found}, "exp_annotations": told}
 
 
 def as_prometheus_writes(value: float, unit: str) -> str:

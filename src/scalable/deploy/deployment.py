@@ -16,10 +16,11 @@ from scalable.deploy import egress
 from scalable.deploy.egress import Destination
 from scalable.deploy.source import STORE, WRITTEN_OUT, Source
 from scalable.errors import UsageError
+from scalable.findings import Finding
 from scalable.manifest import Loaded
-from scalable.manifest.findings import Issue, ManifestError, ValidationReport
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, SecretKey
+from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
 from scalable.store.errors import StoreUrlError
@@ -154,7 +155,7 @@ def chosen(manifest: Manifest, sweep: str | None) -> str | None:
     return next(iter(manifest.sweeps))
 
 
-def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Iterator[Issue]:
+def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Iterator[Finding]:
     """What a laptop may do without and a namespace of its own may not."""
     if target.image is None:
         message = "no image is named for driver and workers"
@@ -177,7 +178,7 @@ def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Itera
 
 def connected(
     source: Source, manifest: Manifest, target: KubernetesTarget, found: list[Destination]
-) -> Iterator[Issue]:
+) -> Iterator[Finding]:
     """Fills in where pods connect to; yields what cannot be reached or would be lost."""
     env = {name: text(value) for name, value in target.env.items() if not isinstance(value, SecretKey)}
     known = {**{name: value for name, value in source.local.items() if value and name in source.secret_names}, **env}

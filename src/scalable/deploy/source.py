@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scalable.errors import UsageError
+from scalable.findings import Finding, Place
 from scalable.manifest import layers, tree
-from scalable.manifest.findings import Issue, Place
 from scalable.manifest.load import choose_target, dotted
 from scalable.observe.redact import looks_secret, redact_text
 
@@ -41,7 +41,7 @@ class Source:
     @classmethod
     def of(cls, text: str, file: str, target: str | None, overlay: str | None, local: Mapping[str, str]) -> Source:
         """Raises ``UsageError`` if there is no target on Kubernetes to deploy to."""
-        problems: list[Issue] = []  # who loads the manifest tells them
+        problems: list[Finding] = []  # who loads the manifest tells them
         root = tree.compose(text, file, problems)
         name = choose_target(root, target) if target else first_on_kubernetes(root)
         merged = layers.overlaid(root, name, overlay, local, problems)
@@ -96,12 +96,12 @@ class Source:
         node = tree.locate(self.merged, path)[1]
         return [name for _, name, _ in variables(node)] if node is not None else []
 
-    def issue(self, at: str | Path, message: str, code: str, remedy: str = "") -> Issue:
+    def issue(self, at: str | Path, message: str, code: str, remedy: str = "") -> Finding:
         """A finding about a key of the target, or about any path."""
         path = (*self.here, at) if isinstance(at, str) else at
-        return Issue(dotted(path), message, code, remedy, tree.locate(self.merged, path)[0])
+        return Finding.error(code, dotted(path), message, remedy, tree.locate(self.merged, path)[0])
 
-    def secrets(self) -> Iterator[Issue]:
+    def secrets(self) -> Iterator[Finding]:
         """Values that many could read in the cluster, as text, in an overlay or in a comment."""
         lines = set()
         for path, node in scalars(self.root):
@@ -147,9 +147,9 @@ class Source:
         return start, start + place.length, whole.replace(bare, value)
 
 
-def exposed(path: str, place: Place) -> Issue:
+def exposed(path: str, place: Place) -> Finding:
     message = "a secret that stands here would be readable by everybody who may read the run's ConfigMap"
-    return Issue(path, message, "secret", "write ${NAME} instead; its value then comes from a Secret", place)
+    return Finding.error("secret", path, message, "write ${NAME} instead; its value then comes from a Secret", place)
 
 
 def reference(root: tree.Node, path: Path) -> bool:

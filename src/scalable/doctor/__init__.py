@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scalable.doctor.checks import Check, Status
 from scalable.doctor.examination import examine
 
-__all__ = ["Check", "Status", "examine"]
+__all__ = ["examine"]

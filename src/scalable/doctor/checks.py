@@ -1,44 +1,28 @@
-"""A check and what it found; what the examined case is."""
+"""What a check of this machine says, as a finding, and the case that is examined."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
+from scalable.findings import Finding
 from scalable.manifest.models import Manifest
 
 
-class Status(StrEnum):
-    OK = "ok"
-    WARN = "warn"  # it will run; read the text
-    FAIL = "fail"  # it will not run, or not to its end
+def ok(code: str, message: str, path: str = "") -> Finding:
+    return Finding.ok(code, path, message)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    name: str
-    status: Status
-    text: str
-    remedy: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "status": self.status.value}
+def warn(code: str, message: str, remedy: str = "", path: str = "") -> Finding:
+    """Return a finding that does not keep a run from its end."""
+    return Finding.warning(code, path, message, remedy)
 
 
-def ok(name: str, text: str) -> Check:
-    return Check(name, Status.OK, text)
-
-
-def warn(name: str, text: str, remedy: str = "") -> Check:
-    return Check(name, Status.WARN, text, remedy)
-
-
-def fail(name: str, text: str, remedy: str = "") -> Check:
-    return Check(name, Status.FAIL, text, remedy)
+def fail(code: str, message: str, remedy: str = "", path: str = "") -> Finding:
+    """Return a finding that keeps a run from starting, or from its end."""
+    return Finding.error(code, path, message, remedy)
 
 
 @dataclass(frozen=True, slots=True)

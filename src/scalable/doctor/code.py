@@ -8,7 +8,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok, warn
+from scalable.findings import Finding
 from scalable.manifest.models import Task
 from scalable.manifest.targets import SlurmTarget
 from scalable.quantities import Memory
@@ -18,7 +19,7 @@ from scalable.worker.project import LARGEST_FILE, MOST_BYTES, MOST_FILES, files
 NAMED = 3  # large files that are named
 
 
-def checks(case: Case) -> Iterator[Check]:
+def checks(case: Case) -> Iterator[Finding]:
     target = case.spec.target
     in_image = isinstance(target, SlurmTarget) and target.code == "image"
     runnable = {name: task for name, task in case.manifest.tasks.items() if task.run is not None}
@@ -36,13 +37,14 @@ def checks(case: Case) -> Iterator[Check]:
         yield from project(case.folder, target.code)
 
 
-def function(where: str, run: str, folder: Path, task: Task | None = None) -> Check | None:
+def function(where: str, run: str, folder: Path, task: Task | None = None) -> Finding | None:
     """What is wrong with a function; nothing if it is fine or cannot be judged from its text."""
     module, _, wanted = run.partition(":")
     found = located(module, folder)
     if found is None:
-        text = f"{where}: there is no module {module} in {folder} or among the installed packages"
-        return fail("functions", text, "correct the name, or write the path from the manifest's folder with dots")
+        text = f"there is no module {module} in {folder} or among the installed packages"
+        remedy = "correct the name, or write the path from the manifest's folder with dots"
+        return fail("functions", text, remedy, where)
     if not (found.origin and found.origin.endswith(".py")):
         return None  # compiled, or a namespace
     file = Path(found.origin)
@@ -50,19 +52,19 @@ def function(where: str, run: str, folder: Path, task: Task | None = None) -> Ch
     try:
         tree = ast.parse(file.read_bytes(), file.name)
     except (OSError, SyntaxError, ValueError) as error:
-        return fail("functions", f"{where}: {shown} cannot be read: {error}", "correct that file")
+        return fail("functions", f"{shown} cannot be read: {error}", "correct that file", where)
     defined = definitions(tree.body)
     if defined is None:
         return None
     if wanted not in defined:
         own = [name for name, node in defined.items() if not isinstance(node, ast.Import | ast.ImportFrom)]
         text, remedy = not_defined("function", wanted, own)
-        return fail("functions", f"{where}: in {shown}, {text}", remedy)
+        return fail("functions", f"in {shown}, {text}", remedy, where)
     node = defined[wanted]
     if task is None or not isinstance(node, ast.FunctionDef) or node.decorator_list:
         return None
     if problem := misfit(node, task):
-        return fail("functions", f"{where}: {wanted} in {shown} {problem}", "correct arguments or needs")
+        return fail("functions", f"{wanted} in {shown} {problem}", "correct arguments or needs", where)
     return None
 
 
@@ -124,7 +126,7 @@ def misfit(node: ast.FunctionDef, task: Task) -> str:
     return ""
 
 
-def project(folder: Path, mode: str) -> Iterator[Check]:
+def project(folder: Path, mode: str) -> Iterator[Finding]:
     """Whether workers can be given, or can compare, the code."""
     count, total, large = 0, 0, []
     for path in files(folder):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from scalable.cluster.base import DeploymentSpec
 from scalable.doctor import code, machine, software, storage
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok
 from scalable.errors import PlanningError, ScalableError
+from scalable.findings import Finding
 from scalable.manifest import Loaded, ManifestError
-from scalable.manifest.findings import Issue
 from scalable.session.here import history, this_machine
 from scalable.wording import plural
 
@@ -18,18 +18,20 @@ TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-mach
 """What a provider says and a check says better."""
 
 
-def examine(path: Path, load: Callable[[], Loaded], on_step: Callable[[str], None] = lambda what: None) -> list[Check]:
+def examine(
+    path: Path, load: Callable[[], Loaded], on_step: Callable[[str], None] = lambda what: None
+) -> list[Finding]:
     """All checks for the manifest that ``load`` reads; ``on_step`` hears what is looked at next."""
-    found: list[Check] = []
-    for one in examination(path, load):
-        if isinstance(one, str):
-            on_step(one)
+    found: list[Finding] = []
+    for step in examination(path, load):
+        if isinstance(step, str):
+            on_step(step)
         else:
-            found.append(one)
+            found.append(step)
     return found
 
 
-def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Check]:
+def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Finding]:
     """Each check, and before some of them what they look at."""
     yield from software.versions()
     yield "the manifest"
@@ -43,9 +45,7 @@ def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Check]
     usable, told = software.provider(spec)
     yield from told
     if usable is not None:
-        report = usable.validate(spec)
-        issues = [issue for issue in (*report.errors, *report.warnings) if issue.code not in TOLD_ELSEWHERE]
-        yield from (as_check(issue, issue in report.errors) for issue in issues)
+        yield from (finding for finding in usable.validate(spec) if finding.code not in TOLD_ELSEWHERE)
     yield "the plan"
     demands, told = plan(loaded)
     yield from told
@@ -65,20 +65,20 @@ def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Check]
         yield from slurm.checks(case)
 
 
-def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, list[Check]]:
+def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, list[Finding]]:
     try:
         loaded = load()
     except ManifestError as error:
-        return None, [as_check(issue, True, "manifest") for issue in error.report.errors]
+        return None, list(error.report.errors)
     read = loaded.manifest
     parts: dict[str, Sized] = {"target": read.targets, "component": read.components, "task": read.tasks}
     parts["sweep"] = read.sweeps
     counted = ", ".join(plural(len(part), name) for name, part in parts.items() if part) or "nothing to run"
     told = [ok("manifest", f"{path}: {counted}; target {loaded.target or 'this machine'}")]
-    return loaded, [*told, *(as_check(issue, False, "manifest") for issue in loaded.report.warnings)]
+    return loaded, [*told, *loaded.report.warnings]
 
 
-def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Check]]:
+def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
     """How many workers of each kind would be asked for, by the components and by each sweep."""
     from scalable.planning.components import plan_components
     from scalable.planning.plan import plan_sweep
@@ -104,9 +104,3 @@ def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Check]]:
         asked = ", ".join(f"{count} × {tag}" for tag, count in demands[-1].items())
         told.append(ok("plan", f"{sweep}: {asked}" if sweep else asked))
     return demands, told
-
-
-def as_check(issue: Issue, error: bool, name: str = "target") -> Check:
-    spot = f"{issue.place.file}:{issue.place.line}  " if issue.place.line else ""
-    text = f"{spot}{issue.message}"
-    return fail(name, text, issue.remedy) if error else warn(name, text, issue.remedy)

@@ -7,7 +7,8 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok, warn
+from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
 from scalable.quantities import Memory
 from scalable.session.here import this_machine
@@ -20,7 +21,7 @@ FILES_A_WORKER = 10  # connections and logs, with some to spare
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def checks(case: Case) -> Iterator[Check]:
+def checks(case: Case) -> Iterator[Finding]:
     if isinstance(case.spec.target, LocalTarget) and case.demands:
         yield cpus(case)
         yield memory(case, case.spec.target)
@@ -29,7 +30,7 @@ def checks(case: Case) -> Iterator[Check]:
     yield open_files(max(most, case.most_workers))
 
 
-def cpus(case: Case) -> Check:
+def cpus(case: Case) -> Finding:
     wanted = max(sum(count * case.parts[tag].cpus for tag, count in each.items()) for each in case.demands)
     there = this_machine().cpu.cores
     text = f"{wanted} for all workers, {there:g} here"
@@ -38,7 +39,7 @@ def cpus(case: Case) -> Check:
     return ok("CPUs", text)
 
 
-def memory(case: Case, target: LocalTarget) -> Check:
+def memory(case: Case, target: LocalTarget) -> Finding:
     limits = {tag: part.memory for tag, part in case.parts.items()}
     sizes = {tag: limit.bytes if limit is not None else 0 for tag, limit in limits.items()}
     wanted = max(sum(count * sizes[tag] for tag, count in each.items()) for each in case.demands)
@@ -69,7 +70,7 @@ def usable_memory() -> Memory:
     return Memory(min(found))
 
 
-def threads(case: Case, target: LocalTarget) -> Iterator[Check]:
+def threads(case: Case, target: LocalTarget) -> Iterator[Finding]:
     """Thread pools of numerical libraries multiply with workers."""
     greedy = {
         tag: f"{name}={value}"
@@ -87,12 +88,12 @@ def threads(case: Case, target: LocalTarget) -> Iterator[Check]:
         yield warn("threads", f"{text}, each as large as the machine", "OMP_NUM_THREADS=1, or write processes: true")
 
 
-def open_files(workers: int) -> Check:
+def open_files(workers: int) -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = FILES_OF_SCHEDULER + FILES_A_WORKER * workers
     text = f"{soft} allowed, {plural(workers, 'worker')} may need {needed}"
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return ok("open files", text)
+        return ok("open-files", text)
     if hard == resource.RLIM_INFINITY or hard >= needed:
-        return fail("open files", text, f"ulimit -n {needed}")
-    return fail("open files", f"{text}, and {hard} is the most", "ask for a higher limit, or lower max_workers")
+        return fail("open-files", text, f"ulimit -n {needed}")
+    return fail("open-files", f"{text}, and {hard} is the most", "ask for a higher limit, or lower max_workers")

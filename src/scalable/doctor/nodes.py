@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from scalable.cluster.network import interfaces, no_such_interface
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok, warn
 from scalable.doctor.storage import nearest
+from scalable.findings import Finding
 from scalable.manifest.targets import SlurmTarget
 from scalable.observe.folders import runs_dir
 from scalable.wording import plural
@@ -25,7 +26,7 @@ RESOLVE_WITHIN_S = 2.0  # a name server that takes longer has other problems
 DISCARD = 9  # a port to which nothing is sent
 
 
-def checks(case: Case, target: SlurmTarget, listing: str) -> Iterator[Check]:
+def checks(case: Case, target: SlurmTarget, listing: str) -> Iterator[Finding]:
     """``listing`` has a node and its address in each line."""
     pairs = dict(line.strip().split("|")[:2] for line in listing.splitlines() if "|" in line)
     far = elsewhere(pairs)
@@ -45,7 +46,7 @@ def elsewhere(pairs: dict[str, str]) -> dict[str, str]:
     return {name: address for name, address in pairs.items() if name not in here}
 
 
-def interface(target: SlurmTarget, far: dict[str, str]) -> Check:
+def interface(target: SlurmTarget, far: dict[str, str]) -> Finding:
     """The address at which workers will look for the scheduler."""
     there = interfaces()
     usable = {name: address for name, address in there.items() if not address.startswith("127.")}
@@ -93,7 +94,7 @@ def route(address: str) -> str:
         pool.shutdown(wait=False)
 
 
-def port(target: SlurmTarget, far: dict[str, str]) -> Check:
+def port(target: SlurmTarget, far: dict[str, str]) -> Finding:
     if target.port is None:
         hint = "; if a firewall is between, write port: N with an open one" if far else ""
         return ok("port", f"any free one{hint}")
@@ -107,26 +108,26 @@ def port(target: SlurmTarget, far: dict[str, str]) -> Check:
     return ok("port", f"{target.port} is free")
 
 
-def folders(case: Case, target: SlurmTarget) -> Iterator[Check]:
+def folders(case: Case, target: SlurmTarget) -> Iterator[Finding]:
     """Folders that workers read or write must be seen by their nodes."""
-    wanted = {"runs folder": runs_dir().absolute()}
+    wanted = {"runs-folder": runs_dir().absolute()}
     if target.code == "shared":
-        wanted["project folder"] = case.folder
+        wanted["project-folder"] = case.folder
     if target.logs_location:
-        wanted["logs folder"] = Path(target.logs_location).expanduser().absolute()
+        wanted["logs-folder"] = Path(target.logs_location).expanduser().absolute()
     remedies = {
-        "runs folder": "write SCALABLE_RUNS_DIR=FOLDER with one on a shared file system",
-        "project folder": "work in a shared folder, or write code: upload",
-        "logs folder": "write logs_location: with one on a shared file system",
+        "runs-folder": "write SCALABLE_RUNS_DIR=FOLDER with one on a shared file system",
+        "project-folder": "work in a shared folder, or write code: upload",
+        "logs-folder": "write logs_location: with one on a shared file system",
     }
     mounts = mount_table()
     for name, path in wanted.items():
         kind = mount_type(nearest(path), mounts)
         if SHARED.search(kind):
-            yield ok(f"shared {name}", f"{path} is on {kind}")
+            yield ok(f"shared-{name}", f"{path} is on {kind}")
         else:
             text = f"{path} is on {kind or 'a file system of unknown type'}, which other machines probably do not see"
-            yield warn(f"shared {name}", text, remedies[name])
+            yield warn(f"shared-{name}", text, remedies[name])
 
 
 def mount_table() -> list[tuple[str, str]]:

@@ -17,7 +17,8 @@ from scalable.cluster.slurm import script
 from scalable.cluster.slurm.commands import told
 from scalable.cluster.slurm.launcher import SlurmLauncher
 from scalable.doctor import nodes
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok, warn
+from scalable.findings import Finding
 from scalable.manifest.targets import SlurmTarget
 from scalable.wording import not_defined, plural
 
@@ -47,7 +48,7 @@ class Queue:
     memory_mb: int
 
 
-def checks(case: Case) -> Iterator[Check]:
+def checks(case: Case) -> Iterator[Finding]:
     target = case.spec.target
     assert isinstance(target, SlurmTarget)
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -95,7 +96,7 @@ def partitions(out: str) -> list[Queue]:
     return found
 
 
-def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Check]:
+def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
     """The partition is there, is up, and allows the walltime."""
     chosen = asked_for(target, queues)
     names = dict.fromkeys(one.name for one in queues)
@@ -165,19 +166,19 @@ def sizes(target: SlurmTarget, queues: list[Queue]) -> str:
     return f"; the largest nodes have {cpus} CPUs and {memory} MB" if chosen else ""
 
 
-def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Check:
+def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Finding:
     size = f"{plural(part.cpus, 'CPU')}{f', {part.memory}' if part.memory else ''}"
     if answer.good:
         when = re.search(r"to start at (\S+)", answer.err)
-        return ok(f"job {part.tag}", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}")
+        return ok("job", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}", key)
     said = told(answer.err)
     remedy = "correct queue, account, walltime or sbatch of the target"
     if "configuration" in said or "CPU" in said or "emory" in said:
         remedy = f"lower {key}.{'cpu' if key.startswith('profiles') else 'cpus'} or memory{largest}"
-    return fail(f"job {part.tag}", f"Slurm would refuse it ({size}): {said}", remedy)
+    return fail("job", f"Slurm would refuse it ({size}): {said}", remedy, key)
 
 
-def account(target: SlurmTarget) -> list[Check]:
+def account(target: SlurmTarget) -> list[Finding]:
     """Whether the account is one of this user's; nothing where no accounting says so."""
     if target.account is None or shutil.which("sacctmgr") is None:
         return []
@@ -191,7 +192,7 @@ def account(target: SlurmTarget) -> list[Check]:
     return [ok("account", target.account)]
 
 
-def containers(case: Case, target: SlurmTarget) -> Iterator[Check]:
+def containers(case: Case, target: SlurmTarget) -> Iterator[Finding]:
     images = {tag: part.image for tag, part in case.spec.components.items() if part.image}
     if not images or target.container_runtime == "none":
         return
@@ -203,18 +204,18 @@ def containers(case: Case, target: SlurmTarget) -> Iterator[Check]:
         yield ok("container", place)
     for tag, name in images.items():
         if script.is_file(name):
-            yield image(f"image {tag}", Path(script.image(name)), tag)
+            yield image(f"components.{tag}.image", Path(script.image(name)))
 
 
-def image(name: str, file: Path, tag: str) -> Check:
+def image(path: str, file: Path) -> Finding:
     if file.is_dir():
-        return ok(name, f"{file}, a folder")
+        return ok("image", f"{file}, a folder", path)
     try:
         with file.open("rb") as opened:
             head = opened.read(64)
     except OSError as error:
         text = f"{file} cannot be read: {error.strerror}"
-        return fail(name, text, f"build it, or correct components.{tag}.image")
+        return fail("image", text, f"build it, or correct {path}", path)
     if file.suffix == ".sif" and b"SIF_MAGIC" not in head:
-        return fail(name, f"{file} is no SIF image", "build it again; a copy may have been cut off")
-    return ok(name, str(file))
+        return fail("image", f"{file} is no SIF image", "build it again; a copy may have been cut off", path)
+    return ok("image", str(file), path)

@@ -12,8 +12,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from scalable.cluster.base import DeploymentProvider, DeploymentSpec
 from scalable.cluster.registry import get_provider
-from scalable.doctor.checks import Check, fail, ok
+from scalable.doctor.checks import fail, ok
 from scalable.errors import ScalableError
+from scalable.findings import Finding
 from scalable.manifest.models import Manifest
 
 NEEDED = {
@@ -27,7 +28,7 @@ WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna"
 """Modules of the trading workload, which come with the extra ``finetune``."""
 
 
-def versions() -> Iterator[Check]:
+def versions() -> Iterator[Finding]:
     """Whether the packages are there in versions that go together."""
     found = {name: installed(name) for name in ("scalable", "dask", "distributed")}
     told = ", ".join(f"{name} {number}" for name, number in found.items() if number)
@@ -69,7 +70,7 @@ def installed(name: str) -> str | None:
         return None
 
 
-def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Check]]:
+def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Finding]]:
     name = spec.target.provider
     missing = [module for module in NEEDED.get(name, ()) if not importable(module)]
     if missing:
@@ -82,7 +83,7 @@ def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Chec
     return found, [ok("provider", f"{name} for target {spec.target_name}")]
 
 
-def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Check]:
+def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Finding]:
     """Whether what sweeps without a function of their own compute with is there, unless an image has it."""
     if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
         return

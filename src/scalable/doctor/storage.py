@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from scalable.doctor.checks import Case, Check, fail, ok, warn
+from scalable.doctor.checks import Case, fail, ok, warn
+from scalable.findings import Finding, Severity
 from scalable.observe.folders import runs_dir
 from scalable.quantities import Memory
 from scalable.store import StoreError, open_store
@@ -21,17 +22,17 @@ NOTHING = Memory(50 * 2**20)  # below that a run does not get far
 ANSWER_WITHIN_S = 2.0
 
 
-def folders(case: Case) -> Iterator[Check]:
-    yield folder("runs folder", runs_dir(), "write SCALABLE_RUNS_DIR=FOLDER with one you may write to")
+def folders(case: Case) -> Iterator[Finding]:
+    yield folder("runs-folder", runs_dir(), "write SCALABLE_RUNS_DIR=FOLDER with one you may write to")
     if any(task.cache for task in case.manifest.tasks.values()):
         named = os.environ.get("SCALABLE_CACHE_DIR") or case.manifest.project.local_cache or ".scalable/cache"
-        yield folder("cache folder", Path(named).expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
+        yield folder("cache-folder", Path(named).expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
     if case.manifest.sweeps and "://" not in case.manifest.artefacts:
         yield folder("artefacts", Path(case.manifest.artefacts).expanduser(), "write artefacts: FOLDER")
-    yield folder("temporary folder", Path(tempfile.gettempdir()), "write TMPDIR=FOLDER with one that has room")
+    yield folder("temporary-folder", Path(tempfile.gettempdir()), "write TMPDIR=FOLDER with one that has room")
 
 
-def folder(name: str, path: Path, remedy: str) -> Check:
+def folder(name: str, path: Path, remedy: str) -> Finding:
     """Whether it can be made and written, and how much room there is."""
     there = nearest(path)
     try:
@@ -54,7 +55,7 @@ def nearest(path: Path) -> Path:
     return path
 
 
-def store(case: Case) -> Iterator[Check]:
+def store(case: Case) -> Iterator[Finding]:
     if not case.manifest.sweeps:
         return
     url = os.environ.get("SCALABLE_STORE_URL") or case.manifest.store
@@ -69,12 +70,12 @@ def store(case: Case) -> Iterator[Check]:
         yield fail("store", str(error), "write store: sqlite:///.scalable/results.db, or one you can reach")
 
 
-def of_file(path: Path, shown: str) -> Check:
+def of_file(path: Path, shown: str) -> Finding:
     """Looks without making tables, and without touching what a running sweep may be writing."""
     remedy = "name a file you may write to"
     if not path.exists():
         check = folder("store", path.parent, remedy)
-        return check if check.status == "fail" else ok("store", f"{shown} will be made")
+        return check if check.severity is Severity.ERROR else ok("store", f"{shown} will be made")
     if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
         return fail("store", f"{path} may not be written", remedy)
     try:

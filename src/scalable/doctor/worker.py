@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from scalable import __version__
-from scalable.doctor.checks import Check, fail, ok, warn
+from scalable.doctor.checks import fail, ok, warn
+from scalable.findings import Finding
 from scalable.observe.fields import count, mapping, text
 from scalable.quantities import Memory
 from scalable.wording import plural
@@ -16,7 +17,7 @@ SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 POLICY = "policies: {fork: {policy: deny}}"
 
 
-def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Check]:
+def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Finding]:
     """From the worker's answer to what its protections are."""
     runner = mapping(told.get("runner"))
     if not runner:
@@ -34,20 +35,20 @@ def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Check]:
     yield versions(runner)
 
 
-def guard(runner: Mapping[str, Any]) -> Check:
+def guard(runner: Mapping[str, Any]) -> Finding:
     policy = runner.get("guard")
     allowed = [str(one) for one in runner.get("allow") or ()]
     let = f"; forks of {', '.join(allowed)} are let through" if allowed else ""
     if policy == "deny":
-        return ok("fork guard", f"in place: a fork of a process with threads is refused{let}")
+        return ok("fork-guard", f"in place: a fork of a process with threads is refused{let}")
     if policy == "warn":
-        return warn("fork guard", f"in place, and only warns: a fork with threads may hang for ever{let}", POLICY)
+        return warn("fork-guard", f"in place, and only warns: a fork with threads may hang for ever{let}", POLICY)
     if policy == "allow":
-        return warn("fork guard", "off: a fork of a process with threads may hang for ever", POLICY)
-    return fail("fork guard", "not in place: a fork of a process with threads may hang for ever", POLICY)
+        return warn("fork-guard", "off: a fork of a process with threads may hang for ever", POLICY)
+    return fail("fork-guard", "not in place: a fork of a process with threads may hang for ever", POLICY)
 
 
-def threads_at_start(runner: Mapping[str, Any]) -> Check:
+def threads_at_start(runner: Mapping[str, Any]) -> Finding:
     found = count(runner.get("native_threads"))
     if found <= 1:
         return ok("threads", "a runner starts with one thread: it may fork until its code starts more")
@@ -55,7 +56,7 @@ def threads_at_start(runner: Mapping[str, Any]) -> Check:
     return warn("threads", text, "look for what a sitecustomize or a preload_script imports")
 
 
-def grpc(variables: Mapping[str, Any]) -> Check:
+def grpc(variables: Mapping[str, Any]) -> Finding:
     told = ", ".join(f"{name}={value}" for name, value in variables.items()) or f"{SUPPORT} is not set"
     support = text(variables.get(SUPPORT))
     remedy = "policies: {fork: {grpc: {support: false}}}"
@@ -66,25 +67,25 @@ def grpc(variables: Mapping[str, Any]) -> Check:
     return warn("gRPC", f"{told}: a fork may hang inside gRPC's own handlers", remedy)
 
 
-def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Check]:
+def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Finding]:
     """Every thread pool against the CPUs of a slot."""
     sizes = {name: int(value) for name, value in variables.items() if str(value).isdecimal()}
     over = {name: size for name, size in sizes.items() if size > cpus}
     if "OMP_NUM_THREADS" not in sizes:
         text = "OMP_NUM_THREADS is not set: a library may start a thread for every CPU of the machine"
-        yield warn("thread pools", text, f"components.NAME.env: {{OMP_NUM_THREADS: {cpus}}}")
+        yield warn("thread-pools", text, f"components.NAME.env: {{OMP_NUM_THREADS: {cpus}}}")
     if over:
         told = ", ".join(f"{name}={size}" for name, size in over.items())
         text = f"{told}: more than the {plural(cpus, 'CPU')} of a slot, so threads wait for each other"
-        yield warn("thread pools", text, f"leave them out of components.NAME.env, or write at most {cpus}")
+        yield warn("thread-pools", text, f"leave them out of components.NAME.env, or write at most {cpus}")
     elif "OMP_NUM_THREADS" in sizes:
         most = max(sizes.values())
         yield ok(
-            "thread pools", f"{len(sizes)} settings limit pools to {most}, within the {plural(cpus, 'CPU')} of a slot"
+            "thread-pools", f"{len(sizes)} settings limit pools to {most}, within the {plural(cpus, 'CPU')} of a slot"
         )
 
 
-def memory(told: Mapping[str, Any]) -> Check:
+def memory(told: Mapping[str, Any]) -> Finding:
     limit, by = count(told.get("memory")), text(told.get("memory_by")) or "nobody"
     if not limit:
         remedy = "components.NAME.memory: 4GiB, or what a run needs at most"
@@ -92,7 +93,7 @@ def memory(told: Mapping[str, Any]) -> Check:
     return ok("memory", f"limited to {Memory(limit)}, enforced by {by}; a run over it is killed alone")
 
 
-def versions(runner: Mapping[str, Any]) -> Check:
+def versions(runner: Mapping[str, Any]) -> Finding:
     there = {"Python": text(runner.get("python")), "scalable": text(runner.get("scalable"))}
     here = {"Python": platform.python_version(), "scalable": __version__}
     told = ", ".join(f"{name} {number}" for name, number in {**there, **mapping(runner.get("versions"))}.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalable.engine import ending, fleet, retries, workers
 from scalable.engine.events import Loss, Paused, Resumed, RunCancelled, SpendChanged
 from scalable.engine.state import State
+from scalable.findings import Severity
 
 
 def on_paused(state: State, event: Paused, now: float) -> None:
@@ -48,7 +49,7 @@ def brake(state: State, now: float) -> None:
 
 def pull_brake(state: State, reason: str) -> None:
     state.braked = reason
-    state.alert("budget", reason)
+    state.alert("budget", reason, severity=Severity.ERROR)
     for record in state.runs.values():
         ending.stop(state, record, reason, Loss.STOPPED)
     state.delayed.clear()

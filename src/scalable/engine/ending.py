@@ -6,6 +6,7 @@ from scalable.engine import retries, starting, workers
 from scalable.engine.events import FINAL, KillRun, Loss, RunEnded, RunFinished, RunLost, RunState
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.state import Attempt, RunRecord, State, SweepRecord
+from scalable.findings import Severity
 
 CANCELLED = "its sweep was cancelled"
 LIVE = (RunState.GIVEN, RunState.RUNNING, RunState.KILLING)
@@ -124,7 +125,7 @@ def end(state: State, record: RunRecord, final: RunState, reason: str = "") -> N
 
 def fail(state: State, record: RunRecord, reason: str) -> None:
     end(state, record, RunState.FAILED, reason)
-    state.alert("run-failed", f"{record.run.id}: {reason}", record.run.id)
+    state.alert("run-failed", f"{record.run.id}: {reason}", record.run.id, Severity.ERROR)
 
 
 def withdraw(state: State, record: RunRecord) -> None:
@@ -175,7 +176,8 @@ def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
         else:
             continue
         count += 1
-    state.alert("cannot-start", f"{sweep.sweep.id}: its other {count} runs are not started either: {reason}")
+    text = f"{sweep.sweep.id}: its other {count} runs are not started either: {reason}"
+    state.alert("cannot-start", text, severity=Severity.ERROR)
 
 
 def refuse(state: State, record: RunRecord, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from scalable.findings import Finding
 from scalable.quantities import Memory, Money
 
 
@@ -350,15 +351,6 @@ class SweepEnded:
     counts: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """Something a person should know. ``kind`` is stable for machines."""
-
-    kind: str
-    text: str
-    run: str = ""
-
-
 Instruction = (
     StartRun
     | KillRun
@@ -369,5 +361,5 @@ Instruction = (
     | RunEnded
     | SweepAdmitted
     | SweepEnded
-    | Alert
+    | Finding  # to be told to people; its path is a run or empty
 )

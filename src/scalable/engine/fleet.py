@@ -7,7 +7,6 @@ from itertools import islice, takewhile
 
 from scalable.engine.events import (
     AddWorkers,
-    Alert,
     Instruction,
     Loss,
     WorkersRefused,
@@ -18,6 +17,7 @@ from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.scaling import wanted
 from scalable.engine.state import NEVER, RunRecord, State, TagRecord, WorkerRecord
 from scalable.engine.workers import dismiss
+from scalable.findings import Finding
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up
 REFUSAL_DELAY_S = 60.0  # before asking again, since quotas and limits need time; doubles up to LATE_AFTER_S
@@ -40,7 +40,7 @@ def refused(state: State, event: WorkersRefused, now: float) -> list[Instruction
     tags.faltered = event.cause is not None
     delay = REFUSAL_DELAY_S if event.cause is None else START_DELAY_S
     tags.ask_again = now + min(delay * 2 ** min(tags.refusals - 1, 10), LATE_AFTER_S)
-    return [Alert("workers-refused", f"{event.count} × {event.tag} refused: {event.reason}")]
+    return [Finding.warning("workers-refused", "", f"{event.count} × {event.tag} refused: {event.reason}")]
 
 
 def died(state: State, record: WorkerRecord, cause: Loss, now: float) -> list[Instruction]:
@@ -55,7 +55,7 @@ def died(state: State, record: WorkerRecord, cause: Loss, now: float) -> list[In
             tags.ask_again = now + min(START_DELAY_S * 2 ** min(tags.died_young - 2, 10), LATE_AFTER_S)
         if tags.died_young == MAX_REFUSALS:
             text = f"{record.tag} workers die right after they join ({cause.value}); they are tried less and less often"
-            return [Alert("workers-die-young", text)]
+            return [Finding.warning("workers-die-young", "", text)]
     return []
 
 

@@ -11,6 +11,7 @@ from scalable.engine import ending, watch, workers
 from scalable.engine.events import CpuSeen, Loss, Progressed, RowPersisted, RunState
 from scalable.engine.rules import KILL_WITHIN_S
 from scalable.engine.state import NEVER, RunRecord, State, WorkerRecord
+from scalable.findings import Severity
 
 
 def on_progress(state: State, event: Progressed, now: float) -> None:
@@ -44,7 +45,8 @@ def withdraw_verdict(state: State, record: RunRecord, now: float) -> None:
     if not worker.told and watch.due(record, worker, state.rules.policies.stuck) > now:
         record.state, record.killed_for = RunState.RUNNING, None
         look_again(state, record)
-        state.alert("stuck-withdrawn", f"{record.run.id} moves after all and is not killed", record.run.id)
+        text = f"{record.run.id} moves after all and is not killed"
+        state.alert("stuck-withdrawn", text, record.run.id, Severity.NOTE)
 
 
 def look_again(state: State, record: RunRecord) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from scalable.engine.events import Alert, Instruction, SweepKind
+from scalable.engine.events import Instruction, SweepKind
 from scalable.engine.queueing import RunQueue
 from scalable.engine.records import (
     NEVER,
@@ -18,6 +18,7 @@ from scalable.engine.records import (
 )
 from scalable.engine.rules import Rules
 from scalable.engine.spending import Spending
+from scalable.findings import Finding, Severity
 
 __all__ = ["NEVER", "Attempt", "RunRecord", "State", "SweepRecord", "TagRecord", "WorkerRecord"]
 
@@ -68,8 +69,8 @@ class State:
             self.tags[tag] = TagRecord(RunQueue(), kind.minimum, kind.maximum)
         self.spending.budget = self.rules.budget
 
-    def alert(self, kind: str, text: str, run: str = "") -> None:
-        self.out.append(Alert(kind, text, run))
+    def alert(self, code: str, message: str, run: str = "", severity: Severity = Severity.WARNING) -> None:
+        self.out.append(Finding(code, severity, run, message))
 
     def later(self, when: float, run: str) -> None:
         self.sequence += 1

@@ -1,18 +1,19 @@
 """Checks that need more than one section: names that refer to others, sizes that must fit, money in one currency.
 
-Each check yields findings with the path of what is wrong; ``load.py`` turns paths into lines and columns.
+Each check yields findings with the path of what is wrong; ``load.py`` adds the lines and columns of paths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from pydantic import BaseModel
 
 from scalable.catalogue import FACTORS
+from scalable.findings import Finding, Severity
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import PROFILES
@@ -28,19 +29,6 @@ OWN_KEYS = {
 """Settings that a sweep has keys of its own for, which always win."""
 MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
-Path = tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    path: Path
-    message: str
-    code: str
-    remedy: str
-    warning: bool = False
-    about_key: bool = False
-    """The key is wrong, not its value."""
-
 
 def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     yield from check_targets(manifest, providers)
@@ -55,15 +43,15 @@ def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
     yield from check_currency(manifest)
 
 
-def undefined(path: Path, noun: str, name: str, known: Iterable[str], *, about_key: bool = False) -> Finding:
+def undefined(path: str, noun: str, name: str, known: Iterable[str]) -> Finding:
     """A name that nothing has: lists the ones there are and proposes the nearest."""
     message, remedy = not_defined(noun, name, known)
-    return Finding(path, message, f"undefined-{noun}", remedy, about_key=about_key)
+    return Finding.error(f"undefined-{noun}", path, message, remedy)
 
 
 def check_components(manifest: Manifest) -> Iterator[Finding]:
     for name, part in manifest.components.items():
-        path = ("components", name, "larger")
+        path = f"components.{name}.larger"
         if part.larger is None:
             continue
         if part.larger not in manifest.components:
@@ -74,20 +62,20 @@ def check_components(manifest: Manifest) -> Iterator[Finding]:
             message = (
                 f"{part.larger} is not larger than {name}: {above or 'no limit'} against {part.memory or 'no limit'}"
             )
-            yield Finding(path, message, "not-larger", "name a component with more memory, or give it more")
+            yield Finding.error("not-larger", path, message, "name a component with more memory, or give it more")
 
 
 def check_tasks(manifest: Manifest) -> Iterator[Finding]:
     for name, task in manifest.tasks.items():
-        here = ("tasks", name)
+        here = f"tasks.{name}"
         if task.component not in manifest.components:
-            yield undefined((*here, "component"), "component", task.component, manifest.components)
+            yield undefined(f"{here}.component", "component", task.component, manifest.components)
         for place, need in enumerate(task.needs):
             if need not in manifest.tasks:
-                yield undefined((*here, "needs", place), "task", need, manifest.tasks)
+                yield undefined(f"{here}.needs[{place}]", "task", need, manifest.tasks)
             elif need in task.arguments:
                 message = f"{need!r} is both an argument and a task it needs"
-                yield Finding((*here, "arguments", need), message, "two-values", "rename one of them")
+                yield Finding.error("two-values", f"{here}.arguments.{need}", message, "rename one of them")
     left = {name: set(task.needs) & set(manifest.tasks) for name, task in manifest.tasks.items()}
     while ready := [name for name, needs in left.items() if not needs]:
         for name in ready:
@@ -101,7 +89,7 @@ def check_tasks(manifest: Manifest) -> Iterator[Finding]:
         message, remedy = f"{name} waits for itself", "remove it"
         if len(left) > 1:
             message, remedy = f"{message}: {' and '.join(sorted(left))} need each other", "remove one of them"
-        yield Finding(("tasks", name, "needs"), message, "circular-needs", remedy)
+        yield Finding.error("circular-needs", f"tasks.{name}.needs", message, remedy)
         break
 
 
@@ -109,41 +97,41 @@ def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Find
     foreign = any(target.provider not in BUILT_IN for target in manifest.targets.values())
     known = [*BUILT_IN, *REGISTERED, *(providers if foreign else ())]
     for name, target in manifest.targets.items():
-        here = ("targets", name)
+        here = f"targets.{name}"
         if target.provider not in known:
-            yield undefined((*here, "provider"), "provider", target.provider, known)
+            yield undefined(f"{here}.provider", "provider", target.provider, known)
             continue
         for option in target.model_extra or {}:
             if target.provider in BUILT_IN:
                 near = get_close_matches(option, list(type(target).model_fields), n=1)
                 message = f"the provider {target.provider} has no option {option!r}; it is ignored"
                 remedy = f"write {near[0]}" if near else "remove it"
-                yield Finding((*here, option), message, "unknown-option", remedy, warning=True, about_key=True)
+                yield Finding.warning("unknown-option", f"{here}.{option}", message, remedy)
         if isinstance(target, SlurmTarget) and target.comm_port is not None:
             message = "comm_port is no longer needed and is ignored"
-            yield Finding((*here, "comm_port"), message, "ignored-option", "remove it", warning=True, about_key=True)
+            yield Finding.warning("ignored-option", f"{here}.comm_port", message, "remove it")
         differing = [name for name, part in manifest.components.items() if part.memory or part.env]
         if isinstance(target, LocalTarget) and not target.processes and len(manifest.components) > 1 and differing:
             message = f"all workers share one process: memory and env of {', '.join(differing)} cannot differ"
-            yield Finding((*here, "processes"), message, "shared-process", "write processes: true", warning=True)
+            yield Finding.warning("shared-process", f"{here}.processes", message, "write processes: true")
 
 
 def check_pools(manifest: Manifest) -> Iterator[Finding]:
     for name, pool in manifest.pools.items():
-        here = ("pools", name)
+        here = f"pools.{name}"
         node = manifest.nodes.get(pool.node)
         if node is None:
-            yield undefined((*here, "node"), "node", pool.node, manifest.nodes)
+            yield undefined(f"{here}.node", "node", pool.node, manifest.nodes)
             continue
         free = node.allocatable or node
         if pool.used and (pool.used.cpu > free.cpu or pool.used.memory > free.memory):
             remedy = f"write at most {free.cpu} CPU and {free.memory}"
-            yield Finding((*here, "used"), f"more is used than a {pool.node} has", "used-over-node", remedy)
+            yield Finding.error("used-over-node", f"{here}.used", f"more is used than a {pool.node} has", remedy)
         if node.price is None:
             message = f"the node {pool.node} of pool {name} has no price, so its cost cannot be forecast"
-            path = ("nodes", pool.node)
             remedy = "write e.g. price: 0.1644 EUR/h"
-            yield Finding(path, message, "missing-price", remedy, warning=manifest.budget is None, about_key=True)
+            severity = Severity.WARNING if manifest.budget is None else Severity.ERROR
+            yield Finding("missing-price", severity, f"nodes.{pool.node}", message, remedy)
 
 
 def check_labels(manifest: Manifest) -> Iterator[Finding]:
@@ -158,7 +146,7 @@ def check_labels(manifest: Manifest) -> Iterator[Finding]:
             if not manifest.pools[pool].labels and not enough:
                 message = f"nothing keeps workers of the target {name} on the pool {pool}: its nodes have no labels"
                 remedy = f"write labels: {{pool: {pool}}} here, as its nodes have them"
-                yield Finding(("pools", pool), message, "pool-unlabelled", remedy, warning=True, about_key=True)
+                yield Finding.warning("pool-unlabelled", f"pools.{pool}", message, remedy)
 
 
 def check_profiles(manifest: Manifest) -> Iterator[Finding]:
@@ -171,7 +159,7 @@ def check_profiles(manifest: Manifest) -> Iterator[Finding]:
             largest = max(nodes, key=lambda node: (node.cpu, node.memory))
             message = f"the profile's limit of {profile.limit.cpu} CPU / {profile.limit.memory} fits on no node"
             remedy = f"write at most {largest.cpu} CPU and {largest.memory}, or add a larger node to a pool"
-            yield Finding(("profiles", name, "limit"), message, "profile-over-node", remedy)
+            yield Finding.error("profile-over-node", f"profiles.{name}.limit", message, remedy)
 
 
 def fits(profile: Profile, node: NodeType) -> bool:
@@ -182,19 +170,21 @@ def fits(profile: Profile, node: NodeType) -> bool:
 
 def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
     for name, sweep in manifest.sweeps.items():
-        here = ("sweeps", name)
+        here = f"sweeps.{name}"
         if isinstance(sweep.assets, str) and sweep.assets not in manifest.groups:
-            yield undefined((*here, "assets"), "group", sweep.assets, manifest.groups)
+            yield undefined(f"{here}.assets", "group", sweep.assets, manifest.groups)
         factor = FACTORS.get(sweep.factor)
         if factor is None and sweep.variants is None:
-            near = undefined((*here, "factor"), "factor", sweep.factor, FACTORS)
-            yield Finding(near.path, near.message, near.code, f"{near.remedy}, or give your own factor its variants")
+            near = undefined(f"{here}.factor", "factor", sweep.factor, FACTORS)
+            yield replace(near, remedy=f"{near.remedy}, or give your own factor its variants")
         if factor is not None and sweep.run is None:
             for index, variant in enumerate(sweep.variants or []):
                 if variant not in factor.variants:
                     known = ", ".join(str(v) for v in factor.variants)
                     message = f"{shown(variant)} is not a variant of {factor.name}"
-                    yield Finding((*here, "variants", index), message, "unknown-variant", f"choose one of {known}")
+                    yield Finding.error(
+                        "unknown-variant", f"{here}.variants[{index}]", message, f"choose one of {known}"
+                    )
         for setting in sweep.settings:
             if setting in OWN_KEYS or setting == sweep.factor:
                 message = f"{setting} is not read from the settings: "
@@ -205,44 +195,46 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
                         f"{message}the sweep has a key for it",
                         f"write {OWN_KEYS[setting]} beside settings",
                     )
-                yield Finding((*here, "settings", setting), message, "unread-setting", remedy, about_key=True)
+                yield Finding.error("unread-setting", f"{here}.settings.{setting}", message, remedy)
         yield from check_size(manifest, here, sweep.profile, sweep.pool)
         assets = manifest.groups.get(sweep.assets, ()) if isinstance(sweep.assets, str) else sweep.assets
         variants = sweep.variants or (factor.variants if factor else ())
         rows = len(variants) * len(assets) * sweep.folds * len(sweep.costs_bps)
         if rows > MAX_ROWS:
             message = f"{rows:,} rows are more than the {MAX_ROWS:,} a sweep may have"
-            yield Finding(here, message, "too-many-rows", "split it into several sweeps", about_key=True)
+            yield Finding.error("too-many-rows", here, message, "split it into several sweeps")
 
 
-def check_size(manifest: Manifest, here: Path, profile: str | None, pool: str | None) -> Iterator[Finding]:
+def check_size(manifest: Manifest, here: str, profile: str | None, pool: str | None) -> Iterator[Finding]:
     """A named profile and pool exist, and the one fits on the nodes of the other."""
     if profile is not None and profile not in manifest.profiles:
-        yield undefined((*here, "profile"), "profile", profile, manifest.profiles)
+        yield undefined(f"{here}.profile", "profile", profile, manifest.profiles)
     if pool is not None and pool not in manifest.pools:
-        yield undefined((*here, "pool"), "pool", pool, manifest.pools)
+        yield undefined(f"{here}.pool", "pool", pool, manifest.pools)
     if profile in manifest.profiles and pool in manifest.pools:
         node = manifest.nodes.get(manifest.pools[pool].node)
         if node is not None and not fits(manifest.profiles[profile], node):
             message = f"a worker of profile {profile} does not fit on a node of pool {pool}"
-            yield Finding((*here, "profile"), message, "profile-over-pool", "choose a smaller profile or another pool")
+            yield Finding.error(
+                "profile-over-pool", f"{here}.profile", message, "choose a smaller profile or another pool"
+            )
 
 
 def check_workloads(manifest: Manifest) -> Iterator[Finding]:
     for name, workload in manifest.workloads.items():
-        yield from check_size(manifest, ("workloads", name), workload.profile, workload.pool)
+        yield from check_size(manifest, f"workloads.{name}", workload.profile, workload.pool)
     for name, scenario in manifest.scenarios.items():
-        yield from check_together(manifest, ("scenarios", name), scenario)
+        yield from check_together(manifest, f"scenarios.{name}", scenario)
 
 
-def check_together(manifest: Manifest, here: Path, together: Together) -> Iterator[Finding]:
+def check_together(manifest: Manifest, here: str, together: Together) -> Iterator[Finding]:
     for sweep in together.sweeps:
         if sweep not in manifest.sweeps and sweep not in manifest.profiles:
             known = [*manifest.sweeps, *manifest.profiles]
-            yield undefined((*here, "sweeps", sweep), "sweep or profile", sweep, known, about_key=True)
+            yield undefined(f"{here}.sweeps.{sweep}", "sweep or profile", sweep, known)
     for workload in together.workloads:
         if workload not in manifest.workloads:
-            yield undefined((*here, "workloads", workload), "workload", workload, manifest.workloads, about_key=True)
+            yield undefined(f"{here}.workloads.{workload}", "workload", workload, manifest.workloads)
 
 
 def check_budget(manifest: Manifest) -> Iterator[Finding]:
@@ -252,26 +244,26 @@ def check_budget(manifest: Manifest) -> Iterator[Finding]:
     for month, lines in budget.months.items():
         for scenario in lines:
             if scenario not in manifest.scenarios:
-                path = ("budget", "months", month, scenario)
-                yield undefined(path, "scenario", scenario, manifest.scenarios, about_key=True)
+                path = f"budget.months.{month}.{scenario}"
+                yield undefined(path, "scenario", scenario, manifest.scenarios)
     for name, option in budget.options.items():
-        here: Path = ("budget", "options", name)
+        here = f"budget.options.{name}"
         if option.sweep not in manifest.sweeps:
-            yield undefined((*here, "sweep"), "sweep", option.sweep, manifest.sweeps)
+            yield undefined(f"{here}.sweep", "sweep", option.sweep, manifest.sweeps)
         yield from check_size(manifest, here, None, option.pool)
     for name, question in budget.growth.items():
-        here = ("budget", "growth", name)
+        here = f"budget.growth.{name}"
         yield from check_together(manifest, here, question)
         if question.assets is not None and question.assets not in manifest.groups:
-            yield undefined((*here, "assets"), "group", question.assets, manifest.groups)
+            yield undefined(f"{here}.assets", "group", question.assets, manifest.groups)
         if question.node is not None and question.node not in manifest.nodes:
-            yield undefined((*here, "node"), "node", question.node, manifest.nodes)
+            yield undefined(f"{here}.node", "node", question.node, manifest.nodes)
     for name, fixed in budget.fixed.items():
         pool = manifest.pools.get(name)
         monthly = pool_month(manifest, pool) if pool else None
         if monthly is not None and monthly.currency == fixed.currency and monthly.amount != fixed.amount:
             message = f"{fixed} a month, but the pool {name} costs {monthly}"
-            yield Finding(("budget", "fixed", name), message, "fixed-differs", f"write {monthly}", warning=True)
+            yield Finding.warning("fixed-differs", f"budget.fixed.{name}", message, f"write {monthly}")
 
 
 def pool_month(manifest: Manifest, pool: Pool) -> Money | None:
@@ -281,16 +273,18 @@ def pool_month(manifest: Manifest, pool: Pool) -> Money | None:
 
 def check_currency(manifest: Manifest) -> Iterator[Finding]:
     """All money must be in the currency of the budget, or of the first price."""
-    amounts = list(money_in(manifest, ()))
-    amounts.sort(key=lambda found: found[0] != ("budget", "monthly"))
+    amounts = list(money_in(manifest))
+    amounts.sort(key=lambda found: found[0] != "budget.monthly")
     for path, money in amounts:
         first_path, first = amounts[0]
         if money.currency != first.currency:
-            message = f"{money.currency} where {'.'.join(map(str, first_path))} is in {first.currency}"
-            yield Finding(path, message, "currency-mix", f"write it in {first.currency}: amounts are not converted")
+            message = f"{money.currency} where {first_path} is in {first.currency}"
+            yield Finding.error(
+                "currency-mix", path, message, f"write it in {first.currency}: amounts are not converted"
+            )
 
 
-def money_in(part: Any, path: Path) -> Iterator[tuple[Path, Money]]:
+def money_in(part: Any, path: str = "") -> Iterator[tuple[str, Money]]:
     """Every amount and price of a manifest with its path."""
     if isinstance(part, Money):
         yield path, part
@@ -298,7 +292,7 @@ def money_in(part: Any, path: Path) -> Iterator[tuple[Path, Money]]:
         yield path, part.money
     elif isinstance(part, BaseModel):
         for name in type(part).model_fields:
-            yield from money_in(getattr(part, name), (*path, name))
+            yield from money_in(getattr(part, name), f"{path}.{name}".lstrip("."))
     elif isinstance(part, dict):
         for name, inner in part.items():
-            yield from money_in(inner, (*path, name))
+            yield from money_in(inner, f"{path}.{name}".lstrip("."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Environment
 
-from scalable.manifest.findings import Issue, Place
+from scalable.findings import Finding, Place
 from scalable.manifest.tree import Mapping, Node, Scalar, Sequence, control, locate
 from scalable.wording import not_defined
 
@@ -14,7 +14,7 @@ VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^${}]*))?\}|\$\{[^
 
 
 def overlaid(
-    root: Mapping, target: str | None, overlay: str | None, env: Environment[str, str], problems: list[Issue]
+    root: Mapping, target: str | None, overlay: str | None, env: Environment[str, str], problems: list[Finding]
 ) -> Mapping:
     """The manifest with the overlay the target names, then the one asked for, merged in.
 
@@ -37,22 +37,24 @@ def overlaid(
     return root
 
 
-def apply(name: str, path: str, at: Node, applied: list[str], problems: list[Issue]) -> bool:
+def apply(name: str, path: str, at: Node, applied: list[str], problems: list[Finding]) -> bool:
     """Note that an overlay is about to be applied; a second time round is a cycle."""
     if name in applied:
         shown = " → ".join([*applied, name])
-        problems.append(Issue(path, f"the overlay is cyclic: {shown}", "cyclic-overlay", "break the chain", at.place))
+        problems.append(
+            Finding.error("cyclic-overlay", path, f"the overlay is cyclic: {shown}", "break the chain", at.place)
+        )
         return False
     applied.append(name)
     return True
 
 
-def chain(root: Mapping, name: str, above: list[str], problems: list[Issue]) -> Mapping:
+def chain(root: Mapping, name: str, above: list[str], problems: list[Finding]) -> Mapping:
     """An overlay with those it stands on merged under it."""
     place, node = locate(root, ("overlays", name))
     if name in above:
         message = f"the overlay is cyclic: {' → '.join([*above, name])}"
-        problems.append(Issue(f"overlays.{name}.overlay", message, "cyclic-overlay", "break the chain", place))
+        problems.append(Finding.error("cyclic-overlay", f"overlays.{name}.overlay", message, "break the chain", place))
         return Mapping(root.place)
     if not isinstance(node, Mapping):
         known = locate(root, ("overlays",))[1]
@@ -71,22 +73,24 @@ def chain(root: Mapping, name: str, above: list[str], problems: list[Issue]) -> 
     return own
 
 
-def check_overlays(root: Mapping, env: Environment[str, str], problems: list[Issue]) -> None:
+def check_overlays(root: Mapping, env: Environment[str, str], problems: list[Finding]) -> None:
     """Overlays that no target of this call uses must be sound too."""
     overlays = locate(root, ("overlays",))[1]
     if overlays is not None and not isinstance(overlays, Mapping):
         remedy = "write e.g. {large: {targets: …}}"
-        problems.append(Issue("overlays", "overlays are not a mapping", "wrong-type", remedy, overlays.place))
+        problems.append(Finding.error("wrong-type", "overlays", "overlays are not a mapping", remedy, overlays.place))
     for name, node in overlays.items.items() if isinstance(overlays, Mapping) else ():
         if isinstance(node, Mapping):
             chain(root, name, [], problems)
         else:
             remedy = "write the keys it changes, e.g. {targets: …}"
-            problems.append(Issue(f"overlays.{name}", "the overlay is not a mapping", "wrong-type", remedy, node.place))
+            problems.append(
+                Finding.error("wrong-type", f"overlays.{name}", "the overlay is not a mapping", remedy, node.place)
+            )
     targets = locate(root, ("targets",))[1]
     for name in targets.items if isinstance(targets, Mapping) else ():
         named = locate(root, ("targets", name, "overlay"))[1]
-        unset: list[Issue] = []
+        unset: list[Finding] = []
         named = substituted(named, env, unset) if named is not None else None
         if isinstance(named, Scalar) and isinstance(named.value, str) and not unset:
             known = list(overlays.items) if isinstance(overlays, Mapping) else []
@@ -106,7 +110,7 @@ def merged(below: Mapping, above: Mapping) -> Mapping:
     return result
 
 
-def substituted(node: Node, env: Environment[str, str], problems: list[Issue], path: str = "") -> Node:
+def substituted(node: Node, env: Environment[str, str], problems: list[Finding], path: str = "") -> Node:
     """The tree with ``${VAR}`` and ``${VAR:-default}`` replaced; ``$$`` stands for a dollar sign.
 
     An unquoted value is read again afterwards, so ``max_workers: ${N}`` is a number. Messages keep showing the
@@ -122,7 +126,9 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Issue], p
             name, default = match[1], match[3]
             if name is None:
                 remedy = "write ${NAME} or ${NAME:-default}, with no variable in the default; $$ for a dollar sign"
-                problems.append(Issue(path, f"{match[0]} is not a variable", "bad-variable", remedy, node.place))
+                problems.append(
+                    Finding.error("bad-variable", path, f"{match[0]} is not a variable", remedy, node.place)
+                )
                 return ""
             value = env.get(name) or default  # as in a shell, :- also covers a variable that is set but empty
             if match[2] is None:
@@ -130,10 +136,12 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Issue], p
             if value is None:
                 remedy = f"export {name}=…, or write ${{{name}:-default}}"
                 message = f"the environment variable {name} is not set"
-                problems.append(Issue(path, message, "unset-variable", remedy, node.place))
+                problems.append(Finding.error("unset-variable", path, message, remedy, node.place))
             if control(value or ""):
                 message = f"the environment variable {name} holds a control character"
-                problems.append(Issue(path, message, "control-character", f"unset {name} or correct it", node.place))
+                problems.append(
+                    Finding.error("control-character", path, message, f"unset {name} or correct it", node.place)
+                )
             return value or ""
 
         return Scalar(node.place, VARIABLE.sub(replace, node.text), node.quoted, source=node.text)
@@ -146,7 +154,7 @@ def substituted(node: Node, env: Environment[str, str], problems: list[Issue], p
     return Mapping(node.place, inside, node.keys)
 
 
-def check_secrets(root: Node, problems: list[Issue]) -> None:
+def check_secrets(root: Node, problems: list[Finding]) -> None:
     """What must not stand in a file that people share is written as a variable."""
     for path in SECRETS:
         place, node = locate(root, path)
@@ -154,9 +162,11 @@ def check_secrets(root: Node, problems: list[Issue]) -> None:
             dotted, name = ".".join(path), "_".join(path).upper()
             message = f"{dotted} is a secret and stands in the manifest"
             remedy = f"export {name}=… and write {path[-1]}: ${{{name}}}"
-            problems.append(Issue(dotted, message, "secret-in-manifest", remedy, place))
+            problems.append(Finding.error("secret-in-manifest", dotted, message, remedy, place))
 
 
-def undefined(path: str, name: str, known: list[str], place: Place) -> Issue:
+def undefined(path: str, name: str, known: list[str], place: Place) -> Finding:
     message, remedy = not_defined("overlay", name, known)
-    return Issue(path, message, "undefined-overlay", remedy if known else "no overlay is defined; add one", place)
+    return Finding.error(
+        "undefined-overlay", path, message, remedy if known else "no overlay is defined; add one", place
+    )

@@ -13,12 +13,13 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from scalable.errors import QuantityError, UsageError
+from scalable.findings import Finding, Severity
 from scalable.manifest import layers, tree
-from scalable.manifest.checks import Finding, check
-from scalable.manifest.findings import Issue, ManifestError, Place, ValidationReport
+from scalable.manifest.checks import check
 from scalable.manifest.models import Manifest
 from scalable.manifest.shipped import with_shipped
 from scalable.manifest.targets import BUILT_IN
+from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.wording import shown
 
 Loc = tuple[str | int, ...]
@@ -67,7 +68,7 @@ def read(path: Path) -> str:
 
 
 def alone(file: str, message: str, code: str, remedy: str) -> ManifestError:
-    return ManifestError(ValidationReport.of([Issue("", f"{file}: {message}", code, remedy)]))
+    return ManifestError(ValidationReport.of([Finding.error(code, "", f"{file}: {message}", remedy)]))
 
 
 def load_text(
@@ -84,7 +85,7 @@ def load_text(
 
     ``further`` looks for what only those know who compute the sweeps, in a manifest that is good by itself.
     """
-    problems: list[Issue] = []
+    problems: list[Finding] = []
     root = tree.compose(source, file, problems)
     target = choose_target(root, target)
     merged = layers.overlaid(root, target, overlay, env, problems)
@@ -98,15 +99,13 @@ def load_text(
     try:
         manifest = with_shipped(Manifest.model_validate(values))
         findings = list(check(manifest, providers))
-        findings += [] if any(not found.warning for found in findings) else further(manifest)
+        findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
         issues = [each for found in error.errors(include_url=False) for each in issues_of(found, filled)]
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in issues if found.place not in spoiled)
         findings = check_rest(values, [real(found["loc"], filled) for found in error.errors()], providers)
-    report += ValidationReport.of(
-        [placed(f, filled) for f in findings if not f.warning], [placed(f, filled) for f in findings if f.warning]
-    )
+    report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})
     return Loaded(manifest, report, target)
@@ -171,36 +170,62 @@ def choose_target(root: tree.Mapping, asked: str | None) -> str | None:
     return names[0] if names else None
 
 
-def placed(finding: Finding, root: tree.Node) -> Issue:
-    where = tree.key_place(root, finding.path) if finding.about_key else tree.locate(root, finding.path)[0]
-    found = Issue(dotted(finding.path), finding.message, finding.code, finding.remedy, where)
-    return concealed(found, finding.path, root)
+def placed(finding: Finding, root: tree.Node) -> Finding:
+    """Return the finding with the place of what its path names, or of the nearest thing above that exists."""
+    loc = existing(finding.path, root)
+    place, node = tree.locate(root, loc)
+    entry = isinstance(node, tree.Mapping) and len(loc) == 2  # as pools.compute, whose name is what to look at
+    about_key = entry or finding.code in ABOUT_KEYS
+    if about_key and dotted(loc) == finding.path:
+        place = tree.key_place(root, loc)
+    return concealed(replace(finding, place=place), loc, root)
 
 
-def concealed(found: Issue, loc: Loc, root: tree.Node) -> Issue:
+ABOUT_KEYS = frozenset(
+    {
+        "ignored-option", "undefined-scenario", "undefined-setting", "undefined-sweep or profile", "undefined-workload",
+        "unknown-option", "unread-setting",
+    }
+)  # fmt: skip
+"""Codes of findings that are about a key and not about its value."""
+
+
+def existing(path: str, node: tree.Node, above: Loc = ()) -> Loc:
+    """Return the keys that a dotted path names, as far as the tree has them; keys may have dots themselves."""
+    if isinstance(node, tree.Scalar):
+        return above
+    for key, child in node.items.items() if isinstance(node, tree.Mapping) else enumerate(node.items):
+        here = dotted((*above, key))
+        if path == here or path.startswith((f"{here}.", f"{here}[")):
+            return existing(path, child, (*above, key))
+    return above
+
+
+def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
     """A finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
     depth = len(loc)
     while (node := tree.locate(root, loc[:depth])[1]) is None:
         depth -= 1
+    written_part = len(dotted(loc[:depth]))
     for scalar in node.items if isinstance(node, tree.Sequence) else [node]:
         if isinstance(scalar, tree.Scalar) and scalar.source and scalar.text:
             source = scalar.source.replace("\\", r"\\")
             for held in (shown(scalar.value), repr(scalar.value), scalar.text):
                 whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
                 found = replace(found, message=whole.sub(source, found.message))
-            if scalar.text in loc:
-                found = replace(found, path=found.path.replace(scalar.text, scalar.source))
+            rest = found.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
+            found = replace(found, path=found.path[:written_part] + rest)
     return found
 
 
-def issues_of(error: Any, root: tree.Node) -> list[Issue]:
+def issues_of(error: Any, root: tree.Node) -> list[Finding]:
     """What one of pydantic's errors says: usually one finding, several where a check collected them."""
     cause = error.get("ctx", {}).get("error")
     others = cause.others if isinstance(cause, QuantityError) else []
     return [issue(error, root), *(issue({**error, "ctx": {"error": other}}, root) for other in others)]
 
 
-def issue(error: Any, root: tree.Node) -> Issue:
+def issue(error: Any, root: tree.Node) -> Finding:
     """One of pydantic's errors as a finding with its place and what to write."""
     loc = real(error["loc"], root)
     cause = error.get("ctx", {}).get("error")
@@ -209,12 +234,14 @@ def issue(error: Any, root: tree.Node) -> Issue:
     return concealed(described(error, loc, cause, root), loc, root)
 
 
-def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Issue:
+def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Finding:
     if loc == ("project", "name") and error["type"] != "missing":
         message = "'project.name' is required and must be a non-empty string"
-        return Issue("project.name", message, "bad-value", "write e.g. name: my-project", tree.locate(root, loc)[0])
+        return Finding.error(
+            "bad-value", "project.name", message, "write e.g. name: my-project", tree.locate(root, loc)[0]
+        )
     if isinstance(cause, QuantityError):
-        return Issue(dotted(loc), cause.message, "bad-value", cause.remedy, tree.locate(root, loc)[0])
+        return Finding.error("bad-value", dotted(loc), cause.message, cause.remedy, tree.locate(root, loc)[0])
     place, node = tree.locate(root, loc)
     path = dotted(loc)
     match error["type"]:
@@ -223,27 +250,35 @@ def described(error: Any, loc: Loc, cause: object, root: tree.Node) -> Issue:
             if path == "project.name":
                 message += " and must be a non-empty string"
             place = tree.key_place(root, loc[:-1]) if len(loc) > 1 else place
-            return Issue(path, message, "missing", f"add  {loc[-1]}: {EXAMPLES.get(str(loc[-1]), '…')}", place)
+            return Finding.error("missing", path, message, f"add  {loc[-1]}: {EXAMPLES.get(str(loc[-1]), '…')}", place)
         case "extra_forbidden":
             known = fields_at(loc[:-1])
             near = get_close_matches(str(loc[-1]), known, n=1)
             remedy = f"write {near[0]}" if near else f"known here: {', '.join(known)}" if known else "remove it"
-            return Issue(path, f"unknown key {str(loc[-1])!r}", "unknown-key", remedy, tree.key_place(root, loc))
+            return Finding.error(
+                "unknown-key", path, f"unknown key {str(loc[-1])!r}", remedy, tree.key_place(root, loc)
+            )
         case "literal_error":
             expected = error["ctx"]["expected"]
-            return Issue(path, f"{written(node)} is not one of {expected}", "bad-value", f"write {expected}", place)
+            return Finding.error(
+                "bad-value", path, f"{written(node)} is not one of {expected}", f"write {expected}", place
+            )
         case "model_type" | "dict_type" | "model_attributes_type":
             known = fields_at(loc)
             keys = f"{{{known[0]}: …}}" if known else "{name: …}"
-            return Issue(path, f"{written(node)} is not a mapping", "wrong-type", f"write keys, e.g. {keys}", place)
+            return Finding.error(
+                "wrong-type", path, f"{written(node)} is not a mapping", f"write keys, e.g. {keys}", place
+            )
         case "too_short":
-            return Issue(path, "the list is empty", "bad-value", "write at least one, e.g. [first]", place)
+            return Finding.error("bad-value", path, "the list is empty", "write at least one, e.g. [first]", place)
         case "string_type":
             remedy = 'quote it if it is a number: "2.0"'
-            return Issue(path, f"{written(node)} is not a text", "wrong-type", remedy, place)
+            return Finding.error("wrong-type", path, f"{written(node)} is not a text", remedy, place)
         case "list_type":
-            return Issue(path, f"{written(node)} is not a list", "wrong-type", "write e.g. [first, second]", place)
-    return Issue(path, f"{written(node)}: {error['msg'].lower()}", "wrong-type", "", place)
+            return Finding.error(
+                "wrong-type", path, f"{written(node)} is not a list", "write e.g. [first, second]", place
+            )
+    return Finding.error("wrong-type", path, f"{written(node)}: {error['msg'].lower()}", "", place)
 
 
 EXAMPLES = {
@@ -316,4 +351,4 @@ def written(node: tree.Node | None) -> str:
     return "a list" if isinstance(node, tree.Sequence) else "a mapping" if node else "this"
 
 
-__all__ = ["Loaded", "Place", "load_file", "load_text"]
+__all__ = ["Loaded", "load_file", "load_text"]

@@ -15,7 +15,8 @@ from typing import Any
 
 import yaml
 
-from scalable.manifest.findings import Issue, ManifestError, Place, ValidationReport
+from scalable.findings import Finding, Place
+from scalable.manifest.validation import ManifestError, ValidationReport
 
 MAX_BYTES = 1 << 20  # the largest manifests people wrote are under 100 kB
 MAX_DEPTH = 40  # the models nest 7 deep
@@ -63,7 +64,7 @@ class Mapping:
 Node = Scalar | Sequence | Mapping
 
 
-def compose(source: str, file: str, problems: list[Issue] | None = None) -> Mapping:
+def compose(source: str, file: str, problems: list[Finding] | None = None) -> Mapping:
     """The tree of a document, or a ``ManifestError`` that says where it is no readable mapping.
 
     What does not keep the rest from being read (a key written twice) is added to ``problems`` if that is given.
@@ -105,7 +106,7 @@ class Composer:
         self.file = file
         self.anchors: dict[str, Node] = {}
         self.open_anchors: set[str] = set()
-        self.found: list[Issue] = []
+        self.found: list[Finding] = []
         """What is wrong without keeping the rest from being read."""
 
     def document(self, events: Iterator[Any]) -> Node | None:
@@ -178,7 +179,9 @@ class Composer:
         elif name in mapping.items and name in mapping.keys:
             first = mapping.keys[name]
             remedy = f"remove one; the first is on line {first.line}"
-            self.found.append(Issue("", f"the key {name!r} is written twice", "duplicate-key", remedy, key.place))
+            self.found.append(
+                Finding.error("duplicate-key", "", f"the key {name!r} is written twice", remedy, key.place)
+            )
         else:
             mapping.items[name] = value
             mapping.keys[name] = key.place
@@ -203,7 +206,7 @@ class Composer:
         """Escapes such as ``"\\e"`` must not bring control characters into names that reach a terminal."""
         if control(scalar.text):
             what = f"the text {scalar.text!r} has a control character"
-            self.found.append(Issue("", what, "control-character", "remove it", scalar.place))
+            self.found.append(Finding.error("control-character", "", what, "remove it", scalar.place))
 
     def plain_tag(self, event: Any) -> None:
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
@@ -216,7 +219,9 @@ class Composer:
         return Place(self.file, start.line + 1, start.column + 1, max(1, end.column - start.column) if single else 1)
 
     def refuse(self, place: Place, message: str, code: str, remedy: str) -> ManifestError:
-        return ManifestError(ValidationReport.of([Issue("", message, code, remedy, place)]), {self.file: self.source})
+        return ManifestError(
+            ValidationReport.of([Finding.error(code, "", message, remedy, place)]), {self.file: self.source}
+        )
 
 
 def hint(error: yaml.MarkedYAMLError, source: str) -> str:

@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, assert_never
 
+from scalable.findings import Finding, Severity
 from scalable.observe.metrics import METRICS, Sample
 from scalable.quantities import Duration, percent
 
-Severity = Literal["warning", "page"]
 Sign = Literal[">", "<", "=="]
 Unit = Literal["share", "seconds", "number"]
 Labels = tuple[tuple[str, str], ...]
 
+WARNING, PAGE = Severity.WARNING, Severity.PAGE
 KEEP_S = 60.0  # a figure that swings around its threshold is one alert, not a hundred
 RECENT_S = 300.0  # what a counter's increase is counted over
 SHARED = ("run", "project")  # labels that whoever collects adds; an alert must say whose it is
@@ -79,8 +80,11 @@ class Rule:
         first = self.when.promql()
         return f"({first}) and ({self.and_.promql()})" if self.and_ else first
 
-    def text(self, labels: Mapping[str, str], value: float) -> str:
-        return self.summary.format_map({**labels, "value": told(value, self.unit)})
+    def finding(self, labels: Mapping[str, str], value: float) -> Finding:
+        """Return what the rule says where its condition holds with this value."""
+        about = next((labels[name] for name in METRICS[self.when.metric].labels), "")
+        text = self.summary.format_map({**labels, "value": told(value, self.unit)})
+        return Finding(self.name, self.severity, about, text, self.remedy.format_map(labels))
 
     def annotations(self) -> dict[str, str]:
         """Summary and remedy as templates of Prometheus."""
@@ -99,63 +103,63 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule(
         "WorkerCpu", Condition("scalable_worker_cpu_cores", ">", 0.9, over="scalable_worker_cpu_limit_cores"),
-        600, "warning", "{worker} uses {value} of its CPU limit",
+        600, WARNING, "{worker} uses {value} of its CPU limit",
         "give its profile or component more cpus, if runs take longer than they should", "share",
     ),
     Rule(
         "WorkerMemory", Condition("scalable_worker_memory_bytes", ">", 0.8, over="scalable_worker_memory_limit_bytes"),
-        0, "warning", "{worker} uses {value} of its memory limit",
+        0, WARNING, "{worker} uses {value} of its memory limit",
         "at the limit its run is killed and run again on the larger profile; give the profile more memory", "share",
     ),
     Rule(
         "NodeCpu", Condition("scalable_node_cpu_cores", ">", 0.85, over="scalable_node_cpu_capacity_cores"),
-        300, "warning", "{node} uses {value} of its CPUs",
+        300, WARNING, "{node} uses {value} of its CPUs",
         "place fewer workers on a node: raise cpus of the profile, or policies.margins.cpu", "share",
     ),
     Rule(
         "NodeMemory", Condition("scalable_node_memory_bytes", ">", 0.75, over="scalable_node_memory_capacity_bytes"),
-        60, "warning", "{node} uses {value} of its memory",
+        60, WARNING, "{node} uses {value} of its memory",
         "look with scalable workers at who uses it; place fewer workers there: raise policies.margins.ram", "share",
     ),
     Rule(
         "PendingWork", Condition("scalable_pending_tasks", ">", 0),
-        300, "warning", "{value} of {tag} wait and no worker comes",
+        300, WARNING, "{value} of {tag} wait and no worker comes",
         "scalable status says what its workers wait for",
     ),
     Rule(
         "ScaleUpSlow", Condition("scalable_scale_up_seconds", ">", 300),
-        0, "warning", "a worker of {tag} was asked for {value} ago and is not there",
+        0, WARNING, "a worker of {tag} was asked for {value} ago and is not there",
         "scalable status says what it waits for; scalable doctor checks the target", "seconds",
     ),
     Rule(
         "RunLong", Condition("scalable_run_seconds", ">", 600),
-        0, "warning", "a run of {tag} has been running for {value}",
+        0, WARNING, "a run of {tag} has been running for {value}",
         "scalable workers shows which and how far it is; scalable dump shows where it stands", "seconds",
     ),
     Rule(
         "RetriesUsed", Condition("scalable_retries_total", ">", 0, increase_s=RECENT_S),
-        0, "warning", "runs of {tag} were run again: {cause}",
+        0, WARNING, "runs of {tag} were run again: {cause}",
         "scalable report shows which; scalable incidents shows what happened to them",
     ),
     Rule(
         "DependencyDown", Condition("scalable_dependency_up", "==", 0),
-        0, "warning", "the run cannot reach what it needs: {dependency}",
+        0, WARNING, "the run cannot reach what it needs: {dependency}",
         "finished rows are kept beside the run until it does; start it again, or correct its URL in the manifest",
     ),
     Rule(
         "Stuck", Condition("finetune_pod_idle_seconds", ">", 300),
-        0, "page", "what runs on {worker} has given no sign of life for {value}",
+        0, PAGE, "what runs on {worker} has given no sign of life for {value}",
         "it is killed and run again by itself; if not: scalable dump {worker}, then scalable kill {worker}", "seconds",
         and_=Condition("finetune_rows_persisted_per_min", "==", 0),
     ),
     Rule(
         "CostNearBudget", Condition("scalable_cost_month_total", ">", 0.8, over="scalable_budget_month"),
-        0, "warning", "{value} of this month's budget is spent",
+        0, WARNING, "{value} of this month's budget is spent",
         "scalable plan shows what is to come; raise budget.monthly or wait for the next month", "share",
     ),
     Rule(
         "CostOverBudget", Condition("scalable_cost_month_total", ">", 1, over="scalable_budget_month"),
-        0, "page", "{value} of this month's budget is spent",
+        0, PAGE, "{value} of this month's budget is spent",
         "nothing more is started; raise budget.monthly or wait for the next month", "share",
     ),
 )  # fmt: skip
@@ -179,7 +183,7 @@ def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """An alert that began or ended."""
+    """The beginning or the end of an alert: of a finding that somebody is told."""
 
     rule: Rule
     labels: Mapping[str, str]
@@ -189,16 +193,12 @@ class Change:
     value: float
 
     @property
-    def text(self) -> str:
-        return self.rule.text(self.labels, self.value)
+    def finding(self) -> Finding:
+        return self.rule.finding(self.labels, self.value)
 
-    @property
-    def remedy(self) -> str:
-        return self.rule.remedy.format_map(self.labels)
-
-    def to_dict(self) -> dict[str, object]:
-        facts = {"alert": self.rule.name, "severity": self.rule.severity, "state": self.state, "since": self.since}
-        return {**facts, "text": self.text, "remedy": self.remedy, "labels": dict(self.labels)}
+    def to_record(self) -> dict[str, object]:
+        """Return the change as a journal keeps it."""
+        return {**self.finding.to_record("alert"), "state": self.state, "labels": dict(self.labels)}
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from scalable.errors import ScalableError
+from scalable.findings import Finding
 from scalable.observe.encoding import LONGEST_LINE, line_of
 from scalable.observe.reading import Records, read
 from scalable.wording import plural
@@ -151,7 +152,8 @@ class Journal:
         if lost > self._told:
             text = f"{plural(lost - self._told, 'record')} could not be written: {self.trouble or 'too many at once'}"
             self._told = lost
-            self._waiting.append(line_of({"t": self._clock(), "kind": "alert", "alert": "journal-gap", "text": text}))
+            gap = Finding.warning("journal-gap", "", text).to_record("alert")
+            self._waiting.append(line_of({"t": self._clock(), "kind": "alert", **gap}))
 
     def _complain(self, error: OSError) -> None:
         if not self.trouble:

@@ -37,12 +37,8 @@ class Alerting:
         changes = self.watch.evaluate(samples, now)
         groups: dict[tuple[str, str], list[Change]] = {}
         for change in changes:
-            rule = change.rule
-            self.journal.write(
-                "alert", alert=rule.name, state=change.state, severity=rule.severity, text=change.text,
-                remedy=change.remedy, labels=dict(change.labels),
-            )  # fmt: skip
-            groups.setdefault((rule.name, change.state), []).append(change)
+            self.journal.write("alert", **change.to_record())
+            groups.setdefault((change.rule.name, change.state), []).append(change)
         if self.webhook is not None:
             for those in groups.values():
                 self.webhook.send(those, now)
@@ -60,13 +56,14 @@ class Alerting:
             if key not in self.said:
                 groups.setdefault(one.rule.name, []).append(one)
         for those in groups.values():
-            logger.warning("%s; %s", listed([one.text for one in those]), those[0].remedy)
+            findings = [one.finding for one in those]
+            logger.warning("%s; %s", listed([each.message for each in findings]), findings[0].remedy)
         for name, labels in sorted(self.said - lasting.keys()):
             logger.warning("over: %s", ", ".join([name, *(value for _, value in labels)]))
         self.said = set(lasting)
 
     def firing(self) -> list[dict[str, Any]]:
-        return [one.to_dict() for one in self.watch.firing]
+        return [{**one.to_record(), "since": one.since} for one in self.watch.firing]
 
     def close(self) -> None:
         if self.webhook is not None:

@@ -19,7 +19,6 @@ from scalable.cluster.giving_up import give_up
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
-    Alert,
     BoundsSet,
     Event,
     Instruction,
@@ -47,6 +46,7 @@ from scalable.engine.events import (
     WorkersWithdrawn,
 )
 from scalable.errors import UsageError
+from scalable.findings import Finding
 from scalable.observe.redact import KNOWN
 from scalable.quantities import Memory
 from scalable.session.attempts import Attempts
@@ -209,7 +209,7 @@ class Driver:
 
     def place_told(self, lost: str) -> None:
         if lost:
-            self.journal.write("alert", alert="place-awaited" if lost == CLIMBS else "place-lost", text=lost, run=None)
+            self.tell(Finding.warning("place-awaited" if lost == CLIMBS else "place-lost", "", lost))
         self.halt(PLACE, Paused(lost, drop_workers=lost == CLIMBS) if lost else None)
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
@@ -283,10 +283,14 @@ class Driver:
                 self.on_heavy(sweep)
             case WorkersGivenUp(tag, reason):
                 give_up(self.cluster, tag, reason)
-            case Alert(kind, text, run):
-                self.journal.write("alert", alert=kind, text=text, run=run)
-                if self.on_look is None or kind not in EXPLAINED:
-                    logger.warning("%s", text)
+            case Finding(code, message=message):
+                self.tell(instruction)
+                if self.on_look is None or code not in EXPLAINED:
+                    logger.warning("%s", message)
+
+    def tell(self, finding: Finding) -> None:
+        """Write into the journal what somebody should know; its path is a run or empty."""
+        self.journal.write("alert", **finding.to_record("alert"), run=finding.path or None)
 
     async def add(self, tag: str, count: int) -> None:
         try:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scalable.findings import Finding
 from scalable.manifest.alerts import rules_of
 from scalable.observe.encoding import text_of
 from scalable.observe.fields import month
@@ -54,9 +55,7 @@ def live(driver: Driver, folder: RunFolder, facts: Mapping[str, Any], manifest: 
     webhook = None
     if (url := manifest.alerts.webhook) is not None:
         where = f"run {folder.run_id} of {facts['project']} on {facts['target']}"
-        webhook = Webhook(
-            url.get_secret_value(), where, lambda why: driver.journal.write("alert", alert="webhook", text=why)
-        )
+        webhook = Webhook(url.get_secret_value(), where, lambda why: driver.tell(Finding.warning("webhook", "", why)))
     labels = {"run": folder.run_id, "project": str(facts["project"])}
     return Live(driver, folder, serve(driver, labels), Alerting(rules_of(manifest), driver.journal, webhook))
 

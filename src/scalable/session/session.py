@@ -123,9 +123,9 @@ class ScalableSession:
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
         found = self.provider.validate(self.spec())
-        told = {(issue.path, issue.code) for issue in self.report.warnings}
-        new = tuple(issue for issue in found.warnings if (issue.path, issue.code) not in told)
-        return self.report + ValidationReport(found.errors, new)
+        known = {(finding.path, finding.code) for finding in self.report.warnings}
+        new = [finding for finding in found.warnings if (finding.path, finding.code) not in known]
+        return self.report + ValidationReport.of([*found.errors, *new])
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
+from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.session.cells import Cells
 from scalable.session.execution import Work
@@ -299,7 +300,7 @@ class SweepExecution:
                 if not told:
                     told = True
                     text = f"{self.compiled.name} waits for its store, nothing is lost meanwhile: {error}"
-                    self.driver.journal.write("alert", alert="store-unreachable", text=text, run=None)
+                    self.driver.tell(Finding.warning("store-unreachable", "", text))
                     logger.warning("%s", text)
             await asyncio.sleep(ASK_STORE_EVERY_S)
 

@@ -75,13 +75,13 @@ class Webhook:
         return True
 
     def text(self, those: list[Change]) -> str:
-        rule, over = those[0].rule, those[0].state == "resolved"
-        lines = [f"*{rule.name}* is over" if over else f"*{rule.name}* ({rule.severity})", self.where]
-        lines += [f"• {one.text}" for one in those[:MOST_LISTED]]
+        first, over = those[0].finding, those[0].state == "resolved"
+        lines = [f"*{first.code}* is over" if over else f"*{first.code}* ({first.severity})", self.where]
+        lines += [f"• {one.finding.message}" for one in those[:MOST_LISTED]]
         if (more := len(those) - MOST_LISTED) > 0:
             lines.append(f"• and {plural(more, 'other')}")
         if not over:
-            lines.append(f"What to do: {those[0].remedy}")
+            lines.append(f"What to do: {first.remedy}")
         if self.dropped:
             lines.append(f"{plural(self.dropped, 'message')} before this one were not sent: too many within a minute")
             self.dropped = 0

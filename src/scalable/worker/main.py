@@ -25,6 +25,7 @@ from distributed.security import Security
 
 from scalable import proc
 from scalable.errors import ScalableError
+from scalable.findings import Finding
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
@@ -127,7 +128,8 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     if differences:
         text = f"{options.name} has other versions than the driver: {'; '.join(differences)}"
         remedy = "install the same versions if results must be the same"
-        worker.log_event(TOPIC, {"kind": "finding", "code": "packages-differ", "text": text, "remedy": remedy})
+        finding = Finding.warning("packages-differ", options.name, text, remedy)
+        worker.log_event(TOPIC, {"kind": "finding", **finding.to_record("finding")})
     finished = asyncio.ensure_future(worker.finished())
     while not (finished.done() or noticed.done() or closes(worker)):
         await asyncio.wait({finished, noticed}, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)

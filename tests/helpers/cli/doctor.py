@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from scalable.cluster.base import DeploymentSpec
-from scalable.doctor import Check, nodes
+from scalable.doctor import nodes
 from scalable.doctor.checks import Case
+from scalable.findings import Finding
 from scalable.manifest import load_text
 from scalable.manifest.targets import SlurmTarget
 
@@ -32,5 +33,5 @@ def a_case(tmp_path: Path, **target: Any) -> tuple[Case, SlurmTarget]:
     return Case(manifest, replace(spec, target=chosen), [{"model": 1}]), chosen
 
 
-def looked_at(tmp_path: Path, listing: str = FAR, **target: Any) -> dict[str, Check]:
-    return {check.name: check for check in nodes.checks(*a_case(tmp_path, **target), listing)}
+def looked_at(tmp_path: Path, listing: str = FAR, **target: Any) -> dict[str, Finding]:
+    return {check.code: check for check in nodes.checks(*a_case(tmp_path, **target), listing)}

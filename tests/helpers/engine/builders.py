@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from scalable.engine import Engine, Rules, WorkerKind
 from scalable.engine.events import (
     AddWorkers,
-    Alert,
     Event,
     Instruction,
     KillRun,
@@ -30,6 +29,7 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.engine.explain import explain
+from scalable.findings import Finding
 from scalable.manifest.policies import Policies
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
@@ -229,8 +229,8 @@ class World:
     def failure(self, run: str) -> RunEnded:
         return next(one for one in self.all(RunEnded) if one.run == run)
 
-    def alerts(self, kind: str) -> list[Alert]:
-        return [one for one in self.all(Alert) if one.kind == kind]
+    def alerts(self, code: str) -> list[Finding]:
+        return [finding for finding in self.all(Finding) if finding.code == code]
 
     def asked(self, tag: str = "standard") -> list[int]:
         return [one.count for one in self.all(AddWorkers) if one.tag == tag]

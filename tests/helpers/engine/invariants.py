@@ -9,7 +9,6 @@ from itertools import islice
 from scalable.engine import Engine
 from scalable.engine.events import (
     AddWorkers,
-    Alert,
     BoundsSet,
     Event,
     Instruction,
@@ -44,6 +43,7 @@ from scalable.engine.exchange import NEEDED
 from scalable.engine.pace import MOST_AHEAD, UNIT_S
 from scalable.engine.retries import FREE
 from scalable.engine.rules import Rules
+from scalable.findings import Finding
 from scalable.planning.placement import PoolRoom
 from scalable.quantities import Money
 
@@ -228,7 +228,7 @@ class Invariants:
                 self.asked(tag, count, now)
             case RemoveWorker(worker, tag, reason, forced):
                 self.dismissed(worker, tag, forced, now, made_room=reason == NEEDED)
-            case Alert("budget"):
+            case Finding("budget"):
                 self.braked = True
 
     def dismissed(self, worker: str, tag: str, forced: bool, now: float, *, made_room: bool) -> None:

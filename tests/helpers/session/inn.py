@@ -6,7 +6,7 @@ from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.threads import ThreadLauncher
-from scalable.manifest.findings import ValidationReport
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 
 
@@ -16,7 +16,7 @@ class Inn:
     name = "inn"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        return ValidationReport.of([], [])
+        return ValidationReport()
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         launcher = self.launcher(spec.folder)

@@ -23,5 +23,5 @@ def test_a_port_that_somebody_has_fails(tmp_path: Path) -> None:
         taken.listen()
         number = taken.getsockname()[1]
         check = looked_at(tmp_path, port=number)["port"]
-        assert check.text == f"{number} cannot be used: Address already in use"
-    assert looked_at(tmp_path, port=number)["port"].text == f"{number} is free"
+        assert check.message == f"{number} cannot be used: Address already in use"
+    assert looked_at(tmp_path, port=number)["port"].message == f"{number} is free"

@@ -15,10 +15,11 @@ from scalable import ScalableSession
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.diagnosis import LIMITS, Finding, Limits, Severity
+from scalable.cluster.diagnosis import LIMITS, Limits
 from scalable.cluster.diagnosis.pulse import LOOP_BLOCKED
 from scalable.cluster.diagnosis.watching import OVER_AFTER_S
 from scalable.cluster.processes import ProcessLauncher
+from scalable.findings import Finding, Severity
 from scalable.session.diagnosis import SessionObserver
 from tests.helpers.session.diagnosis import told
 from tests.helpers.waiting import LONG_S, until
@@ -66,25 +67,25 @@ def test_a_worker_whose_preload_sleeps_is_told_and_then_withdrawn(
         assert until(lambda: any("licence" in log.read_text() for log in session.folder.logs.iterdir()))
         observer.limits = AT_ONCE
         finding = found(observer, "workers-silent")
-        assert finding.text.startswith("model-0 (process ")
-        assert f"not connected to the scheduler at {observer.cluster.scheduler_address}" in finding.text
-        assert "; 1 task waits" in finding.text
+        assert finding.message.startswith("model-0 (process ")
+        assert f"not connected to the scheduler at {observer.cluster.scheduler_address}" in finding.message
+        assert "; 1 task waits" in finding.message
         assert finding.remedy == "see what its preload_script does:  scalable logs model-0"
-        assert "its log ends: waiting for the licence" in finding.text
+        assert "its log ends: waiting for the licence" in finding.message
         (tmp_path / "licence").touch()
         assert future.result(timeout=LONG_S) == 1
         assert until(lambda: not any(one.code == "workers-silent" for one in observer.watch.current))
     assert told(session, "workers-silent")[0] == "finding"
     assert told(session, "workers-silent")[-1] == "finding-over"
-    assert caplog.text.count(finding.text) == 1
+    assert caplog.text.count(finding.message) == 1
 
 
 def test_tasks_at_the_maximum_are_told_with_what_to_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with a_session(tmp_path, monkeypatch, "max_workers: 1") as (_, client, observer):
         futures = client.map(time.sleep, [0.5] * 20, tag="model", pure=False)
         finding = found(observer, "workers-full")
-        assert finding.text.startswith("the only model worker is busy: 1 tasks run, ")
-        assert finding.text.endswith(" wait, and 1 is the most allowed")
+        assert finding.message.startswith("the only model worker is busy: 1 tasks run, ")
+        assert finding.message.endswith(" wait, and 1 is the most allowed")
         assert finding.remedy == "to go faster, raise max_workers of the target, or call session.scale({'model': 2})"
         del futures
 
@@ -98,8 +99,8 @@ def test_a_worker_kept_by_the_minimum_is_told_and_work_withdraws_it(
         observer,
     ):
         finding = found(observer, "idle-workers")
-        assert finding.text.startswith("1 model worker idle for ")
-        assert finding.text.endswith(", kept by a minimum of 1, at EUR 0.50 an hour each")
+        assert finding.message.startswith("1 model worker idle for ")
+        assert finding.message.endswith(", kept by a minimum of 1, at EUR 0.50 an hour each")
         assert finding.remedy == "lower adaptive.minimum of the target"
         future = client.submit(time.sleep, OVER_AFTER_S + 2, tag="model")
         assert until(lambda: not any(one.code == "idle-workers" for one in observer.watch.current))
@@ -116,8 +117,8 @@ def test_a_worker_that_cannot_start_is_explained_once_however_often_it_is_tried(
     with a_session(tmp_path, monkeypatch, target, f"{{preload_script: {broken}}}") as (_, client, observer):
         future = client.submit(abs, -1, tag="model")
         finding = found(observer, "cannot-start")
-        assert "No module named 'nowhere'" in finding.text
-        assert finding.severity is Severity.PROBLEM
+        assert "No module named 'nowhere'" in finding.message
+        assert finding.severity is Severity.ERROR
         with pytest.raises(Exception, match="No module named 'nowhere'"):
             future.result(timeout=LONG_S)
     assert caplog.text.count("did not come") == 1
@@ -146,7 +147,7 @@ def test_a_blocked_event_loop_is_told_while_it_is_blocked_and_where(
             finding = found(observer, LOOP_BLOCKED)
         finally:
             over.set()
-        assert " in block (test_diagnosis.py:" in finding.text
+        assert " in block (test_diagnosis.py:" in finding.message
         assert until(lambda: not any(one.code == LOOP_BLOCKED for one in observer.watch.current))
     assert told(session, LOOP_BLOCKED) == ["finding", "finding-over"]
 

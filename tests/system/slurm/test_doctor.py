@@ -36,7 +36,7 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         status = main(["doctor", "--format", "json"])
         answer = json.loads(capsys.readouterr().out)
         assert answer["ok"] is (status == 0)
-        return {check["name"]: check for check in answer["checks"]}
+        return {f"{check['name']} {check['path']}".strip(): check for check in answer["checks"]}
 
     return examine
 
@@ -47,15 +47,15 @@ def test_a_good_target_passes_and_nothing_is_submitted(slurm: PrivateSlurm, doct
     assert {check["status"] for check in checks.values()} == {"ok"}, checks
     assert checks["Slurm"]["text"].endswith(" is UP")
     assert checks["queue"]["text"] == "main: 4 nodes, 4 idle, no time limit"
-    assert checks["job small"]["text"].startswith("Slurm would take it (2 CPUs, 1 GiB), expected at ")
+    assert checks["job components.small"]["message"].startswith("Slurm would take it (2 CPUs, 1 GiB), expected at ")
     assert checks["nodes"]["text"] == "4 nodes, all on this machine"
     assert slurm.jobs() == before
 
 
 def test_a_component_that_no_node_can_hold_fails_with_what_nodes_have(slurm: PrivateSlurm, doctor: Doctor) -> None:
-    check = doctor(cpus=64)["job large"]
+    check = doctor(cpus=64)["job components.large"]
     assert check["status"] == "fail"
-    assert check["text"].startswith("Slurm would refuse it (64 CPUs): ")
+    assert check["message"].startswith("Slurm would refuse it (64 CPUs): ")
     assert check["remedy"] == ("lower components.large.cpus or memory; the largest nodes have 4 CPUs and 4000 MB")
     assert not slurm.living()
 
@@ -67,9 +67,9 @@ def test_slurm_is_asked_for_the_profiles_that_sweeps_take_and_not_for_others(
     sweep = 'sweeps: {own: {factor: depth, variants: [1, 2], assets: [a], run: "steps:depth", run_minutes: 1}}\n'
     sizes = "profiles: {standard: {request: {cpu: 1, memory: 1GiB}, limit: {cpu: 2, memory: 2GiB}}}\n"
     checks = doctor(more=sweep + sizes)
-    assert checks["job standard"]["status"] == "ok"
-    assert "job heavy" not in checks, "no node here could hold one, and nothing needs one"
-    refused = doctor(more=sweep + sizes.replace("cpu: 2", "cpu: 64"))["job standard"]
+    assert checks["job profiles.standard.limit"]["status"] == "ok"
+    assert "job profiles.heavy.limit" not in checks, "no node here could hold one, and nothing needs one"
+    refused = doctor(more=sweep + sizes.replace("cpu: 2", "cpu: 64"))["job profiles.standard.limit"]
     assert refused["remedy"].startswith("lower profiles.standard.limit.cpu or memory; ")
 
 
@@ -95,8 +95,10 @@ def test_a_walltime_over_the_limit_of_the_queue_and_a_queue_that_is_down_fail(
 def test_an_image_that_is_missing_or_broken_fails(slurm: PrivateSlurm, doctor: Doctor, tmp_path: Path) -> None:
     broken = tmp_path / "broken.sif"
     broken.write_bytes(b"cut off")
-    assert doctor(image=f", image: {tmp_path}/none.sif")["image large"]["text"].endswith("No such file or directory")
-    assert doctor(image=f", image: {broken}")["image large"]["text"] == f"{broken} is no SIF image"
+    assert doctor(image=f", image: {tmp_path}/none.sif")["image components.large.image"]["message"].endswith(
+        "No such file or directory"
+    )
+    assert doctor(image=f", image: {broken}")["image components.large.image"]["message"] == f"{broken} is no SIF image"
 
 
 def test_a_controller_that_does_not_answer_fails_soon(

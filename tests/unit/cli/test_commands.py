@@ -151,7 +151,7 @@ def test_validate_for_machines_lists_every_finding_with_its_place(example: Call,
     assert bad.status == 1
     assert bad.json["ok"] is False
     assert {"pools.compute.max", "policies.margins.cpu"} <= {error["path"] for error in bad.json["errors"]}
-    assert {"path", "message", "code", "remedy", "file", "line", "column"} == set(bad.json["errors"][0])
+    assert {"path", "message", "code", "severity", "remedy", "file", "line", "column"} == set(bad.json["errors"][0])
 
 
 def test_schema_is_valid_json_schema(call: Call) -> None:

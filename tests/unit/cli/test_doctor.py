@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from scalable.cluster.network import interfaces
-from scalable.doctor import Status, nodes, software
+from scalable.doctor import nodes, software
 from scalable.doctor.code import project
+from scalable.findings import Severity
 from scalable.worker.project import LARGEST_FILE, MOST_FILES
 from scalable.worker.runner.environment import THREAD_VARIABLES
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.doctor import GOOD, looked_at
 
 __all__ = ["call"]
+
+PLACE = ("file", "line", "column")
 
 
 def written(text: str) -> None:
@@ -31,7 +34,7 @@ def found(call: Call, *arguments: str, status: int = 0) -> dict[str, list[dict[s
     assert answer.json["ok"] is (status == 0)
     checks: dict[str, list[dict[str, Any]]] = {}
     for check in answer.json["checks"]:
-        assert set(check) == {"name", "status", "text", "remedy"}
+        assert set(check) == {"name", "status", "text", "remedy", "code", "severity", "path", "message", *PLACE}
         checks.setdefault(check["name"], []).append(check)
     return checks
 
@@ -69,9 +72,10 @@ def test_people_get_a_line_for_each_check_and_a_last_word(call: Call) -> None:
 def test_every_error_of_the_manifest_is_a_failed_check_with_its_remedy(call: Call) -> None:
     written(GOOD.replace("max_workers: 2", "max_workers: 0").replace("1GiB", "1 parsec"))
     checks = found(call, status=1)
-    assert [check["status"] for check in checks["manifest"]] == ["fail", "fail"]
-    assert all(check["remedy"] for check in checks["manifest"])
-    assert set(checks) == {"packages", "manifest"}, "the rest cannot be judged"
+    assert [check["status"] for check in checks["bad value"]] == ["fail", "fail"]
+    assert all(check["remedy"] for check in checks["bad value"])
+    assert {check["path"] for check in checks["bad value"]} == {"targets.here.max_workers", "components.model.memory"}
+    assert set(checks) == {"packages", "bad value"}, "the rest cannot be judged"
 
 
 def test_a_plan_that_cannot_be_made_is_told(call: Call) -> None:
@@ -81,7 +85,8 @@ def test_a_plan_that_cannot_be_made_is_told(call: Call) -> None:
 
 def test_what_the_provider_says_of_the_target_is_told(call: Call) -> None:
     written(GOOD.replace("processes: true", "processes: true, containers: docker"))
-    check = the(found(call, status=1), "target")
+    check = the(found(call, status=1), "unsupported")
+    assert check["path"] == "targets.here.containers"
     assert check["remedy"] == "write containers: none"
 
 
@@ -263,7 +268,7 @@ def test_a_path_that_is_longer_than_a_line_is_told_whole(call: Call, monkeypatch
 def test_a_sweep_that_cannot_be_run_is_not_called_ready(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     package("def load(cell): ...\n")
     written(SWEEPS + BUILT_IN.replace("horizon", "horizn"))
-    assert the(found(call, status=1), "manifest")["remedy"] == "write horizon"
+    assert the(found(call, status=1), "undefined setting")["remedy"] == "write horizon"
     written(SWEEPS + BUILT_IN)
     monkeypatch.setattr(software, "importable", lambda module: module != "xgboost")
     assert the(found(call, status=1), "workload")["remedy"] == "pip install 'scalable[finetune]'"
@@ -274,21 +279,21 @@ def test_a_target_on_slurm_without_slurm_says_where_to_run(call: Call, monkeypat
     written(GOOD.replace("{provider: local, max_workers: 2, processes: true}", "{provider: slurm}"))
     checks = found(call, status=1)
     assert the(checks, "Slurm")["text"] == "sbatch, squeue, scancel, scontrol, sinfo not found on this machine"
-    assert "target" not in checks, "said once"
+    assert "no slurm" not in checks, "said once"
 
 
 def test_nodes_on_other_machines_cannot_reach_loopback(tmp_path: Path) -> None:
     checks = looked_at(tmp_path, interface="lo")
-    assert checks["nodes"].text == "2 nodes, 2 on other machines"
-    assert checks["interface"].status is Status.FAIL
-    assert checks["interface"].text == "lo (127.0.0.1) is this machine's only; 2 nodes cannot reach it"
-    assert looked_at(tmp_path, "n1|127.0.0.1\n", interface="lo")["interface"].status is Status.OK
+    assert checks["nodes"].message == "2 nodes, 2 on other machines"
+    assert checks["interface"].severity is Severity.ERROR
+    assert checks["interface"].message == "lo (127.0.0.1) is this machine's only; 2 nodes cannot reach it"
+    assert looked_at(tmp_path, "n1|127.0.0.1\n", interface="lo")["interface"].severity is Severity.OK
 
 
 def test_an_interface_that_is_not_there_fails_with_those_that_are(tmp_path: Path) -> None:
     check = looked_at(tmp_path, interface="ib7")["interface"]
-    assert check.status is Status.FAIL
-    assert all(name in check.text for name in interfaces())
+    assert check.severity is Severity.ERROR
+    assert all(name in check.message for name in interfaces())
 
 
 def test_folders_on_local_disks_are_a_warning_where_nodes_are_far(
@@ -298,15 +303,15 @@ def test_folders_on_local_disks_are_a_warning_where_nodes_are_far(
     monkeypatch.setenv("SCALABLE_RUNS_DIR", str(tmp_path / "home" / "runs"))
     checks = looked_at(tmp_path)
     assert (
-        checks["shared runs folder"].text
+        checks["shared-runs-folder"].message
         == f"{tmp_path}/home/runs is on ext4, which other machines probably do not see"
     )
     (tmp_path / "home").mkdir()
     checks = looked_at(tmp_path)
-    assert checks["shared runs folder"].text == f"{tmp_path}/home/runs is on nfs4"
-    assert checks["shared project folder"].remedy == "work in a shared folder, or write code: upload"
-    assert "shared project folder" not in looked_at(tmp_path, code="upload")
-    assert "shared runs folder" not in looked_at(tmp_path, "n1|127.0.0.1\n")
+    assert checks["shared-runs-folder"].message == f"{tmp_path}/home/runs is on nfs4"
+    assert checks["shared-project-folder"].remedy == "work in a shared folder, or write code: upload"
+    assert "shared-project-folder" not in looked_at(tmp_path, code="upload")
+    assert "shared-runs-folder" not in looked_at(tmp_path, "n1|127.0.0.1\n")
 
 
 def test_this_machines_mounts_can_be_read() -> None:
@@ -320,20 +325,23 @@ def test_a_project_that_is_too_large_to_upload_fails(tmp_path: Path) -> None:
         with (tmp_path / f"{number}.bin").open("wb") as file:
             file.truncate(LARGEST_FILE)
     [check] = project(tmp_path, "upload")
-    assert check.status is Status.FAIL
-    assert check.text.endswith("has 60 MiB to upload, at most 50 MiB: too large to upload")
+    assert check.severity is Severity.ERROR
+    assert check.message.endswith("has 60 MiB to upload, at most 50 MiB: too large to upload")
     [check] = project(tmp_path, "shared")
-    assert check.status is Status.OK
+    assert check.severity is Severity.OK
 
 
 def test_files_that_are_left_out_of_an_upload_are_named(tmp_path: Path) -> None:
     with (tmp_path / "prices.csv").open("wb") as file:
         file.truncate(3 * LARGEST_FILE)
     [check] = project(tmp_path, "upload")
-    assert check.text == "not uploaded, being over 1 MiB: prices.csv (3 MiB)"
+    assert check.message == "not uploaded, being over 1 MiB: prices.csv (3 MiB)"
 
 
 def test_a_home_folder_as_project_is_told(tmp_path: Path) -> None:
     for number in range(MOST_FILES + 1):
         (tmp_path / f"{number}").touch()
-    assert [check.status for check in (*project(tmp_path, "shared"), *project(tmp_path, "upload"))] == ["warn", "fail"]
+    assert [check.severity for check in (*project(tmp_path, "shared"), *project(tmp_path, "upload"))] == [
+        "warning",
+        "error",
+    ]

@@ -247,31 +247,31 @@ def found(**changes: Any) -> dict[str, str]:
     told = {**WELL, **{name: value for name, value in changes.items() if name in WELL}}
     inside = {name: value for name, value in changes.items() if name not in WELL}
     told["runner"] = {**told["runner"], **inside} if told["runner"] else {}
-    return {check.name: check.status.value for check in checks("w1", told)}
+    return {check.code: check.severity.value for check in checks("w1", told)}
 
 
 def test_a_worker_with_every_protection_is_well() -> None:
     assert set(found().values()) == {"ok"}
-    assert set(found()) == {"runner", "fork guard", "threads", "gRPC", "thread pools", "memory", "versions"}
+    assert set(found()) == {"runner", "fork-guard", "threads", "gRPC", "thread-pools", "memory", "versions"}
 
 
 @pytest.mark.parametrize(
     ("changes", "name", "status"),
     [
-        ({"runner": {}}, "runner", "fail"),
-        ({"guard": None}, "fork guard", "fail"),
-        ({"guard": "warn"}, "fork guard", "warn"),
-        ({"guard": "allow"}, "fork guard", "warn"),
-        ({"allow": ["torch.utils.data"]}, "fork guard", "ok"),
-        ({"native_threads": 5}, "threads", "warn"),
-        ({"grpc": {}}, "gRPC", "warn"),
-        ({"grpc": {"GRPC_ENABLE_FORK_SUPPORT": "1"}}, "gRPC", "warn"),
-        ({"threads": {}}, "thread pools", "warn"),
-        ({"threads": {"OMP_NUM_THREADS": "8"}}, "thread pools", "warn"),
-        ({"cpus": 1}, "thread pools", "warn"),
-        ({"memory": None}, "memory", "warn"),
-        ({"python": "3.9.0"}, "versions", "warn"),
-        ({"scalable": "99"}, "versions", "warn"),
+        ({"runner": {}}, "runner", "error"),
+        ({"guard": None}, "fork-guard", "error"),
+        ({"guard": "warn"}, "fork-guard", "warning"),
+        ({"guard": "allow"}, "fork-guard", "warning"),
+        ({"allow": ["torch.utils.data"]}, "fork-guard", "ok"),
+        ({"native_threads": 5}, "threads", "warning"),
+        ({"grpc": {}}, "gRPC", "warning"),
+        ({"grpc": {"GRPC_ENABLE_FORK_SUPPORT": "1"}}, "gRPC", "warning"),
+        ({"threads": {}}, "thread-pools", "warning"),
+        ({"threads": {"OMP_NUM_THREADS": "8"}}, "thread-pools", "warning"),
+        ({"cpus": 1}, "thread-pools", "warning"),
+        ({"memory": None}, "memory", "warning"),
+        ({"python": "3.9.0"}, "versions", "warning"),
+        ({"scalable": "99"}, "versions", "warning"),
     ],
 )
 def test_a_protection_that_is_missing_is_named(changes: dict[str, Any], name: str, status: str) -> None:

@@ -13,8 +13,8 @@ import yaml
 from scalable.cluster.kubernetes.here import metrics_port
 from scalable.errors import UsageError
 from scalable.manifest import load_text
-from scalable.manifest.findings import ManifestError
 from scalable.manifest.targets import KubernetesTarget
+from scalable.manifest.validation import ManifestError
 from tests.helpers.deploy.rendering import (
     DRIVER,
     MANIFEST,

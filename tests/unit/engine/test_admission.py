@@ -151,7 +151,7 @@ def test_the_same_sweep_submitted_twice_is_reported_and_not_run_twice() -> None:
     sweep = world.engine.state.sweeps["a"].sweep
     world.happens(SweepSubmitted(sweep))
     (alert,) = world.alerts("duplicate-sweep")
-    assert alert.text == "the sweep a is ignored: it was submitted before"
+    assert alert.message == "the sweep a is ignored: it was submitted before"
     assert world.admitted() == ["a"]
 
 
@@ -168,7 +168,7 @@ def test_a_sweep_that_has_a_run_twice_is_reported_and_ignored() -> None:
     run = Run("b/1", "b", "standard")
     world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (run, run), 1)))
     (alert,) = world.alerts("duplicate-sweep")
-    assert alert.text == "the sweep b is ignored: its run b/1 stands in it twice"
+    assert alert.message == "the sweep b is ignored: its run b/1 stands in it twice"
 
 
 def test_a_sweep_is_complete_only_if_every_run_finished() -> None:

@@ -116,7 +116,7 @@ def test_runs_that_only_waited_on_a_lost_worker_are_charged_nothing_and_keep_the
         assert (record.state, record.charged, record.handovers, record.past) == (RunState.QUEUED, 0, 0, [])
     world.with_workers(1)
     assert world.starts("s/3")[-1] == StartRun("s/3", 2, "w2"), "its first attempt's number is used up"
-    assert [alert.run for alert in world.alerts("retry-used")] == ["s/2"]
+    assert [alert.path for alert in world.alerts("retry-used")] == ["s/2"]
 
 
 def test_a_run_that_turns_out_to_be_slow_gives_back_what_waits_behind_it() -> None:

@@ -37,7 +37,7 @@ def spending(spent: str, per_hour: str = "1 EUR", wind_down: str = "0.17 EUR", c
 def test_a_budget_under_the_price_of_a_start_asks_for_no_worker() -> None:
     world = a_world().with_budget("0.20 EUR").with_sweep("a", runs=3, expected_s=60)
     assert world.asked() == []
-    assert world.alerts("budget")[0].text == ("what is left of the budget of EUR 0.20 is not enough for another run")
+    assert world.alerts("budget")[0].message == ("what is left of the budget of EUR 0.20 is not enough for another run")
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"stopped": 3})]
 
 
@@ -84,7 +84,7 @@ def test_the_brake_stops_everything_when_the_committed_money_reaches_the_budget(
 
     assert world.all(KillRun) == [KillRun("a/2", 1, "w1", Loss.STOPPED)]
     assert world.state("a/3") is RunState.STOPPED
-    assert world.alerts("budget")[0].text == "the budget of EUR 1.00 is used up"
+    assert world.alerts("budget")[0].message == "the budget of EUR 1.00 is used up"
 
     world.loses("a/2", Loss.STOPPED)
     assert world.state("a/2") is RunState.STOPPED

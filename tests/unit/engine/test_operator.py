@@ -95,7 +95,7 @@ def test_a_run_that_is_not_there_or_over_is_told_and_ignored(run: str, why: str)
     world = a_running_run()
     world.finishes("s/1")
     world.happens(RunCancelled(run))
-    assert [alert.text for alert in world.alerts("unknown-run")] == [f"{run} was not killed: {why}"]
+    assert [alert.message for alert in world.alerts("unknown-run")] == [f"{run} was not killed: {why}"]
     assert not world.all(KillRun)
 
 

@@ -54,7 +54,7 @@ def test_a_second_transient_loss_fails_the_run_and_says_how_often_it_was_tried(c
 
     assert world.failure("s/1").state is RunState.FAILED
     assert world.failure("s/1").reason == f"{cause.value} after 2 attempts: connection reset"
-    assert world.alerts("run-failed")[0].run == "s/1"
+    assert world.alerts("run-failed")[0].path == "s/1"
 
 
 def test_the_delay_doubles_with_every_retry_up_to_its_cap() -> None:
@@ -204,8 +204,8 @@ def test_any_retry_used_is_an_alert_that_names_run_and_cause_and_blames_no_size(
     world = a_running_run()
     world.loses("s/1", cause, peak=gib(1), message="it went")
     (alert,) = world.alerts("retry-used")
-    assert alert.run == "s/1"
-    assert alert.text == f"s/1: {cause.value}: it went, is run again in 1 min"
+    assert alert.path == "s/1"
+    assert alert.message == f"s/1: {cause.value}: it went, is run again in 1 min"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_retry_for_memory_suggests_the_peak_and_half_as_much_again_and_never_l
     world = a_running_run()
     world.loses("s/1", Loss.OUT_OF_MEMORY, peak=peak)
     (alert,) = world.alerts("retry-used")
-    assert alert.text == (
+    assert alert.message == (
         f"s/1: out of memory ({peak} of 8 GiB on standard), is run again in 1 min on heavy, which has 24 GiB; {told}"
     )
 
@@ -237,7 +237,7 @@ def test_where_there_is_no_limit_the_peak_alone_says_what_to_ask_for(peak: float
 def test_a_retry_for_memory_without_a_measured_peak_says_so() -> None:
     world = a_running_run()
     world.loses("s/1", Loss.OUT_OF_MEMORY)
-    assert world.alerts("retry-used")[0].text.endswith("its peak is not known, ask for more than 8 GiB")
+    assert world.alerts("retry-used")[0].message.endswith("its peak is not known, ask for more than 8 GiB")
 
 
 @pytest.mark.parametrize("cause", [Loss.WORKER_LOST, Loss.KILLED])
@@ -245,7 +245,7 @@ def test_a_retry_for_memory_without_a_measured_peak_says_so() -> None:
 def test_a_silent_end_near_the_limit_makes_memory_suspected(cause: Loss, peak: float, suspected: bool) -> None:
     world = a_running_run()
     world.loses("s/1", cause, peak=gib(peak))
-    text = world.alerts("retry-used")[0].text
+    text = world.alerts("retry-used")[0].message
     assert text.endswith("; memory is suspected, it used 7.2 GiB of 8 GiB: ask for 11 GiB") is suspected
 
     world.passes(60)
@@ -256,7 +256,7 @@ def test_a_silent_end_near_the_limit_makes_memory_suspected(cause: Loss, peak: f
 def test_an_error_of_the_code_near_the_limit_is_not_blamed_on_memory() -> None:
     world = a_running_run()
     world.loses("s/1", Loss.TRANSIENT, peak=gib(7.9))
-    assert "memory" not in world.alerts("retry-used")[0].text
+    assert "memory" not in world.alerts("retry-used")[0].message
 
 
 def test_a_run_that_crashes_twice_is_not_tried_a_third_time_whatever_the_policy() -> None:
@@ -268,7 +268,7 @@ def test_a_run_that_crashes_twice_is_not_tried_a_third_time_whatever_the_policy(
 
 
 def undersized(world: World) -> list[str]:
-    return [alert.text for alert in world.alerts("undersized")]
+    return [alert.message for alert in world.alerts("undersized")]
 
 
 def test_two_runs_out_of_memory_and_none_finished_is_told_once_with_a_size_for_the_sweep() -> None:
@@ -308,7 +308,7 @@ def test_code_that_cannot_be_loaded_refuses_the_rest_of_its_sweep_and_lets_runni
         (RunState.FAILED, reason),
         (RunState.REFUSED, reason),
     ]
-    assert [alert.text for alert in world.alerts("cannot-start")] == [
+    assert [alert.message for alert in world.alerts("cannot-start")] == [
         f"s: its other 2 runs are not started either: {reason}",
     ]
     world.finishes("s/2")

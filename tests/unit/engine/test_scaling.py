@@ -209,7 +209,7 @@ def test_a_refused_request_is_made_again_after_a_minute_then_two() -> None:
         assert len(world.asked()) == before
         world.passes(1)
         assert len(world.asked()) == before + 1
-    assert [alert.text for alert in world.alerts("workers-refused")] == ["1 × standard refused: quota exceeded"] * 2
+    assert [alert.message for alert in world.alerts("workers-refused")] == ["1 × standard refused: quota exceeded"] * 2
 
 
 def test_runs_are_given_up_when_no_worker_can_be_had_at_all() -> None:
@@ -251,7 +251,7 @@ def test_workers_that_have_not_come_after_five_minutes_are_an_alert_once() -> No
     assert not world.alerts("scale-up-late")
     world.passes(1)
     world.passes(3600)
-    assert [alert.text for alert in world.alerts("scale-up-late")] == [
+    assert [alert.message for alert in world.alerts("scale-up-late")] == [
         "3 × standard asked for 300 s ago have not come",
     ]
 
@@ -331,7 +331,7 @@ def test_a_worker_with_notice_gets_no_more_work_is_replaced_and_goes_when_its_ru
 def test_a_worker_of_an_unknown_tag_is_reported_and_gets_nothing() -> None:
     world = a_world().with_sweep("a")
     world.happens(WorkerJoined("stray", "gpu"))
-    assert [alert.text for alert in world.alerts("unknown-tag")] == ["the worker stray has the unknown tag 'gpu'"]
+    assert [alert.message for alert in world.alerts("unknown-tag")] == ["the worker stray has the unknown tag 'gpu'"]
     assert not world.all(StartRun)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scalable.engine.events import (
-    Alert,
     CpuSeen,
     KillRun,
     Loss,
@@ -17,6 +16,7 @@ from scalable.engine.events import (
     StartRun,
     WorkerLost,
 )
+from scalable.findings import Finding
 from tests.helpers.engine.builders import World, a_world, only
 
 
@@ -36,7 +36,7 @@ def test_a_run_silent_for_300_seconds_without_a_row_is_killed_as_stuck() -> None
     world.passes(0.1)
 
     assert world.all(KillRun) == [KillRun("s/1", 1, "w1", Loss.STUCK)]
-    assert world.alerts("stuck") == [Alert("stuck", "s/1 gave no sign of life for 300 s on w1", "s/1")]
+    assert world.alerts("stuck") == [Finding.warning("stuck", "s/1", "s/1 gave no sign of life for 300 s on w1")]
 
 
 def test_how_long_silence_may_last_is_a_policy() -> None:
@@ -140,7 +140,7 @@ def test_code_that_never_reports_is_ended_by_the_walltime_however_busy_it_is() -
     assert not killed(world)
     world.passes(60)
     assert killed(world)
-    assert "1 h" in world.alerts("stuck")[0].text, "the reason is the walltime, not a minute of silence"
+    assert "1 h" in world.alerts("stuck")[0].message, "the reason is the walltime, not a minute of silence"
 
 
 def test_the_walltime_is_not_for_code_that_reports() -> None:
@@ -176,7 +176,7 @@ def test_a_run_that_does_not_die_in_time_takes_its_worker_with_it_and_is_retried
     world = a_running_run()
     world.passes(300)
     world.passes(60)
-    assert [alert.run for alert in world.alerts("kill-late")] == ["s/1"]
+    assert [alert.path for alert in world.alerts("kill-late")] == ["s/1"]
     (removal,) = world.all(RemoveWorker)
     assert removal.forced
 
@@ -222,7 +222,7 @@ def test_a_run_that_moves_when_it_is_looked_at_again_goes_on(sign: Progressed | 
     world.passes(10)
     world.happens(sign)
     assert world.state("s/1") is RunState.RUNNING
-    assert [alert.run for alert in world.alerts("stuck-withdrawn")] == ["s/1"]
+    assert [alert.path for alert in world.alerts("stuck-withdrawn")] == ["s/1"]
 
     world.passes(299)
     assert len(world.all(KillRun)) == 1

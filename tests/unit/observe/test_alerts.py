@@ -35,14 +35,13 @@ def test_a_rule_without_a_duration_fires_at_once_and_tells_who_how_much_and_what
     assert watch.evaluate(memory(80), 0) == []
     (change,) = watch.evaluate(memory(85), 5)
     assert (change.rule.name, change.state, change.since) == ("WorkerMemory", "firing", 5)
-    assert change.text == "demeter-1 uses 85 % of its memory limit"
-    assert change.to_dict() == {
+    assert change.finding.message == "demeter-1 uses 85 % of its memory limit"
+    assert change.to_record() == {
         "alert": "WorkerMemory",
         "severity": "warning",
         "state": "firing",
-        "since": 5,
-        "text": change.text,
-        "remedy": change.remedy,
+        "text": change.finding.message,
+        "remedy": change.finding.remedy,
         "labels": WORKER,
     }
     assert watch.evaluate(memory(90), 10) == []
@@ -92,8 +91,8 @@ def test_stuck_needs_silence_and_no_rows() -> None:
     assert Watch().evaluate(seen(300, 0), 0) == []
     (change,) = Watch().evaluate(seen(360, 0), 0)
     assert (change.rule.name, change.rule.severity) == ("Stuck", "page")
-    assert change.text == "what runs on demeter-1 has given no sign of life for 6 min"
-    assert "scalable dump demeter-1" in change.remedy
+    assert change.finding.message == "what runs on demeter-1 has given no sign of life for 6 min"
+    assert "scalable dump demeter-1" in change.finding.remedy
 
 
 def test_a_retry_is_told_and_forgotten_after_a_while() -> None:
@@ -147,5 +146,4 @@ def test_every_rule_names_metrics_of_the_catalogue_and_labels_they_have() -> Non
             assert condition.metric in METRICS
             assert condition.over is None or METRICS[condition.over].labels == METRICS[condition.metric].labels
         labels = dict.fromkeys(METRICS[rule.when.metric].labels, "one")
-        assert rule.text(labels, 1.0)
-        assert rule.remedy.format_map(labels)
+        assert rule.finding(labels, 1.0).remedy

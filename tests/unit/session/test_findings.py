@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from scalable.cluster.diagnosis import LIMITS, Awaited, Bounds, Finding, Kind, Refusal, Severity, Snapshot, diagnose
+from scalable.cluster.diagnosis import LIMITS, Awaited, Bounds, Kind, Refusal, Snapshot, diagnose
 from scalable.engine.events import Loss
+from scalable.findings import Finding, Severity
 
 NOW = 10_000.0
 REMOTE = Snapshot(
@@ -44,7 +45,7 @@ def test_a_queued_job_is_told_with_the_reason_of_slurm_and_since_when() -> None:
         replace(REMOTE, kinds=(a_kind(waiting=5),), awaited=(queued("waits for free nodes (Resources)"),))
     )
     assert finding.code == "workers-queued"
-    assert finding.text == "1 model worker queued for 2 min: waits for free nodes (Resources); 5 tasks wait"
+    assert finding.message == "1 model worker queued for 2 min: waits for free nodes (Resources); 5 tasks wait"
     assert finding.remedy == (
         "jobs with fewer CPUs, less memory or a shorter walltime start sooner;  squeue --start --jobs=17  estimates"
     )
@@ -54,7 +55,7 @@ def test_jobs_that_wait_for_different_reasons_are_counted_by_reason() -> None:
     jobs = [queued("others come first (Priority)", name=f"model-{n}") for n in (1, 2)]
     down = queued("the partition is down (PartitionDown)", name="model-3")
     finding = the_finding(replace(REMOTE, kinds=(a_kind(),), awaited=(*jobs, down)))
-    assert finding.text == (
+    assert finding.message == (
         "3 model workers queued for 2 min: 2 × others come first (Priority), 1 × the partition is down (PartitionDown)"
     )
     assert finding.remedy == "write another queue in the target; sinfo lists them with their state"
@@ -76,7 +77,7 @@ def test_a_job_that_runs_without_connecting_leads_to_address_interface_and_port(
     awaited = started(25, node="n7", words="connecting")
     finding = the_finding(replace(REMOTE, kinds=(a_kind(waiting=1),), awaited=(awaited,)))
     assert finding.code == "workers-silent"
-    assert finding.text == (
+    assert finding.message == (
         "model-0 (job 17, n7) has run for 25 s and has not connected to the scheduler at tls://10.0.0.5:45123; "
         "its log ends: connecting; 1 task waits"
     )
@@ -105,7 +106,7 @@ def test_an_address_that_is_not_this_machines_is_named() -> None:
 def test_on_this_machine_a_silent_worker_leads_to_its_preload_script() -> None:
     awaited = (started(21), replace(started(30), name="model-1"))
     finding = the_finding(replace(LOCAL, kinds=(a_kind(),), awaited=awaited))
-    assert finding.text == (
+    assert finding.message == (
         "model-0 (job 17) and 1 more have run for 21 s and have not connected to the scheduler at tcp://127.0.0.1:40001"
     )
     assert finding.remedy == "see what its preload_script does:  scalable logs model-0"
@@ -116,9 +117,9 @@ def test_a_worker_that_could_not_connect_is_explained_like_one_that_does_not() -
     kind = a_kind(refusal=Refusal(reason, NOW, Loss.WORKER_LOST), waiting=3)
     finding = the_finding(replace(REMOTE, kinds=(kind,)))
     assert finding.code == "cannot-connect"
-    assert finding.text == f"1 model worker did not come: {reason}; 3 tasks wait"
+    assert finding.message == f"1 model worker did not come: {reason}; 3 tasks wait"
     assert finding.remedy.startswith("nodes must reach eth0 of this machine: ")
-    assert finding.severity is Severity.PROBLEM
+    assert finding.severity is Severity.ERROR
 
 
 def test_refusals_are_told_apart_by_what_can_be_done() -> None:
@@ -150,15 +151,15 @@ def test_a_start_that_fails_again_and_again_is_counted_and_then_given_up() -> No
     again = Refusal("cannot start: no module named model", NOW, Loss.CANNOT_START, times=2)
     finding = the_finding(replace(LOCAL, kinds=(a_kind(refusal=again, live=1),)))
     assert finding.code == "cannot-start"
-    assert finding.text == "1 model worker did not come (2 in a row): cannot start: no module named model"
+    assert finding.message == "1 model worker did not come (2 in a row): cannot start: no module named model"
     assert finding.severity is Severity.WARNING, "one is there"
     finding = the_finding(replace(LOCAL, kinds=(a_kind(refusal=replace(again, given_up=True)),)))
-    assert finding.text == (
+    assert finding.message == (
         "no model worker can be had (2 in a row), and what waits for one is given up: "
         "cannot start: no module named model"
     )
     assert finding.code == "workers-given-up"
-    assert finding.severity is Severity.PROBLEM
+    assert finding.severity is Severity.ERROR
 
 
 def test_a_start_that_takes_more_memory_than_allowed_says_so() -> None:
@@ -176,7 +177,7 @@ def test_a_refusal_is_forgotten_when_nothing_needs_the_worker_any_more() -> None
 def test_a_batch_system_that_does_not_answer_is_told() -> None:
     finding = the_finding(replace(REMOTE, trouble="squeue did not answer within 30 s"))
     assert finding.code == "backend-silent"
-    assert finding.text == (
+    assert finding.message == (
         "the batch system does not answer: squeue did not answer within 30 s; "
         "workers that run go on, new ones cannot be had"
     )
@@ -188,14 +189,14 @@ def test_a_batch_system_that_does_not_answer_is_told() -> None:
 def test_work_for_a_tag_that_may_have_no_worker_says_what_to_write() -> None:
     finding = the_finding(replace(LOCAL, kinds=(a_kind(minimum=0, maximum=0, waiting=4),)))
     assert finding.code == "nothing-asked-for"
-    assert finding.text == "4 tasks wait for model workers, and at most 0 are allowed"
+    assert finding.message == "4 tasks wait for model workers, and at most 0 are allowed"
     assert finding.remedy == "raise max_workers of the target, or call session.scale({'model': 1})"
 
 
 def test_a_cluster_without_add_workers_is_told_to_call_it() -> None:
     kind = a_kind(bounds=Bounds.HAND, minimum=0, maximum=None, waiting=1, waits_since=NOW - 6)
     finding = the_finding(replace(REMOTE, kinds=(kind,)))
-    assert finding.text == "1 task waits for model workers, and none was asked for"
+    assert finding.message == "1 task waits for model workers, and none was asked for"
     assert finding.remedy == "call add_workers(n, 'model')"
     assert diagnose(replace(REMOTE, kinds=(replace(kind, waits_since=NOW - 4),)), NOW) == []
 
@@ -203,7 +204,7 @@ def test_a_cluster_without_add_workers_is_told_to_call_it() -> None:
 def test_a_long_queue_at_the_maximum_says_how_to_go_faster() -> None:
     finding = the_finding(replace(LOCAL, kinds=(a_kind(live=2, running=2, waiting=40),)))
     assert finding.code == "workers-full"
-    assert finding.text == "all 2 model workers are busy: 2 tasks run, 40 wait, and 2 is the most allowed"
+    assert finding.message == "all 2 model workers are busy: 2 tasks run, 40 wait, and 2 is the most allowed"
     assert finding.remedy == "to go faster, raise max_workers of the target, or call session.scale({'model': 3})"
     assert finding.severity is Severity.NOTE
 
@@ -230,7 +231,7 @@ def test_room_that_other_kinds_have_is_named() -> None:
     other = Kind("other", Bounds.ADAPTIVE, live=2, running=2)
     finding = the_finding(replace(LOCAL, most_workers=2, kinds=(kind, other)))
     assert finding.code == "no-room"
-    assert finding.text == (
+    assert finding.message == (
         "4 tasks wait for model workers, but other workers have all the room there is "
         "(2 other, and 2 is the most allowed)"
     )
@@ -241,7 +242,7 @@ def test_a_cooldown_is_told_with_its_end() -> None:
     kind = a_kind(bounds=Bounds.ADAPTIVE, minimum=0, maximum=None, waiting=4, cooling_s=90.0)
     finding = the_finding(replace(LOCAL, kinds=(kind,)))
     assert finding.code == "cooling-down"
-    assert finding.text == (
+    assert finding.message == (
         "4 tasks wait for model workers; workers were removed a moment ago, so none is added for another 1 min 30 s"
     )
 
@@ -249,20 +250,20 @@ def test_a_cooldown_is_told_with_its_end() -> None:
 def test_workers_that_the_backend_neither_accepts_nor_refuses_are_told() -> None:
     finding = the_finding(replace(REMOTE, kinds=(a_kind(waiting=4, unaccepted=2),)))
     assert finding.code == "unaccepted"
-    assert finding.text == "4 tasks wait for model workers; 2 asked for, and the backend has not said yes or no"
+    assert finding.message == "4 tasks wait for model workers; 2 asked for, and the backend has not said yes or no"
 
 
 def test_tasks_that_wait_for_no_known_reason_are_not_passed_over() -> None:
     finding = the_finding(replace(LOCAL, kinds=(a_kind(minimum=0, maximum=3, waiting=4),)))
     assert finding.code == "no-worker"
-    assert finding.text == "4 tasks wait for model workers for 10 min; none is there or asked for"
+    assert finding.message == "4 tasks wait for model workers for 10 min; none is there or asked for"
 
 
 def test_tasks_that_ask_for_what_no_worker_has_are_told_apart() -> None:
     kind = a_kind(live=2, idle=(NOW - 100, NOW - 50), waiting=3, unplaced=3)
     finding = the_finding(replace(LOCAL, kinds=(kind,)))
     assert finding.code == "tasks-restricted"
-    assert finding.text == (
+    assert finding.message == (
         "3 tasks wait for 10 min although 2 model workers are idle: the resources or workers they name are not there"
     )
 
@@ -270,9 +271,9 @@ def test_tasks_that_ask_for_what_no_worker_has_are_told_apart() -> None:
 def test_a_pause_and_a_used_up_budget_are_why_tasks_wait() -> None:
     kind = a_kind(waiting=4)
     paused = the_finding(replace(LOCAL, paused="paused by the operator", kinds=(kind,)))
-    assert (paused.code, paused.text) == ("paused", "4 tasks are not started: paused by the operator")
+    assert (paused.code, paused.message) == ("paused", "4 tasks are not started: paused by the operator")
     stopped = the_finding(replace(LOCAL, stopped="the budget of EUR 5.00 is used up", kinds=(kind,)))
-    assert (stopped.code, stopped.text) == ("budget", "4 tasks are not started: the budget of EUR 5.00 is used up")
+    assert (stopped.code, stopped.message) == ("budget", "4 tasks are not started: the budget of EUR 5.00 is used up")
 
 
 # Workers that idle, starts that are slow
@@ -289,14 +290,14 @@ def test_workers_kept_by_a_minimum_are_told_with_what_they_cost() -> None:
     )
     finding = the_finding(replace(REMOTE, kinds=(kind,)))
     assert finding.code == "idle-workers"
-    assert finding.text == "1 model worker idle for 6 min 40 s, kept by a minimum of 2, at EUR 0.50 an hour each"
+    assert finding.message == "1 model worker idle for 6 min 40 s, kept by a minimum of 2, at EUR 0.50 an hour each"
     assert finding.remedy == "lower adaptive.minimum of the target"
     assert finding.severity is Severity.WARNING
 
 
 def test_workers_of_a_fixed_count_can_be_made_adaptive() -> None:
     finding = the_finding(replace(LOCAL, kinds=(a_kind(live=2, idle=(NOW - 301, NOW - 300)),)))
-    assert finding.text == "2 model workers idle for 5 min 1 s, kept because 2 are set"
+    assert finding.message == "2 model workers idle for 5 min 1 s, kept because 2 are set"
     assert finding.remedy == (
         "write adaptive: {minimum: 0, maximum: 2} in the target, or call session.scale({'model': 0})"
     )
@@ -306,7 +307,7 @@ def test_workers_of_a_fixed_count_can_be_made_adaptive() -> None:
 def test_workers_added_by_hand_can_be_removed_by_hand() -> None:
     kind = a_kind(bounds=Bounds.HAND, minimum=0, maximum=None, live=1, idle=(NOW - 301,))
     finding = the_finding(replace(REMOTE, kinds=(kind,)))
-    assert (finding.text, finding.remedy) == ("1 model worker idle for 5 min 1 s", "call remove_workers(1, 'model')")
+    assert (finding.message, finding.remedy) == ("1 model worker idle for 5 min 1 s", "call remove_workers(1, 'model')")
 
 
 def test_idle_workers_that_are_about_to_go_are_no_finding() -> None:
@@ -320,7 +321,7 @@ def test_idle_workers_while_other_work_waits_are_told_with_both_names() -> None:
     found = {one.code: one for one in diagnose(replace(LOCAL, most_workers=2, kinds=(idle, other)), NOW)}
     assert set(found) == {"idle-while-others-wait", "no-room"}
     finding = found["idle-while-others-wait"]
-    assert finding.text == ("2 model workers are idle, kept by a minimum of 2, while 5 tasks wait for other workers")
+    assert finding.message == ("2 model workers are idle, kept by a minimum of 2, while 5 tasks wait for other workers")
     assert finding.remedy == (
         "lower adaptive.minimum of the target, or let them do both: components.model.tags: [other]"
     )
@@ -330,7 +331,7 @@ def test_slow_cold_starts_suggest_a_warm_worker() -> None:
     kind = a_kind(bounds=Bounds.ADAPTIVE, minimum=0, maximum=None, starts_s=(90.0, 100.0), cold=2)
     finding = the_finding(replace(REMOTE, kinds=(kind,)))
     assert finding.code == "slow-cold-starts"
-    assert finding.text == "tasks waited 2 times for a first model worker, which takes 1 min 35 s to start"
+    assert finding.message == "tasks waited 2 times for a first model worker, which takes 1 min 35 s to start"
     assert finding.remedy == ("keep one warm: adaptive.minimum: 1 in the target, or a longer policies.scaling.idle")
     for other in (replace(kind, cold=1), replace(kind, starts_s=(2.0, 3.0)), replace(kind, minimum=1)):
         assert diagnose(replace(REMOTE, kinds=(other,)), NOW) == []

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scalable.engine.events import Alert, RunFinished, RunState, StartRun, TakeBack
+from scalable.engine.events import RunFinished, RunState, StartRun, TakeBack
+from scalable.findings import Finding
 from scalable.planning.simulation import Outcome
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.simulation.faults import Kind
@@ -78,13 +79,13 @@ def test_a_worker_that_dies_loses_only_the_run_it_was_in() -> None:
     outcome = a_sweep_of_short_runs(100).with_fault("s/30", Kind.WORKER_DIES).run()
     assert outcome.complete
     assert outcome.retries == 1
-    assert [alert.run for alert in outcome.alerts if alert.kind == "retry-used"] == ["s/30"]
+    assert [alert.path for alert in outcome.alerts if alert.code == "retry-used"] == ["s/30"]
 
 
 def test_a_run_that_only_dozed_is_not_killed_and_costs_no_retry() -> None:
     outcome = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.DOZES).run()
     assert complete_in(outcome, 5)
-    assert [alert.kind for alert in outcome.alerts] == ["stuck", "stuck-withdrawn"]
+    assert [alert.code for alert in outcome.alerts] == ["stuck", "stuck-withdrawn"]
 
 
 def test_code_that_cannot_be_loaded_ends_the_sweep_after_one_attempt_per_worker() -> None:
@@ -93,7 +94,7 @@ def test_code_that_cannot_be_loaded_ends_the_sweep_after_one_attempt_per_worker(
     assert outcome.states == {RunState.FAILED: 1, RunState.REFUSED: 48, RunState.FINISHED: 1}
     assert outcome.attempts == 2
     assert outcome.unfinished == "s/0: cannot start: injected: cannot start"
-    assert [alert.kind for alert in outcome.alerts if isinstance(alert, Alert)] == ["run-failed", "cannot-start"]
+    assert [alert.code for alert in outcome.alerts if isinstance(alert, Finding)] == ["run-failed", "cannot-start"]
 
 
 @pytest.mark.parametrize("kind", [Kind.KILLED, Kind.CRASHES])

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 import pytest
 
-from scalable.engine.events import Alert, KillRun, Loss, Paused, Resumed, RunLost, RunState, StartRun
+from scalable.engine.events import KillRun, Loss, Paused, Resumed, RunLost, RunState, StartRun
+from scalable.findings import Finding
 from scalable.planning.resources import Size
 from scalable.planning.simulation import Outcome
 from scalable.planning.simulation.cluster import Node, Work, shares
@@ -133,7 +134,7 @@ def test_a_node_lost_mid_run_costs_one_retry_each_and_the_sweep_recovers() -> No
     assert 1 <= len(lost) <= 4
     assert outcome.complete
     assert outcome.retries == len(lost)
-    assert len([alert for alert in outcome.alerts if alert.kind == "retry-used"]) == len(lost)
+    assert len([alert for alert in outcome.alerts if alert.code == "retry-used"]) == len(lost)
     assert len(outcome.nodes) == 3, "another came for it"
 
 
@@ -167,7 +168,7 @@ def test_a_stuck_run_is_killed_after_300_seconds_and_run_again() -> None:
     assert outcome.complete
     assert losses(cluster) == [Loss.STUCK]
     assert outcome.wall_s == pytest.approx(300 + 60 + 210)
-    assert {alert.kind for alert in outcome.alerts} == {"stuck", "retry-used"}
+    assert {alert.code for alert in outcome.alerts} == {"stuck", "retry-used"}
 
 
 def test_a_run_that_is_stuck_twice_fails_and_the_sweep_is_not_complete() -> None:
@@ -192,14 +193,14 @@ def test_a_run_out_of_memory_on_both_profiles_fails_with_both_peaks() -> None:
     cluster.with_fault("s/0", Kind.OUT_OF_MEMORY, attempt=2, peak=Memory.of_gib(25))
     outcome = cluster.run()
     assert outcome.states == {RunState.FAILED: 1}
-    assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy" in outcome.alerts[-1].text
+    assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy" in outcome.alerts[-1].message
 
 
 def test_a_preempted_run_goes_on_elsewhere_without_a_retry_being_charged() -> None:
     outcome = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.PREEMPTED).run()
     assert outcome.complete
     assert outcome.retries == 1, "it was started again"
-    assert not [alert for alert in outcome.alerts if alert.kind == "retry-used"]
+    assert not [alert for alert in outcome.alerts if alert.code == "retry-used"]
 
 
 def test_a_run_that_takes_its_worker_with_it_is_retried_on_another() -> None:
@@ -232,7 +233,7 @@ def test_refused_workers_are_asked_for_again() -> None:
     outcome = a_cluster().with_sweep("s", 5, 5).with_refusals(2).run()
     assert outcome.complete
     assert outcome.started == 60 + 120 + 180
-    assert len([alert for alert in outcome.alerts if alert.kind == "workers-refused"]) == 2
+    assert len([alert for alert in outcome.alerts if alert.code == "workers-refused"]) == 2
 
 
 def test_workers_that_are_always_refused_stop_the_sweep_instead_of_hanging_it() -> None:
@@ -322,5 +323,5 @@ def test_every_kill_is_followed_by_the_news_of_the_death() -> None:
 def test_alerts_of_the_engine_are_kept_in_the_outcome() -> None:
     cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.TRANSIENT)
     outcome = cluster.run()
-    assert outcome.alerts == [i for _, _, all_ in cluster.seen for i in all_ if isinstance(i, Alert)]
+    assert outcome.alerts == [i for _, _, all_ in cluster.seen for i in all_ if isinstance(i, Finding)]
     assert len(outcome.alerts) == 1

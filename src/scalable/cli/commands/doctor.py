@@ -9,14 +9,16 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from scalable.cli import context
 from scalable.cli.output import WHOLE, console, errors, print_json, status
-from scalable.doctor import Check, Status, examine
+from scalable.doctor import examine
 from scalable.errors import UsageError
+from scalable.findings import Finding, Severity
 from scalable.manifest.load import read
 from scalable.wording import plural
 
@@ -32,9 +34,9 @@ def run(options: argparse.Namespace) -> int:
         found = examine(
             path, lambda: context.load_whole(text, str(path), options.target, options.overlay), on_step=on_step
         )
-    good = all(check.status is not Status.FAIL for check in found)
+    good = all(finding.severity is not Severity.ERROR for finding in found)
     if options.format == "json":
-        print_json({"ok": good, "checks": [check.to_dict() for check in found]})
+        print_json({"ok": good, "checks": [shape(finding) for finding in found]})
     else:
         show(found)
     return 0 if good else 1
@@ -48,10 +50,10 @@ def examine_worker(options: argparse.Namespace) -> int:
     within_s = operating.LOOK_WITHIN_S
     answer = operating.asked(folder, "protections", within_s=within_s, worker=options.worker)
     found = list(worker.checks(options.worker, answer["protections"]))
-    good = all(check.status is not Status.FAIL for check in found)
+    good = all(finding.severity is not Severity.ERROR for finding in found)
     if options.format == "json":
         told = {"run_id": folder.run_id, "worker": options.worker}
-        print_json({"ok": good, **told, "checks": [check.to_dict() for check in found]})
+        print_json({"ok": good, **told, "checks": [shape(finding) for finding in found]})
     else:
         show(found, bad="runs on it are not protected", good="protected")
     return 0 if good else 1
@@ -68,23 +70,43 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda what: line.update(f"checking {what} …")
 
 
-def show(found: Sequence[Check], bad: str = "a run would not get far", good: str = "ready") -> None:
+STATUS = {
+    Severity.OK: "ok",
+    Severity.NOTE: "ok",
+    Severity.WARNING: "warn",
+    Severity.ERROR: "fail",
+    Severity.PAGE: "fail",
+}
+"""The words for a check's result, in the table and in JSON."""
+
+
+def name_of(finding: Finding) -> str:
+    return finding.code.replace("-", " ")
+
+
+def shape(finding: Finding) -> dict[str, Any]:
+    """Return a check for scripts: the finding, and the keys that checks have always had."""
+    named = {"name": name_of(finding), "status": STATUS[finding.severity], "text": finding.statement}
+    return {**named, **finding.to_dict()}
+
+
+def show(found: Sequence[Finding], bad: str = "a run would not get far", good: str = "ready") -> None:
     screen = console()
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow=WHOLE)
-    for check in found:
-        text = Text(check.text)
-        if check.remedy and check.status is not Status.OK:
-            text.append(f"\n→ {check.remedy}", style="bold" if check.status is Status.FAIL else "")
-        table.add_row(status(check.status.value), Text(check.name), text)
+    for finding in found:
+        text = Text(finding.statement)
+        if finding.remedy:
+            text.append(f"\n→ {finding.remedy}", style="bold" if finding.severity is Severity.ERROR else "")
+        table.add_row(status(STATUS[finding.severity]), Text(name_of(finding)), text)
     screen.print(table)
-    counts = Counter(check.status for check in found)
+    counts = Counter(finding.severity for finding in found)
     screen.print()
-    if counts[Status.FAIL]:
-        screen.print(f"{plural(counts[Status.FAIL], 'check')} failed: {bad}", style="bold red")
-    elif counts[Status.WARN]:
-        screen.print(f"{good}, with {plural(counts[Status.WARN], 'warning')}", style="yellow")
+    if counts[Severity.ERROR]:
+        screen.print(f"{plural(counts[Severity.ERROR], 'check')} failed: {bad}", style="bold red")
+    elif counts[Severity.WARNING]:
+        screen.print(f"{good}, with {plural(counts[Severity.WARNING], 'warning')}", style="yellow")
     else:
         screen.print(good, style="green")

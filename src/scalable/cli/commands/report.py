@@ -17,6 +17,7 @@ from rich.text import Text
 from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
+from scalable.findings import Finding
 from scalable.observe import RunFolder, Summary, read, report_of, state_of
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
@@ -250,8 +251,7 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     if found["findings"] or alerts:
         section(screen, "Findings")
     for each in found["findings"]:
-        remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
-        screen.print(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
+        screen.print(note("!", plain(Finding.from_record(each)), "bold yellow"))
     for each in shortened(screen, alerts):
         over = "over: " if each.get("state") == "resolved" else ""
         screen.print(note("·", f"{clock(each['t'])}  {over}{plain(each)}"))

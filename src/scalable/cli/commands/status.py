@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
+from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.current import current
@@ -141,13 +142,12 @@ def shown(status: Mapping[str, Any]) -> RenderableType:
     if status["paused"]:
         parts.append(note("!", f"{plain(status['paused'])}; scalable resume  goes on", "bold yellow"))
     for each in status["findings"]:
-        remedy = f"; {plain(each['remedy'])}" if each["remedy"] else ""
-        parts.append(note("!", f"{plain(each['text'])}{remedy}", "bold yellow"))
+        parts.append(note("!", plain(Finding.from_record(each)), "bold yellow"))
     for each in status["alerts"]:
         if each["alert"] not in TOLD_OTHERWISE:
-            style = "bold red" if each.get("severity") == "page" else "bold yellow"
-            remedy = f"; {plain(each['remedy'])}" if each.get("remedy") else ""
-            parts.append(note("!", f"{each['alert']}: {plain(each.get('text') or '')}{remedy}", style))
+            finding = Finding.from_record(each)
+            style = "bold red" if finding.severity is Severity.PAGE else "bold yellow"
+            parts.append(note("!", plain(f"{finding.code}: {finding}"), style))
     return Group(*parts)
 
 

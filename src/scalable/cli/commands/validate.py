@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sized
-from dataclasses import asdict
-from typing import Any
 
 from scalable.cli import context
 from scalable.cli.output import console, errors, print_json
-from scalable.manifest import Issue, ManifestError, ValidationReport
+from scalable.manifest import ManifestError, ValidationReport
 from scalable.manifest.load import read
 from scalable.manifest.tree import compose, to_python
 from scalable.wording import plural
@@ -29,8 +27,8 @@ def run(options: argparse.Namespace) -> int:
         print_json(
             {
                 "ok": report.ok,
-                "errors": [shape(issue) for issue in report.errors],
-                "warnings": [shape(issue) for issue in report.warnings],
+                "errors": [finding.to_dict() for finding in report.errors],
+                "warnings": [finding.to_dict() for finding in report.warnings],
             }
         )
         return 0 if report.ok else 1
@@ -73,9 +71,3 @@ def in_other_ways(text: str, file: str) -> ValidationReport:
         except ManifestError as error:
             report += error.report
     return report
-
-
-def shape(issue: Issue) -> dict[str, Any]:
-    record = asdict(issue)
-    place = record.pop("place")
-    return {**record, "file": place["file"], "line": place["line"], "column": place["column"]}

@@ -8,8 +8,9 @@ from scalable.cluster.base import DeploymentSpec
 from scalable.cluster.clouds import checking
 from scalable.cluster.clouds.fleet import Fleet
 from scalable.cluster.clouds.provider import CloudProvider
-from scalable.manifest.findings import Issue, ValidationReport
+from scalable.findings import Finding
 from scalable.manifest.targets import AwsTarget
+from scalable.manifest.validation import ValidationReport
 
 ALWAYS = {"region": "write e.g. region: eu-central-1"}
 FARGATE = {
@@ -30,15 +31,17 @@ class AwsProvider(CloudProvider):
         path = f"targets.{spec.target_name}"
         fargate = target.cluster_type == "fargate"
         report = checking.findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
-        errors, warnings = [], []
+        findings = []
         if fargate and target.instance_type:
             text = "Fargate has no instance types"
-            warnings.append(Issue(f"{path}.instance_type", text, "ignored", "write cluster_type: ec2, or remove it"))
+            findings.append(
+                Finding.warning("ignored", f"{path}.instance_type", text, "write cluster_type: ec2, or remove it")
+            )
         for tag, part in spec.components.items():
             if fargate and part.gpus:
                 remedy = "write cluster_type: ec2 with an instance_type and an ami that have GPUs"
-                errors.append(Issue(f"components.{tag}.gpus", "Fargate has no GPUs", "no-gpus", remedy))
-        return report + ValidationReport.of(errors, warnings)
+                findings.append(Finding.error("no-gpus", f"components.{tag}.gpus", "Fargate has no GPUs", remedy))
+        return report + ValidationReport.of(findings)
 
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
         kind = FargateFleet if aws(spec).cluster_type == "fargate" else Ec2Fleet

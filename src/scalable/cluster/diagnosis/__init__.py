@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scalable.cluster.diagnosis.findings import LIMITS, Finding, Limits, Severity
 from scalable.cluster.diagnosis.judging import diagnose
+from scalable.cluster.diagnosis.limits import LIMITS, Limits
 from scalable.cluster.diagnosis.snapshot import Awaited, Bounds, Kind, Refusal, Snapshot
 
-__all__ = ["LIMITS", "Awaited", "Bounds", "Finding", "Kind", "Limits", "Refusal", "Severity", "Snapshot", "diagnose"]
+__all__ = ["LIMITS", "Awaited", "Bounds", "Kind", "Limits", "Refusal", "Snapshot", "diagnose"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalable.cluster.diagnosis.findings import LIMITS, Finding, Limits, Severity
+from scalable.cluster.diagnosis.limits import LIMITS, Limits
 from scalable.cluster.diagnosis.snapshot import Kind, Snapshot
 from scalable.cluster.diagnosis.spare import idle_workers, slow_starts
 from scalable.cluster.diagnosis.starting import queued, refused, silent
 from scalable.cluster.diagnosis.waiting import waiting_tasks
+from scalable.findings import Finding, Severity
 
 
 def diagnose(snapshot: Snapshot, now: float, limits: Limits = LIMITS) -> list[Finding]:
@@ -16,8 +17,7 @@ def diagnose(snapshot: Snapshot, now: float, limits: Limits = LIMITS) -> list[Fi
     found = [*everywhere(snapshot)]
     for kind in snapshot.kinds:
         found += of_kind(snapshot, kind, now, limits)
-    order = [Severity.PROBLEM, Severity.WARNING, Severity.NOTE]
-    return sorted(found, key=lambda finding: order.index(finding.severity))
+    return sorted(found, key=lambda finding: list(Severity).index(finding.severity), reverse=True)
 
 
 def of_kind(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
@@ -34,22 +34,19 @@ def everywhere(snapshot: Snapshot) -> Iterator[Finding]:
         who, check = ("the batch system", "scontrol ping shows whether the controller is there")
         if snapshot.pods:
             who, check = "the cluster's API", "kubectl get pods shows whether it is there"
-        yield Finding(
+        yield Finding.warning(
             "backend-silent",
+            "",
             f"{who} does not answer: {snapshot.trouble}; workers that run go on, new ones cannot be had",
             f"it is asked again by itself; {check}",
-            about="backend",
         )
     waiting = sum(kind.waiting for kind in snapshot.kinds)
     if waiting and snapshot.stopped:
-        yield Finding(
-            "budget",
-            f"{tasks(waiting)} not started: {snapshot.stopped}",
-            "raise the budget and start again",
-            Severity.PROBLEM,
+        yield Finding.error(
+            "budget", "", f"{tasks(waiting)} not started: {snapshot.stopped}", "raise the budget and start again"
         )
     elif waiting and snapshot.paused:
-        yield Finding("paused", f"{tasks(waiting)} not started: {snapshot.paused}", "resume to go on", Severity.PROBLEM)
+        yield Finding.error("paused", "", f"{tasks(waiting)} not started: {snapshot.paused}", "resume to go on")
 
 
 def tasks(count: int) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalable.cluster.diagnosis.findings import LIMITS, Limits
 from scalable.cluster.diagnosis.judging import diagnose
+from scalable.cluster.diagnosis.limits import LIMITS, Limits
 from scalable.cluster.diagnosis.snapshot import Awaited, Bounds, Kind, Refusal, Snapshot
 from scalable.cluster.diagnosis.watching import Record, Watch
 from scalable.cluster.network import interfaces

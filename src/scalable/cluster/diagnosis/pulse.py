@@ -13,8 +13,8 @@ import time
 import traceback
 from pathlib import Path
 
-from scalable.cluster.diagnosis.findings import Finding
 from scalable.cluster.diagnosis.watching import Watch
+from scalable.findings import Finding, Severity
 from scalable.quantities import Duration
 
 BLOCKED_AFTER_S = 2.0  # Dask warns of 3 s; workers begin to miss the scheduler after some more
@@ -58,6 +58,8 @@ def blocked(seconds: float, thread: int | None) -> Finding:
     where = place_of(thread)
     return Finding(
         LOOP_BLOCKED,
+        Severity.WARNING,
+        "",
         f"the event loop of this process hangs for {Duration(round(seconds))}{where}; meanwhile nothing is started",
         "keep long calls out of callbacks and plugins, and large objects out of submit: pass files or scattered data",
         essence=where,
@@ -70,7 +72,7 @@ def stood_still(seconds: float, share: float) -> Finding:
         remedy = "code without Python's cooperation kept it busy; run such code in tasks, not beside the scheduler"
     else:
         remedy = "it was stopped or swapped out: was the machine suspended, or is it short of memory?"
-    return Finding(STOOD_STILL, text, remedy)
+    return Finding.warning(STOOD_STILL, "", text, remedy)
 
 
 def place_of(thread: int | None) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalable.cluster.diagnosis.findings import COLD_STARTS, Finding, Limits, Severity
+from scalable.cluster.diagnosis.limits import COLD_STARTS, Limits
 from scalable.cluster.diagnosis.snapshot import Bounds, Kind, Snapshot
 from scalable.cluster.diagnosis.starting import age
 from scalable.cluster.diagnosis.waiting import tasks
+from scalable.findings import Finding, Severity
 from scalable.wording import plural
 
 
@@ -21,20 +22,21 @@ def idle_workers(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> 
         other = others[0]
         yield Finding(
             "idle-while-others-wait",
+            Severity.WARNING,
+            kind.tag,
             f"{named(kept, kind)} {'is' if kept == 1 else 'are'} idle{why_kept(kind)}{cost}, while "
             f"{tasks(other.waiting)} for {other.tag} workers",
             f"{fewer(kind)}, or let them do both: components.{kind.tag}.tags: [{other.tag}]",
-            about=kind.tag,
             essence=other.tag,
         )
     elif kept := kept_for(kind, now - limits.idle):
         longest = age(now - min(kind.idle))
         yield Finding(
             "idle-workers",
-            f"{named(kept, kind)} idle for {longest}{why_kept(kind)}{cost}",
-            fewer(kind),
             Severity.WARNING if snapshot.remote or kind.hourly else Severity.NOTE,
             kind.tag,
+            f"{named(kept, kind)} idle for {longest}{why_kept(kind)}{cost}",
+            fewer(kind),
             essence=str(kept),
         )
 
@@ -79,11 +81,11 @@ def slow_starts(kind: Kind, limits: Limits) -> Iterator[Finding]:
         return
     mean = sum(kind.starts_s) / len(kind.starts_s)
     if mean >= limits.cold_start:
-        yield Finding(
+        yield Finding.warning(
             "slow-cold-starts",
+            kind.tag,
             f"tasks waited {kind.cold} times for a first {kind.tag} worker, which takes {age(mean)} to start",
             f"keep one warm: {warm(kind)}, or a longer policies.scaling.idle",
-            about=kind.tag,
         )
 
 

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from scalable.cluster.diagnosis.findings import Finding, Limits, Severity
+from scalable.cluster.diagnosis.limits import Limits
 from scalable.cluster.diagnosis.snapshot import Awaited, Kind, Snapshot
 from scalable.engine.events import Loss
+from scalable.findings import Finding, Severity
 from scalable.quantities import Duration
 from scalable.wording import plural
 
@@ -48,9 +49,10 @@ def queued(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
     unusual = sorted(why for why in reasons if not any(word in why for word in ORDINARY))
     yield Finding(
         "workers-queued",
+        Severity.WARNING,
+        kind.tag,
         text,
         queue_remedy(unusual, those, pods=snapshot.pods),
-        about=kind.tag,
         essence="; ".join(unusual) or "ordinary",
     )
 
@@ -76,11 +78,11 @@ def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
     took = age(now - (first.runs_since or now))
     do = f"have run for {took} and have" if others else f"has run for {took} and has"
     words = f"; its log ends: {first.words}" if first.words else ""
-    yield Finding(
+    yield Finding.warning(
         "workers-silent",
+        kind.tag,
         f"{named} {do} not connected to the scheduler at {snapshot.scheduler}{words}{needed(kind)}",
         unreachable(snapshot) if snapshot.remote else f"see what its preload_script does:  scalable logs {first.name}",
-        about=kind.tag,
     )
 
 
@@ -126,8 +128,8 @@ def refused(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Itera
         text = f"no {kind.tag} worker can be had{tried}, and what waits for one is given up: {refusal.reason}"
     else:
         text = f"1 {kind.tag} worker did not come{tried}: {refusal.reason}{needed(kind)}"
-    severity = Severity.PROBLEM if refusal.given_up or kind.live == 0 else Severity.WARNING
-    yield Finding(code, text, remedy, severity, about=kind.tag, essence=re.sub("[0-9]+", "", refusal.reason))
+    severity = Severity.ERROR if refusal.given_up or kind.live == 0 else Severity.WARNING
+    yield Finding(code, severity, kind.tag, text, remedy, essence=re.sub("[0-9]+", "", refusal.reason))
 
 
 def explained(snapshot: Snapshot, kind: Kind, reason: str, cause: Loss | None) -> tuple[str, str]:

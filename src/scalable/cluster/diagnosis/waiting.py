@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalable.cluster.diagnosis.findings import Finding, Limits, Severity
+from scalable.cluster.diagnosis.limits import Limits
 from scalable.cluster.diagnosis.snapshot import Bounds, Kind, Snapshot
 from scalable.cluster.diagnosis.starting import age, of
+from scalable.findings import Finding
 from scalable.wording import plural
 
 
@@ -17,21 +18,19 @@ def waiting_tasks(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) ->
     if kind.live == 0 and not of(snapshot, kind):
         yield from nobody(snapshot, kind, waited, limits)
     elif kind.unplaced and kind.idle and waited >= limits.waiting:
-        yield Finding(
+        yield Finding.error(
             "tasks-restricted",
+            kind.tag,
             f"{tasks(kind.unplaced)} for {age(waited)} although {plural(len(kind.idle), f'{kind.tag} worker')} "
             f"{'is' if len(kind.idle) == 1 else 'are'} idle: the resources or workers they name are not there",
             "submit them with tag= alone, without workers= or resources=",
-            Severity.PROBLEM,
-            kind.tag,
         )
     elif kind.live and not kind.idle and waited >= limits.full and full(snapshot, kind):
-        yield Finding(
+        yield Finding.note(
             "workers-full",
+            kind.tag,
             f"{all_of(kind)} busy: {kind.running} tasks run, {kind.waiting} wait{allowed(snapshot, kind)}",
             f"to go faster, {more(kind)}",
-            Severity.NOTE,
-            kind.tag,
         )
 
 
@@ -41,23 +40,25 @@ def nobody(snapshot: Snapshot, kind: Kind, waited: float, limits: Limits) -> Ite
     never = kind.bounds is Bounds.HAND or kind.maximum == 0
     if never and waited >= limits.unasked:
         why = "none was asked for" if kind.bounds is Bounds.HAND else "at most 0 are allowed"
-        yield Finding("nothing-asked-for", f"{told}, and {why}", more(kind), Severity.PROBLEM, kind.tag)
+        yield Finding.error("nothing-asked-for", kind.tag, f"{told}, and {why}", more(kind))
     elif waited < limits.waiting or never:
         return
     elif kind.unaccepted:
         text = f"{told}; {kind.unaccepted} asked for, and the backend has not said yes or no"
-        yield Finding("unaccepted", text, "it is waited for; scalable doctor  shows whether it answers", about=kind.tag)
+        yield Finding.warning(
+            "unaccepted", kind.tag, text, "it is waited for; scalable doctor  shows whether it answers"
+        )
     elif full(snapshot, kind):
         held = ", ".join(f"{other.live} {other.tag}" for other in snapshot.kinds if other.live)
         text = f"{told}, but other workers have all the room there is ({held}{allowed(snapshot, kind)})"
-        yield Finding("no-room", text, more(kind), about=kind.tag)
+        yield Finding.warning("no-room", kind.tag, text, more(kind))
     elif kind.cooling_s > 0:
         text = f"{told}; workers were removed a moment ago, so none is added for another {age(kind.cooling_s)}"
-        yield Finding("cooling-down", text, "policies.scaling.cooldown sets that time", Severity.NOTE, kind.tag)
+        yield Finding.note("cooling-down", kind.tag, text, "policies.scaling.cooldown sets that time")
     else:
         text = f"{told} for {age(waited)}; none is there or asked for"
         remedy = "scalable doctor  checks the target, scalable status  shows what happened"
-        yield Finding("no-worker", text, remedy, Severity.PROBLEM, kind.tag)
+        yield Finding.error("no-worker", kind.tag, text, remedy)
 
 
 def full(snapshot: Snapshot, kind: Kind) -> bool:

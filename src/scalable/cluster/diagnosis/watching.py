@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from scalable.cluster.diagnosis.findings import Finding, Severity
+from scalable.findings import Finding, Severity
 
 logger = logging.getLogger("scalable")
 
@@ -56,9 +56,10 @@ class Watch:
             self._see(finding, now)
 
     def _see(self, finding: Finding, now: float) -> None:
-        told = self.known.get(finding.key)
+        key = (finding.code, finding.path)
+        told = self.known.get(key)
         if told is None:
-            told = self.known[finding.key] = Told(finding, now, now, now, float("-inf"))
+            told = self.known[key] = Told(finding, now, now, now, float("-inf"))
             self._say(told, now)
             return
         told.seen = now
@@ -76,11 +77,11 @@ class Watch:
             told.logged = now
             level = logging.INFO if told.finding.severity is Severity.NOTE else logging.WARNING
             logger.log(level, "%s", told.finding)
-        self._record("finding", told.finding.facts())
+        self._record("finding", told.finding.to_record("finding"))
 
     def _withdraw(self, told: Told) -> None:
         told.over = True
-        facts = {"code": told.finding.code, "about": told.finding.about, "text": told.finding.text}
+        facts = {"code": told.finding.code, "about": told.finding.path, "text": told.finding.message}
         self._record("finding-over", {**facts, "lasted_s": round(told.seen - told.began, 3)})
 
     def _record(self, kind: str, facts: dict[str, Any]) -> None:

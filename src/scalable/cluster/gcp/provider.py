@@ -7,8 +7,9 @@ from scalable.cluster.clouds import checking
 from scalable.cluster.clouds.fleet import Fleet
 from scalable.cluster.clouds.provider import CloudProvider
 from scalable.cluster.gcp.instances import GcpFleet
-from scalable.manifest.findings import Issue, ValidationReport
+from scalable.findings import Finding
 from scalable.manifest.targets import GcpTarget
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.prices import region_of
 
 NEEDED = {
@@ -25,17 +26,17 @@ class GcpProvider(CloudProvider):
         """What can be known without asking Google; building a cluster looks at zone and network, too."""
         target = gcp(spec)
         report = checking.findings(spec, target, NEEDED)
-        errors = []
+        findings = []
         if target.region and target.zone and not target.zone.startswith(f"{target.region}-"):
             text = f"the zone {target.zone} is not in the region {target.region}"
-            errors.append(
-                Issue(f"targets.{spec.target_name}.zone", text, "zone", "remove the region; the zone says it")
+            findings.append(
+                Finding.error("zone", f"targets.{spec.target_name}.zone", text, "remove the region; the zone says it")
             )
         for tag, part in spec.components.items():
             if part.gpus:
                 text = "workers with GPUs are not supported on gcp"
-                errors.append(Issue(f"components.{tag}.gpus", text, "no-gpus", "use a kubernetes target"))
-        return report + ValidationReport.of(errors)
+                findings.append(Finding.error("no-gpus", f"components.{tag}.gpus", text, "use a kubernetes target"))
+        return report + ValidationReport.of(findings)
 
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
         return GcpFleet(gcp(spec), run, spec.project)

@@ -9,8 +9,9 @@ from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.kubernetes.here import cluster_known
 from scalable.cluster.kubernetes.site import Site
-from scalable.manifest.findings import Issue, ValidationReport
+from scalable.findings import Finding
 from scalable.manifest.targets import KubernetesTarget
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 
 
@@ -21,26 +22,28 @@ class KubernetesProvider:
         """What can be known without asking the cluster."""
         target = kubernetes(spec)
         path = f"targets.{spec.target_name}"
-        errors, warnings = [], []
+        findings = []
         if find_spec("kr8s") is None:
             text = "kr8s is not installed, which speaks with Kubernetes"
-            errors.append(Issue(path, text, "no-kr8s", "pip install 'scalable[kubernetes]'"))
+            findings.append(Finding.error("no-kr8s", path, text, "pip install 'scalable[kubernetes]'"))
         if target.kubeconfig and not Path(target.kubeconfig).expanduser().is_file():
             text = f"the kubeconfig {target.kubeconfig} does not exist"
-            errors.append(Issue(f"{path}.kubeconfig", text, "no-kubeconfig", "correct the path, or remove it"))
+            findings.append(
+                Finding.error("no-kubeconfig", f"{path}.kubeconfig", text, "correct the path, or remove it")
+            )
         elif not target.kubeconfig and not cluster_known():
             text = "no cluster is known here: there is no kubeconfig, and this is no pod"
             remedy = "set KUBECONFIG, or write kubeconfig: FILE in the target"
-            warnings.append(Issue(path, text, "no-cluster", remedy))
+            findings.append(Finding.warning("no-cluster", path, text, remedy))
         for tag, part in spec.components.items():
             if not (part.image or target.image):
                 text = f"{tag} has no image"
-                errors.append(Issue(f"{path}.image", text, "no-image", "write image: REGISTRY/NAME:VERSION"))
+                findings.append(Finding.error("no-image", f"{path}.image", text, "write image: REGISTRY/NAME:VERSION"))
                 break
             if problem := Site("check", image=target.image).unfit(part):
                 text, _, remedy = problem.partition("; ")
-                errors.append(Issue(f"components.{tag}", text, "unfit", remedy))
-        return ValidationReport.of(errors, warnings)
+                findings.append(Finding.error("unfit", f"components.{tag}", text, remedy))
+        return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         from scalable.cluster.kubernetes.cluster import KubernetesCluster

@@ -9,8 +9,9 @@ from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.network import no_such_interface
 from scalable.cluster.slurm import script
 from scalable.cluster.slurm.cluster import SlurmCluster
-from scalable.manifest.findings import Issue, ValidationReport
+from scalable.findings import Finding
 from scalable.manifest.targets import SlurmTarget
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 
 
@@ -21,24 +22,24 @@ class SlurmProvider:
         """What can be known without asking Slurm; ``scalable doctor`` asks it too."""
         target = slurm(spec)
         path = f"targets.{spec.target_name}"
-        errors, warnings = [], []
+        findings = []
         if target.interface and (problem := no_such_interface(target.interface)):
-            errors.append(Issue(f"{path}.interface", problem, "no-interface", "write one of those"))
+            findings.append(Finding.error("no-interface", f"{path}.interface", problem, "write one of those"))
         if shutil.which("sbatch") is None:
             text = "sbatch is not installed on this machine"
-            errors.append(Issue(path, text, "no-slurm", "run this on a login node of the cluster"))
+            findings.append(Finding.error("no-slurm", path, text, "run this on a login node of the cluster"))
         contained = target.container_runtime != "none" and any(part.image for part in spec.components.values())
         if contained and shutil.which(target.container_runtime) is None:
             text = f"{target.container_runtime} is not installed on this machine; compute nodes may have it"
-            warnings.append(Issue(f"{path}.container_runtime", text, "no-runtime", ""))
+            findings.append(Finding.warning("no-runtime", f"{path}.container_runtime", text))
         for tag, part in spec.components.items():
             if part.image and target.container_runtime == "none":
                 text = f"{tag} has an image, but container_runtime is none"
-                warnings.append(Issue(f"components.{tag}.image", text, "image-ignored", "write apptainer"))
+                findings.append(Finding.warning("image-ignored", f"components.{tag}.image", text, "write apptainer"))
             elif part.image and script.is_shell(part.preload_script):
                 text = f"the shell script of {tag} runs outside its image"
-                warnings.append(Issue(f"components.{tag}.preload_script", text, "outside-image", ""))
-        return ValidationReport.of(errors, warnings)
+                findings.append(Finding.warning("outside-image", f"components.{tag}.preload_script", text))
+        return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         target = slurm(spec)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalable.engine.events import Alert, RunState
+from scalable.engine.events import RunState
+from scalable.findings import Finding
 from scalable.quantities import Money
 
 
@@ -52,7 +53,7 @@ class Outcome:
     retries: int = 0
     peak_workers: dict[str, int] = field(default_factory=dict)
     worker_steps: list[tuple[float, int]] = field(default_factory=list)
-    alerts: list[Alert] = field(default_factory=list)
+    alerts: list[Finding] = field(default_factory=list)
 
     @property
     def wall_s(self) -> float:

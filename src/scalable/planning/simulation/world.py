@@ -14,7 +14,6 @@ from typing import Any
 from scalable.engine import Engine, Rules
 from scalable.engine.events import (
     AddWorkers,
-    Alert,
     Event,
     Instruction,
     KillRun,
@@ -35,6 +34,7 @@ from scalable.engine.events import (
 )
 from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
+from scalable.findings import Finding
 from scalable.garbage import uncollected
 from scalable.planning.simulation.cluster import ModelPool, Node, PoolState, paid_so_far
 from scalable.planning.simulation.durations import RunLength
@@ -182,7 +182,7 @@ class World:
             case SweepEnded(sweep, complete):
                 span = self.outcome.sweeps[sweep]
                 span.ended, span.complete = self.now, complete
-            case Alert():
+            case Finding():
                 self.outcome.alerts.append(instruction)
 
     def end(self, ended: RunEnded) -> None:

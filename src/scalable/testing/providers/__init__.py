@@ -27,7 +27,7 @@ import pytest
 
 from scalable import proc
 from scalable.cluster.base import DeploymentProvider, DeploymentSpec
-from scalable.manifest.findings import ValidationReport
+from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.testing.providers.case import footprint, is_worker
 from scalable.testing.providers.scaling import ScalingContract

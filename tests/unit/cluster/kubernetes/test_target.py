@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.findings import Finding
 from scalable.manifest import ManifestError, load_text
-from scalable.manifest.findings import Issue
 from scalable.manifest.targets import KubernetesTarget, SecretKey, unpinned
 
 HEAD = "version: 1\nproject: {name: test}\n"
@@ -30,7 +30,7 @@ WRONG = {
 }  # fmt: skip
 
 
-def issues(text: str) -> tuple[Issue, ...]:
+def issues(text: str) -> tuple[Finding, ...]:
     with pytest.raises(ManifestError) as caught:
         load_text(f"{HEAD}targets: {{t: {{provider: kubernetes, {text}}}}}\n", env={})
     return tuple(caught.value.report.errors)
