@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from scalable.cli.main import main
 from tests.helpers.waiting import until
 
 MANIFEST = """version: 1
@@ -127,11 +128,12 @@ def test_a_signal_ends_a_run_in_order_and_without_noise(signum: signal.Signals, 
     assert journal()[-1]["status"] == "interrupted"
 
 
-def test_a_script_that_is_no_python_is_told_before_anything_starts() -> None:
-    done = workflow("def f(:\n")
-    assert done.returncode == 2
-    assert "workflow.py is no Python script" in done.stderr
-    assert 'File "workflow.py", line 1' in done.stderr
+def test_a_script_that_is_no_python_is_told_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("workflow.py").write_text("def f(:\n")
+    assert main(["run", "--workflow", "workflow.py"]) == 2
+    message = capsys.readouterr().err
+    assert "workflow.py is no Python script" in message
+    assert 'File "workflow.py", line 1' in message
     assert not Path(".scalable").exists()
 
 
