@@ -21,6 +21,7 @@ from tests.helpers.paths import ROOT
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ELSEWHERE = ("slurm", "kubernetes", "prometheus")  # tests of these names play what needs them
 ANYTHING = "…"
+INSTALLED = Path(sys.executable).parent
 OF_OTHER_TESTS = re.compile(r"make (run|test|test-all|check|bench|docs|soak)\b|scalable console\b")
 WITHIN_S = 180.0  # the longest takes 10 s, on a busy machine five times that; one that hangs must end
 
@@ -50,8 +51,13 @@ def needing(on: str) -> list[Path]:
     return [page for page in PAGES if any(block.on == on for block in blocks(page))]
 
 
-def play(page: Path, folder: Path, on: str = "", here: Mapping[str, str] | None = None) -> None:
-    """Save its files, and run what needs this, or nothing. ``here`` renames words of the page."""
+def play(
+    page: Path, folder: Path, on: str = "", here: Mapping[str, str] | None = None, programs: Path = INSTALLED
+) -> None:
+    """Save its files, and run what needs ``on``, or nothing; ``here`` renames words of the page.
+
+    Commands are looked up in the folder ``programs`` first.
+    """
     names: dict[str, object] = {"EXAMPLE": str(ROOT / "examples/ftf/scalable.yaml"), "__name__": "__main__"}
     for block in blocks(page):
         where, text = f"{name_of(page)}:{block.line}", block.text
@@ -64,7 +70,7 @@ def play(page: Path, folder: Path, on: str = "", here: Mapping[str, str] | None 
             continue
         elif block.language == "console":
             for command, expected in sessions(text):
-                assert_printed(run(command), expected, f"{where}: {command}")
+                assert_printed(run(command, programs), expected, f"{where}: {command}")
         elif block.language == "python":
             exec(compile(text, where, "exec"), names)
         elif block.language == "sh":
@@ -82,8 +88,8 @@ def sessions(text: str) -> Iterator[tuple[str, list[str]]]:
         yield command, printed
 
 
-def run(command: str) -> list[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def run(command: str, programs: Path) -> list[str]:
+    path = os.pathsep.join((str(programs), str(INSTALLED), os.environ["PATH"]))
     env = {**os.environ, "PATH": path, "COLUMNS": "120"}
     done = subprocess.run(
         command, shell=True, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WITHIN_S

@@ -29,6 +29,13 @@ def a_site(*changes: Change, target: str | None = None, machine: Machine = MACHI
     return Site(load_text(text, env={}, target=target).manifest, target, machine)
 
 
+def with_few_sweeps(site: Site) -> Site:
+    """Leave one sweep of each kind, normal and heavy: the others are planned like the first, and take as long."""
+    for name in set(site.manifest.sweeps) - {"calibration", "n_features"}:
+        del site.manifest.sweeps[name]
+    return site
+
+
 def with_sweep(text: str) -> Change:
     """One more sweep, as a line of the manifest."""
     return ("\nworkloads:", f"  {text}\n\nworkloads:")

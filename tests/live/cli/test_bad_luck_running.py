@@ -8,11 +8,13 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from scalable.cli.main import main
+from tests.helpers.waiting import until
 
 MANIFEST = """version: 1
 project: {name: unlucky}
@@ -116,10 +118,7 @@ def test_a_signal_ends_a_run_in_order_and_without_noise(signum: signal.Signals, 
     before = signal.signal(signum, signal.SIG_DFL)  # tests may have been started where it is ignored: nohup, cron
     run = subprocess.Popen(command("run", "--workflow", "workflow.py"), stderr=subprocess.PIPE, text=True)
     signal.signal(signum, before)
-    until = time.monotonic() + PATIENCE_S
-    while not Path("begun").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(0.5)  # until it waits for its futures
+    assert until(lambda: Path("begun").exists() or run.poll() is not None)
     run.send_signal(signum)
     _, told = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == status
@@ -129,11 +128,12 @@ def test_a_signal_ends_a_run_in_order_and_without_noise(signum: signal.Signals, 
     assert journal()[-1]["status"] == "interrupted"
 
 
-def test_a_script_that_is_no_python_is_told_before_anything_starts() -> None:
-    done = workflow("def f(:\n")
-    assert done.returncode == 2
-    assert "workflow.py is no Python script" in done.stderr
-    assert 'File "workflow.py", line 1' in done.stderr
+def test_a_script_that_is_no_python_is_told_before_anything_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("workflow.py").write_text("def f(:\n")
+    assert main(["run", "--workflow", "workflow.py"]) == 2
+    message = capsys.readouterr().err
+    assert "workflow.py is no Python script" in message
+    assert 'File "workflow.py", line 1' in message
     assert not Path(".scalable").exists()
 
 
@@ -173,14 +173,11 @@ def test_a_run_whose_folder_vanishes_goes_on_and_says_that_its_record_is_not_who
     assert "Traceback" not in done.stderr
 
 
-def test_results_come_in_the_order_of_the_manifest_and_a_long_name_hides_none() -> None:
-    done = subprocess.run(command("run"), capture_output=True, text=True, timeout=PATIENCE_S)
-    assert done.returncode == 0, done.stderr
-    assert [line.split()[-2:] for line in done.stdout.splitlines()] == [["'slow", "one'"], *[["'quick", "one'"]] * 2]
-
-
-def test_progress_shows_no_bar_where_it_cannot_be_shown() -> None:
+def test_results_come_in_the_order_of_the_manifest_and_progress_shows_no_bar_where_it_cannot_be_shown() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command("run"), capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+    assert done.returncode == 0, done.stderr
+    results = [line.split()[-2:] for line in done.stdout.splitlines()]
+    assert results == [["'slow", "one'"], *[["'quick", "one'"]] * 2], "a long name hides none"
     assert "workers" in done.stderr
     assert "?" not in done.stderr

@@ -11,7 +11,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -271,9 +270,7 @@ def a_paused_session_starts_nothing_when_a_run_is_killed(session: Session) -> st
     answer = session.told("pause")
     assert (sorted(answer["running"]), answer["stopped"], answer["waiting"]) == (sorted(found), [], 1)
     victim, bystander = sorted(found)
-    began = time.monotonic()
     answer = session.told("kill", victim)
-    assert time.monotonic() - began < LONG_S
     assert (answer["killed"], answer["runs"]) == (f"run {victim}", [victim])
     assert not proc.alive(found[victim]["pid"])
     assert proc.alive(found[bystander]["pid"])

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing import Any
 import pytest
 
 from scalable.cli.commands.run import computed
+from scalable.cli.main import main
 from scalable.session.outcomes import SweepOutcome
+from tests.helpers.waiting import until
 
 MANIFEST = """version: 1
 project: {name: small}
@@ -104,10 +105,12 @@ def test_one_failed_task_fails_the_run_names_its_reason_and_keeps_the_others() -
         (["--target", "nowhere"], ["no target 'nowhere'", "local"]),
     ],
 )
-def test_wrong_use_is_refused_before_anything_starts(arguments: list[str], words: list[str]) -> None:
-    done = scalable("run", *arguments)
-    assert done.returncode == 2
-    assert all(word in done.stderr for word in words), done.stderr
+def test_wrong_use_is_refused_before_anything_starts(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *arguments]) == 2
+    message = capsys.readouterr().err
+    assert all(word in message for word in words), message
     assert not Path(".scalable").exists()
 
 
@@ -170,7 +173,15 @@ def test_ctrl_c_stops_a_workflow_and_leaves_nothing_behind() -> None:
     assert journal()[-1]["status"] == "interrupted"
 
 
-def test_status_and_logs_tell_of_a_run_from_another_terminal() -> None:
+def test_status_and_logs_tell_of_a_run_from_another_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(*arguments: str) -> str:
+        assert main(arguments) == 0
+        return capsys.readouterr().out
+
+    def tasks_wait() -> bool:
+        tasks = json.loads(told("status", "--format", "json"))["run"]["tasks"]
+        return bool(tasks.get("simulate", {}).get("waiting") == 2)
+
     Path("workflow.py").write_text(
         "import sys, time\nfrom scalable import ScalableSession\n"
         "def wait(n):\n    print('task', n, flush=True)\n    time.sleep(600)\n"
@@ -184,15 +195,12 @@ def test_status_and_logs_tell_of_a_run_from_another_terminal() -> None:
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "here\n"
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            status = json.loads(scalable("status", "--format", "json").stdout)["run"]
-            if status["tasks"].get("simulate", {}).get("waiting") == 2 or time.monotonic() > deadline:
-                break
+        assert until(tasks_wait)
+        status = json.loads(told("status", "--format", "json"))["run"]
         assert status["state"] == "running"
         assert status["workers"]["simulate"] == {"live": 1, "busy": 1, "pending": 0, "reasons": {}}
         assert status["tasks"]["simulate"] == {"waiting": 2, "running": 1, "done": 0, "failed": 0}
-        assert "task 0" in scalable("logs").stdout
+        assert until(lambda: "task 0" in told("logs"))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from docs.generate import pages
 
 from tests.helpers.docs.snippets import PAGES, name_of, play
+from tests.helpers.docs.warm import warm_command
 from tests.helpers.paths import ROOT
 
 KEPT = ".scalable"
@@ -18,9 +20,15 @@ PLAYED = [TOGETHER, *((page,) for page in PAGES if page not in TOGETHER)]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with warm_command(tmp_path_factory.mktemp("warm")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("together", PLAYED, ids=lambda together: "+".join(map(name_of, together)))
 def test_every_snippet_does_what_the_page_says(
-    together: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    together: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path
 ) -> None:
     folder = None
     for page in together:
@@ -29,7 +37,7 @@ def test_every_snippet_does_what_the_page_says(
         if before is not None:
             shutil.copytree(before / KEPT, folder / KEPT)
         monkeypatch.chdir(folder)
-        play(page, folder)
+        play(page, folder, programs=programs)
 
 
 def test_generated_pages_and_pictures_are_up_to_date() -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scalable.catalogue import FACTORS, Variant
+from scalable.finetune import discovery
+from scalable.finetune import search as searching
 from scalable.finetune.settings import MODELS
 from scalable.manifest.load import load_text
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.units import Unit
 
+YEARS = 2.0  # with fewer, bars of four hours give no trade
+TREES = 60  # of a model; with fewer, one of three classes gives no trade
 VARIANTS = [(name, variant) for name, factor in FACTORS.items() for variant in factor.variants]
 
 
@@ -22,9 +27,12 @@ def a_sweep(words: str, base: dict[str, Variant] | None = None) -> Compiled:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What variants share is computed once for all tests of this file."""
-    return tmp_path_factory.mktemp("artefacts")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What variants share is computed once for all tests of this file, with small models."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discovery, "TREES", TREES)
+        patch.setattr(searching, "ROUNDS", TREES)
+        yield tmp_path_factory.mktemp("artefacts")
 
 
 @pytest.mark.parametrize("factor", FACTORS)
@@ -38,7 +46,8 @@ def test_the_planner_counts_the_units_that_are_run(factor: str) -> None:
 @pytest.mark.parametrize(("factor", "variant"), VARIANTS)
 def test_every_variant_gives_a_row(factor: str, variant: Variant, kept: Path) -> None:
     made = a_sweep(
-        f"factor: {factor}, variants: [{variant!r}], assets: [UNIUSDC], folds: 1, costs_bps: [10], trials: 1"
+        f"factor: {factor}, variants: [{variant!r}], assets: [UNIUSDC], folds: 1, costs_bps: [10], trials: 1, "
+        f"settings: {{years: {YEARS}}}"
     )
     [place] = made.units
     [row] = Unit(made.workload.path, str(kept), place.cells)()
@@ -58,15 +67,17 @@ def test_a_locked_variant_is_the_base_of_the_next_factor() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_discovery_screens_families_of_models(model: str, kept: Path) -> None:
-    run = "scalable.finetune.discovery:WORKLOAD"
-    made = a_sweep(f"factor: model, variants: [{model}], assets: [UNIUSDC], folds: 1, costs_bps: [10], run: '{run}'")
+    made = a_sweep(
+        f"factor: model, variants: [{model}], assets: [UNIUSDC], folds: 1, costs_bps: [10], "
+        f"settings: {{years: {YEARS}}}, run: 'scalable.finetune.discovery:WORKLOAD'"
+    )
     [row] = Unit(made.workload.path, str(kept), made.units[0].cells)()
     assert not row.error and row.metrics["trades"] > 0
 
 
 def test_a_portfolio_is_made_of_models_that_are_kept(kept: Path) -> None:
     words = "factor: rebalance, variants: [1d, 7d], assets: [defi_top5], folds: 1, costs_bps: [10, 20], trials: 1"
-    made = a_sweep(f"{words}, run: 'scalable.finetune.portfolio:WORKLOAD'")
+    made = a_sweep(f"{words}, settings: {{years: {YEARS}}}, run: 'scalable.finetune.portfolio:WORKLOAD'")
     [place] = made.units
     first = Unit(made.workload.path, str(kept), place.cells)()
     assert [row.error for row in first] == [""] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ GOOD_FILES = [
 HEAD = "version: 1\nproject: {name: test}\n"
 
 
+@cache
+def validator() -> Draft202012Validator:
+    return Draft202012Validator(json_schema())
+
+
 def complaints(text: str) -> list[str]:
     values = to_python(compose(text, "scalable.yaml"))
-    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(json_schema()).iter_errors(values)]
+    return [f"{error.json_path}: {error.message}" for error in validator().iter_errors(values)]
 
 
 def test_it_is_a_schema_of_the_2020_draft() -> None:

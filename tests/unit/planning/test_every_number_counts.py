@@ -17,14 +17,14 @@ from scalable.planning.options import compare
 from scalable.planning.plan import plan_sweep
 from scalable.planning.scenarios import growth_table, margin_table
 from scalable.planning.site import Site
-from tests.helpers.planning.builders import Change, a_site
+from tests.helpers.planning.builders import Change, a_site, with_few_sweeps
 
 VIEWS: dict[str, Callable[[Site], Any]] = {
     "margins": lambda site: [row.to_dict() for row in margin_table(site)],
     "months": lambda site: [month.to_dict() for month in months(site)],
     "options": lambda site: compare(site).to_dict(),
     "growth": lambda site: [row.to_dict() for row in growth_table(site)],
-    "acceptance": lambda site: [criterion.to_dict() for criterion in acceptance(site)],
+    "acceptance": lambda site: [criterion.to_dict() for criterion in acceptance(with_few_sweeps(site))],
     "plan": lambda site: plan_sweep(site, "calibration", Choice(policy="manual")).to_dict(),
     "heavy plan": lambda site: plan_sweep(site, "n_features").to_dict(),
     "all": lambda site: plan_all(site).to_dict(),

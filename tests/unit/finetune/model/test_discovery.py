@@ -8,12 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from scalable.finetune import discovery
 from scalable.finetune.calibration import calibrated
 from scalable.finetune.discovery import CANDIDATES, WORKLOAD, search
 from scalable.finetune.settings import MODELS, SettingError
 from scalable.finetune.training import Training
 from tests.helpers.finetune.model.builders import a_training
 from tests.helpers.finetune.model.edges import edge
+
+
+@pytest.fixture(autouse=True)
+def small_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So few trees find what is there, too."""
+    monkeypatch.setattr(discovery, "TREES", 30)
 
 
 def with_gaps(training: Training) -> Training:
