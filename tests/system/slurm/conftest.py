@@ -19,7 +19,6 @@ from tests.tools.apptainer import build_image, get
 from tests.tools.errors import ToolMissingError
 from tests.tools.slurm import PrivateSlurm, Settings, running
 
-
 QUICK = Settings(slurmd_timeout_s=3, extra=("MessageTimeout=3",))  # a lost node is noticed after 11 s instead of 28
 
 

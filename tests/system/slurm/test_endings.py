@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,12 @@ from tests.helpers.slurm.programs import Program
 from tests.helpers.waiting import eventually
 from tests.tools import processes
 from tests.tools.slurm import PrivateSlurm, Settings, daemons
+
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as ends:
+        yield ends
 
 
 def expect_nothing_left(program: Program, slurm: PrivateSlurm) -> None:
@@ -48,7 +56,7 @@ def test_workers_end_by_themselves_if_the_reaper_is_killed_as_well(slurm: Privat
     assert left_by(program.name) == []
 
 
-def test_ctrl_c_and_errors_leave_nothing(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_ctrl_c_and_errors_leave_nothing(slurm: PrivateSlurm, tmp_path: Path, ends: ExitStack) -> None:
     endings = {
         "interrupted while jobs are handed in": (  # first, while it does that
             "cluster.add_workers(30, 'wide'); time.sleep(300)",
@@ -61,6 +69,7 @@ def test_ctrl_c_and_errors_leave_nothing(slurm: PrivateSlurm, tmp_path: Path) ->
     for name, (end, _) in endings.items():
         (tmp_path / name).mkdir()
         programs[name] = Program(tmp_path / name, end, workers=1, busy=1)
+        ends.callback(programs[name].process.kill)
     for name, program in programs.items():
         assert program.reaper
         if name.startswith("interrupted"):
