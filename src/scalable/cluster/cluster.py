@@ -272,6 +272,7 @@ class TaggedCluster(Cluster):
         launch = asyncio.ensure_future(self.launch_all(names, template, partly=partly))
         self._launches.add(launch)
         launch.add_done_callback(self._launches.discard)
+        launch.add_done_callback(lambda task: task.cancelled() or task.exception())  # its caller may be gone
         return await asyncio.shield(launch)
 
     async def launch_all(self, names: list[str], template: WorkerTemplate, *, partly: bool) -> list[str]:

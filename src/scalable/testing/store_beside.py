@@ -199,8 +199,8 @@ class BesideRowsContract:
 
     def test_who_is_not_heard_of_loses_its_place_to_who_asks(self, store: Store, open_store: Opener) -> None:
         lost = store.leases(SHORT_S).ask("dead", "normal")
-        waiter = store.leases(SHORT_S).ask("dead too", "normal")
         assert self.taken(lost)
+        waiter = store.leases(SHORT_S).ask("dead too", "normal")
         assert waiter.token is None
         token = lost.token
         assert token
@@ -213,14 +213,16 @@ class BesideRowsContract:
             assert lost.try_take(one_at_a_time) == "heir is first"
 
     def test_a_heartbeat_keeps_a_place(self, store: Store) -> None:
-        ticket = store.leases(SHORT_S * 5).ask("alive", "normal")
+        ticket = store.leases().ask("alive", "normal")
         rival = store.leases().ask("rival", "normal")
         assert self.taken(ticket)
-        until = time.monotonic() + SHORT_S * 7
-        while time.monotonic() < until:
-            assert ticket.beat()
-            assert rival.try_take(one_at_a_time) == "alive is first"
-            time.sleep(SHORT_S / 4)
+        [before] = [lease for lease in store.leases().list() if lease.held]
+        time.sleep(0.01)
+        assert ticket.beat()
+        [after] = [lease for lease in store.leases().list() if lease.held]
+        assert after.expires > before.expires
+        assert after.expires - after.heartbeat == pytest.approx(before.expires - before.heartbeat, abs=1e-3)
+        assert rival.try_take(one_at_a_time) == "alive is first"
 
     def test_who_lost_its_place_cannot_write_as_if_it_had_it(self, store: Store) -> None:
         ticket = store.leases().ask("a", "normal")
@@ -269,12 +271,18 @@ class BesideRowsContract:
             assert self.taken(rival)
 
     def test_a_shared_place_is_kept_by_the_heartbeat_of_any_and_lost_when_all_are_silent(self, store: Store) -> None:
-        first = store.leases(SHORT_S).ask("a", "normal", "together", shared=True)
+        first = store.leases().ask("a", "normal", "together", shared=True)
         assert self.taken(first)
-        second = store.leases(SHORT_S * 5).ask("a", "normal", "together", shared=True)
+        [before] = store.leases().list()
+        second = store.leases().ask("a", "normal", "together", shared=True)
         assert second.token == first.token
+        time.sleep(0.01)
+        assert second.beat()
+        [after] = store.leases().list()
+        assert after.expires > before.expires
         rival = store.leases().ask("b", "normal")
         assert rival.try_take(one_at_a_time) == "a is first"
+        store.leases(SHORT_S).ask("a", "normal", "together", shared=True)  # nobody is heard of after this one
         self.take_in_time(rival)
         assert not second.beat()
         assert [ticket.try_take(one_at_a_time) for ticket in (first, second)] == ["b is first"] * 2

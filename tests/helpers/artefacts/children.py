@@ -13,7 +13,7 @@ from typing import Any
 from scalable.store.artefacts import MISSING, Artefacts, open_artefacts
 from tests.helpers.paths import ROOT
 
-PATIENCE_S = 30.0  # a child that takes longer hangs
+PATIENCE_S = 60.0  # a child that takes longer hangs
 STAGE, KEY = "search", "1" * 32
 NUMBERS = 40_000  # of a value: large enough to have a part of its own, and to be caught while it is written
 

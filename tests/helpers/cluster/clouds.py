@@ -1,9 +1,12 @@
-"""How a worker in a cloud is handed its secrets, what its machine runs, and what a target's check finds."""
+"""Secrets as a worker in a cloud is handed them, and launchers that do not wait long."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from scalable.cluster.clouds import launcher
 from scalable.cluster.clouds.handout import packed
 
 
@@ -12,3 +15,9 @@ def a_handout(folder: Path) -> str:
     (folder / "notes.txt").write_text("public")
     (folder / "key.pem").write_text("private")
     return packed(folder, {"WHO": "me"})
+
+
+def ask_often(patch: pytest.MonkeyPatch) -> None:
+    """Let launchers ask a cloud that serves nobody else more often."""
+    patch.setattr(launcher, "SOON_S", 0.1)
+    patch.setattr(launcher, "SELDOM_S", 1.0)

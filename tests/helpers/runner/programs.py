@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from scalable import proc
 
-PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
+PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 MARK = "SCALABLE_RUNNER"
 
 

@@ -139,5 +139,5 @@ def end_a_child() -> int | None:
     child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
     child.start()
     child.terminate()
-    child.join(30)
+    child.join(60)
     return child.exitcode

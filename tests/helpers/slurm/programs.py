@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from functools import cached_property
 from pathlib import Path
 
 from tests.helpers.slurm.helpers import left_by, workers_of
@@ -31,6 +32,8 @@ print(cluster.launcher.reaper.process.pid, flush=True)
 
 
 class Program:
+    """A running program; ``reaper`` waits until its workers are busy."""
+
     def __init__(self, folder: Path, end: str, workers: int, busy: int) -> None:
         self.folder = folder
         self.name = folder.name
@@ -40,8 +43,12 @@ class Program:
             [sys.executable, "program.py"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
         )  # fmt: skip
+
+    @cached_property
+    def reaper(self) -> int:
+        """The process that it leaves behind to clean up."""
         assert self.process.stdout is not None
-        self.reaper = int(self.process.stdout.readline() or 0)
+        return int(self.process.stdout.readline() or 0)
 
     def left(self, slurm: PrivateSlurm) -> list[object]:
         return [*slurm.living(), *workers_of(self.folder), *left_by(self.name), *self.folder.rglob("*.pem")]

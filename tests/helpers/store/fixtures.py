@@ -1,4 +1,4 @@
-"""A real PostgreSQL for the tests of a worker, started when the first one asks for it."""
+"""Stores for tests: a file, and a place on a real PostgreSQL that is started when the first test asks for it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ import pytest
 from tests.helpers.store import trouble
 from tests.tools.errors import ToolMissingError
 from tests.tools.postgres import PrivatePostgres
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A file that does not exist yet."""
+    return f"sqlite:///{tmp_path}/results.db"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,12 +40,3 @@ def server_url(postgres: PrivatePostgres, tmp_path: Path, monkeypatch: pytest.Mo
     """An empty place on it; the outbox is in a folder of the test."""
     monkeypatch.chdir(tmp_path)
     return postgres.new_place()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store of either kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/results.db"
-    found: str = request.getfixturevalue("server_url")
-    return found

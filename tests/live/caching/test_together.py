@@ -116,10 +116,10 @@ def test_children_that_outlive_the_computing_process_keep_nobody_waiting(tmp_pat
             if not Path("child").exists():
                 child = os.fork()
                 if not child:
-                    time.sleep(30)
+                    time.sleep(600)
                     os._exit(0)
                 Path("child").write_text(str(child))
-                time.sleep(30)
+                time.sleep(600)
             return x * x
 
         print(forking(3), flush=True)
@@ -134,7 +134,7 @@ def test_children_that_outlive_the_computing_process_keep_nobody_waiting(tmp_pat
         first.kill()
     try:
         with started(path) as second:
-            assert second.communicate(timeout=20)[0] == "9\n"
+            assert second.communicate(timeout=PATIENCE_S)[0] == "9\n"
     finally:
         os.kill(int(child.read_text()), signal.SIGKILL)
 

@@ -13,6 +13,7 @@ import pytest
 from scalable.cluster.clouds.machine import boot_script, ending
 from scalable.quantities import Memory
 from tests.helpers.cluster.clouds import a_handout
+from tests.helpers.waiting import LONG_S
 
 START = [sys.executable, "-m", "scalable.cluster.clouds.start"]
 
@@ -27,7 +28,7 @@ def test_the_secret_is_in_no_environment_of_the_worker(tmp_path: Path) -> None:
     )
     env = {**os.environ, "SCALABLE_HANDOUT": a_handout(tmp_path / "here"), "TMPDIR": str(tmp_path)}
     line = [*START, "environment", "tcp://127.0.0.1:1", "--name=a-0", "--resource=a=1", f"--preload={spy}"]
-    subprocess.run([*line, "--connect-within=1"], env=env, capture_output=True, text=True, timeout=60)
+    subprocess.run([*line, "--connect-within=1"], env=env, capture_output=True, text=True, timeout=LONG_S)
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen["WHO"] == "me"
     assert "SCALABLE_HANDOUT" not in seen
@@ -37,7 +38,7 @@ def test_the_program_of_a_machine_is_valid_shell_and_runs_the_worker_in_its_limi
     script = boot_script("lab/worker:1.2", ["python3", "-m", "x", "tag=a b"], memory=Memory.of_gib(2))
     file = tmp_path / "boot.sh"
     file.write_text(script)
-    subprocess.run(["bash", "-n", str(file)], check=True, timeout=20)
+    subprocess.run(["bash", "-n", str(file)], check=True, timeout=LONG_S)
     assert f"--memory={2 * 2**30}" in script
     assert "lab/worker:1.2 python3 -m x 'tag=a b'" in script
     assert "shutdown -h now" in script
@@ -66,7 +67,7 @@ def test_a_machine_says_on_its_console_how_the_worker_ended(
         (stand_ins / name).chmod(0o755)
     script = boot_script("lab/worker:1", ["python3"]).replace("/dev/console", str(tmp_path / "console"))
     path = f"{stand_ins}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-c", script], env={"PATH": path}, timeout=20, capture_output=True, check=False)
+    subprocess.run(["bash", "-c", script], env={"PATH": path}, timeout=LONG_S, capture_output=True, check=False)
     found = ending((tmp_path / "console").read_text())
     assert found is not None
     assert (found.code, found.out_of_memory) == expected

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from scalable.observe import Journal, read
 from tests.helpers.observe.journal import written
-from tests.helpers.waiting import LONG_S
+from tests.helpers.waiting import LONG_S, until
 
 
 def test_a_writer_that_is_killed_loses_nothing_it_had_flushed(tmp_path: Path) -> None:
@@ -28,7 +27,8 @@ while True:
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "flushed\n"
-    time.sleep(0.5)
+    flushed = (tmp_path / "j").stat().st_size
+    assert until(lambda: (tmp_path / "j").stat().st_size > 2 * flushed)
     process.send_signal(signal.SIGKILL)
     process.wait(LONG_S)
     process.stdout.close()

@@ -14,6 +14,7 @@ import pytest
 from scalable.cluster.kubernetes.relay import TOKEN_FILE, arguments, new_token
 from scalable.cluster.kubernetes.relay.__main__ import place
 from scalable.cluster.kubernetes.relay.server import Relay
+from tests.helpers.waiting import LONG_S
 
 RELAY = (sys.executable, "-m", "scalable.cluster.kubernetes.relay")
 
@@ -32,7 +33,7 @@ def test_it_listens_until_it_is_told_to_end(token: Path) -> None:
         assert relay.stderr is not None
         assert "workers connect to port" in relay.stderr.readline()
         relay.send_signal(signal.SIGTERM)
-        assert relay.wait(20) == 0
+        assert relay.wait(LONG_S) == 0
     finally:
         relay.kill()
         relay.communicate()
@@ -54,7 +55,7 @@ def test_without_a_host_workers_of_both_families_connect() -> None:
 def test_it_needs_neither_dask_nor_anything_else_that_is_large() -> None:
     code = "import sys, scalable.cluster.kubernetes.relay.server"
     code += "; print([name for name in ('distributed', 'dask') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LONG_S, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -76,7 +77,7 @@ def test_wrong_input_is_named(changed: dict[str, str], problem: str, token: Path
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = [f"{name}={value.replace('{taken}', str(port))}" for name, value in given.items()]
-        done = subprocess.run([*RELAY, *line], capture_output=True, text=True, timeout=30, cwd=token.parent)
+        done = subprocess.run([*RELAY, *line], capture_output=True, text=True, timeout=LONG_S, cwd=token.parent)
     assert done.returncode == 2
     assert problem in done.stderr
 

@@ -20,7 +20,7 @@ from tests.helpers.runner.stamp import page
 __all__ = ["page"]
 
 
-PATIENCE_S = 30.0  # a test that takes longer hangs
+PATIENCE_S = 60.0  # a test that takes longer hangs
 
 
 @contextmanager

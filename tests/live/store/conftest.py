@@ -1,5 +1,6 @@
-"""The fixtures of stores."""
+"""Stores of this tier are files, used by several processes."""
 
-from tests.helpers.store.fixtures import children, postgres, server_url, url
+from tests.helpers.store.fixtures import children
+from tests.helpers.store.fixtures import sqlite_url as url
 
-__all__ = ["children", "postgres", "server_url", "url"]
+__all__ = ["children", "url"]

@@ -16,7 +16,7 @@ from tests.helpers.tracking.tracker import nothing_set
 __all__ = ["nothing_set"]
 
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def logged(server: Desk, folder: Path, *records: SweepRecord) -> list[str]:

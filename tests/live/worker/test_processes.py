@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scalable import proc
+from tests.helpers.waiting import until
 
 FAMILY = """
 import subprocess, sys, time
-here = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-apart = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+child = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
+here = subprocess.Popen(child, stdout=subprocess.PIPE)
+apart = subprocess.Popen(child, stdout=subprocess.PIPE, start_new_session=True)
+here.stdout.readline(), apart.stdout.readline()  # starting takes CPU time
 print(here.pid, apart.pid, flush=True)
 time.sleep(600)
 """
@@ -35,10 +38,7 @@ def a_family() -> Iterator[tuple[int, list[int]]]:
 
 
 def gone(pids: list[int]) -> bool:
-    deadline = time.monotonic() + 10
-    while any(proc.alive(pid) for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not any(proc.alive(pid) for pid in pids)
+    return until(lambda: not any(proc.alive(pid) for pid in pids))
 
 
 def test_a_tree_has_all_descendants() -> None:
@@ -83,9 +83,6 @@ def test_a_process_that_is_gone_uses_nothing_and_can_be_killed_again() -> None:
 
 def test_a_zombie_is_not_alive() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
-    deadline = time.monotonic() + 10
-    while proc.alive(ended.pid) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not proc.alive(ended.pid)
+    assert gone([ended.pid])
     assert Path(f"/proc/{ended.pid}").exists()
     ended.wait()

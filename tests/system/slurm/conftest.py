@@ -13,15 +13,37 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.slurm.clusters import skip_without_slurm, slurm, use
+from scalable.cluster.slurm import jobs, launcher
+from tests.helpers.slurm.clusters import skip_without_slurm, use
 from tests.tools.apptainer import build_image, get
 from tests.tools.errors import ToolMissingError
 from tests.tools.slurm import PrivateSlurm, Settings, running
 
-__all__ = ["slurm"]
-
-
 QUICK = Settings(slurmd_timeout_s=3, extra=("MessageTimeout=3",))  # a lost node is noticed after 11 s instead of 28
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Slurm that serves nobody else is asked more often."""
+    monkeypatch.setattr(launcher, "SOON_S", 0.2)
+    monkeypatch.setattr(launcher, "OFTEN_S", 0.5)
+    monkeypatch.setattr(launcher, "SELDOM_S", 3.0)
+    monkeypatch.setattr(jobs, "AGAIN_S", 0.2)
+
+
+@pytest.fixture(scope="session")
+def shared_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateSlurm]:
+    skip_without_slurm()
+    with running(tmp_path_factory.mktemp("slurm")) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def slurm(shared_slurm: PrivateSlurm, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrivateSlurm]:
+    """The worker's cluster of 4 nodes with 4 CPUs and 4000 MB each; this process's Slurm for the test."""
+    use(shared_slurm, monkeypatch)
+    yield shared_slurm
+    shared_slurm.reset()
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,13 +17,16 @@ from tests.helpers.waiting import eventually
 from tests.tools import processes
 from tests.tools.slurm import PrivateSlurm, Settings, daemons
 
-KILLED_WITHIN_S = 20.0  # stated in docs/explanation/slurm-faults.md; some seconds are usual
-ORPHANED_WITHIN_S = 20.0
+
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    with ExitStack() as ends:
+        yield ends
 
 
 def expect_nothing_left(program: Program, slurm: PrivateSlurm) -> None:
     left = program.left
-    eventually(lambda: not left(slurm), lambda: f"these to be gone: {left(slurm)}", KILLED_WITHIN_S)
+    eventually(lambda: not left(slurm), lambda: f"these to be gone: {left(slurm)}")
 
 
 @pytest.mark.parametrize(
@@ -33,6 +38,7 @@ def expect_nothing_left(program: Program, slurm: PrivateSlurm) -> None:
 )
 def test_a_killed_driver_leaves_nothing(slurm: PrivateSlurm, tmp_path: Path, workers: int, busy: int) -> None:
     program = Program(tmp_path, "time.sleep(300)", workers, busy)
+    assert program.reaper
     assert len(slurm.living()) == workers
     assert left_by(program.name)
     program.process.kill()
@@ -45,25 +51,27 @@ def test_workers_end_by_themselves_if_the_reaper_is_killed_as_well(slurm: Privat
     os.kill(program.reaper, signal.SIGKILL)
     program.process.kill()
     program.process.communicate()
-    eventually(lambda: not slurm.living(), lambda: f"{slurm.living()} to end", ORPHANED_WITHIN_S)
+    eventually(lambda: not slurm.living(), lambda: f"{slurm.living()} to end")
     assert workers_of(tmp_path) == []
     assert left_by(program.name) == []
 
 
-def test_ctrl_c_and_errors_leave_nothing(slurm: PrivateSlurm, tmp_path: Path) -> None:
+def test_ctrl_c_and_errors_leave_nothing(slurm: PrivateSlurm, tmp_path: Path, ends: ExitStack) -> None:
     endings = {
-        "interrupted": ("time.sleep(300)", "KeyboardInterrupt"),
-        "failed": ("raise ValueError('as scripts do')", "ValueError: as scripts do"),
-        "interrupted while jobs are handed in": (
+        "interrupted while jobs are handed in": (  # first, while it does that
             "cluster.add_workers(30, 'wide'); time.sleep(300)",
             "KeyboardInterrupt",
         ),
+        "interrupted": ("time.sleep(300)", "KeyboardInterrupt"),
+        "failed": ("raise ValueError('as scripts do')", "ValueError: as scripts do"),
     }
     programs = {}
     for name, (end, _) in endings.items():
         (tmp_path / name).mkdir()
         programs[name] = Program(tmp_path / name, end, workers=1, busy=1)
+        ends.callback(programs[name].process.kill)
     for name, program in programs.items():
+        assert program.reaper
         if name.startswith("interrupted"):
             os.killpg(program.process.pid, signal.SIGINT)  # as a terminal does
         _, text = program.process.communicate(timeout=WITHIN_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import stat
 import time
@@ -59,24 +58,6 @@ def test_what_became_of_the_run_is_added_later(folder: IncidentFolder) -> None:
     assert folder.get(1).outcome == "retried: finished in 41 s"
     assert folder.get(1).done == ("stacks saved", "tree killed")
     assert folder.update(1).outcome == "retried: finished in 41 s"
-
-
-def write_some(path: Path, count: int) -> None:
-    for number in range(count):
-        IncidentFolder(path).open(stuck(number, severity=NORMAL))
-
-
-def test_numbers_are_unique_when_several_write_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=write_some, args=(tmp_path, 15)) for _ in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
-        assert writer.exitcode == 0
-    found = IncidentFolder(tmp_path)
-    assert [one.id for one in found.all()] == list(range(1, 46))
-    assert found.damaged == {}
 
 
 def test_numbers_are_unique_on_a_file_system_without_links(

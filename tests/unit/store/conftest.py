@@ -1,5 +1,5 @@
-"""The fixtures of stores."""
+"""Stores of this tier are files."""
 
-from tests.helpers.store.fixtures import children, postgres, server_url, url
+from tests.helpers.store.fixtures import sqlite_url as url
 
-__all__ = ["children", "postgres", "server_url", "url"]
+__all__ = ["url"]

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalable.store import Fate, Row, RowStatus, open_store
+from scalable.store import Row, open_store
 from scalable.store.entries import Entry, merged
-from scalable.store.rows import KEY
-from scalable.testing.store import a_row, key
-from tests.helpers.store.properties import ENDS
-from tests.tools.postgres import PrivatePostgres
+from scalable.store.outbox import Outbox
+from scalable.testing.store import a_row
+from tests.helpers.store.properties import ENDS, NUMBERS, RankContract, any_rows
+from tests.helpers.store.trouble import another_writer
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20)
 
-NUMBERS = st.floats(-1e12, 1e12)
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=8,
-).filter(lambda value: "$float" not in repr(value))
-
-any_rows = st.builds(
-    Row,
-    run_key=st.from_regex(KEY, fullmatch=True),
-    name=NAMES,
-    sweep=st.none() | NAMES,
-    variant=st.none() | st.booleans() | st.integers(-(2**62), 2**62) | NUMBERS | NAMES,
-    asset=st.none() | NAMES,
-    fold=st.none() | st.integers(0, 2**63 - 1),
-    cost_bps=st.none() | NUMBERS,
-    metrics=st.dictionaries(st.text(), JSON, max_size=4).filter(lambda value: "$float" not in repr(value)),
-    value=JSON,
-    run_status=st.sampled_from(RowStatus),
-    attempt=st.integers(1, 2**63 - 1),
-    error=st.none() | st.text(),
-    worker=st.none() | NAMES,
-)
+class TestSqlite(RankContract):
+    """The file that ``url`` names."""
 
 
 @settings(max_examples=80)
@@ -61,27 +39,45 @@ def test_every_row_comes_back_from_the_database_as_it_was(rows: list[Row]) -> No
         assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows=st.lists(any_rows, min_size=1, max_size=20, unique_by=lambda row: row.run_key))
-def test_every_row_comes_back_from_a_server_as_it_was(
-    postgres: PrivatePostgres, server_url: str, rows: list[Row]
-) -> None:
-    with open_store(server_url) as store:
-        postgres.execute("TRUNCATE finetune_results", server_url)
-        assert store.put(rows).fate is Fate.COMMITTED
-        assert {row.run_key: row for row in store.rows()} == {row.run_key: row for row in rows}
+rivals = st.builds(
+    lambda name, end, **changes: a_row(name, run_status=end[0], marked=end[1], **changes),
+    st.integers(0, 2),
+    st.sampled_from(ENDS),
+    attempt=st.integers(1, 3),
+    elapsed_s=st.integers(0, 2),
+)
 
 
-def test_the_rank_of_a_row_is_the_same_in_python_and_in_the_database(url: str) -> None:
-    names = [(end, attempt, seconds) for end in ENDS for attempt in (1, 2, 10) for seconds in (0, 1)]
-    rows = [a_row(run_status=e[0], marked=e[1], attempt=attempt, elapsed_s=seconds) for e, attempt, seconds in names]
-    for first in rows:
-        for second in rows:
-            [expected] = merged([Entry.of(first, 1.0), Entry.of(second, 1.0)])
-            assert expected.record == max((first, second), key=lambda row: Entry.of(row, 1.0).rank)
-    with open_store(url) as store:
-        for first in sorted(rows, key=lambda row: Entry.of(row, 1.0).rank):
-            store.put([first])
-            assert store.get(key("row")) == first
-            store.put([row for row in rows if Entry.of(row, 1.0).rank <= Entry.of(first, 1.0).rank])
-            assert store.get(key("row")) == first
+@settings(max_examples=15)
+@given(rows=st.lists(rivals, max_size=8), data=st.data())
+def test_any_order_of_puts_ends_with_the_same_content(rows: list[Row], data: st.DataObject) -> None:
+    expected = {entry.record for entry in merged(Entry.of(row, 1.0) for row in rows)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.db"
+        put_in_groups(path, data.draw(st.permutations(rows)), data)
+        with open_store(f"sqlite:///{path}") as store:
+            assert set(store.rows()) == expected
+
+
+def put_in_groups(path: Path, rows: list[Row], data: st.DataObject) -> None:
+    """Some rows together, some into a locked database, some left by a process that died, some after reopening."""
+    url = f"sqlite:///{path}"
+    store = open_store(url, patience_s=0, ask_again_s=600)
+    while rows:
+        size = data.draw(st.integers(1, len(rows)))
+        group, rows = rows[:size], rows[size:]
+        match data.draw(st.sampled_from(["put", "locked", "left", "reopened"])):
+            case "put":
+                store.put(group)
+            case "locked":
+                with another_writer(path):
+                    assert store.put(group).safe
+            case "left":
+                outbox = Outbox.new(path)
+                outbox.append([Entry.of(row, 1.0) for row in group])
+                outbox.close()
+            case "reopened":
+                store.close()
+                store = open_store(url, patience_s=0, ask_again_s=600)
+                store.put(group)
+    store.close()

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scalable.errors import UsageError
-from scalable.store import Fate, Row, StoreError, StoreUrlError, open_store
+from scalable.store import Row, StoreError, StoreUrlError, open_store
 from scalable.testing.store import a_row, key
-from tests.helpers.store.children import put_some, use_without_rights
-from tests.helpers.store.trouble import Child, another_writer, no_more_pages
+from tests.helpers.store.trouble import another_writer, no_more_pages
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that others may enter."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        path.chmod(0o755)
-        yield path
-        path.chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -255,22 +242,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path}/file/results.db")
 
 
-def test_a_folder_without_the_right_to_write_is_refused_in_words(open_folder: Path) -> None:
-    open_folder.chmod(0o555)
-    [said] = Child(use_without_rights, f"sqlite:///{open_folder}/results.db").last_words()
-    assert "cannot be opened; allow reading and writing of the file and its folder" in said
-
-
-def test_a_read_only_store_takes_no_rows_and_says_why(open_folder: Path) -> None:
-    path = open_folder / "results.db"
-    open_store(f"sqlite:///{path}").close()
-    path.chmod(0o444)
-    open_folder.chmod(0o555)
-    [answer] = Child(use_without_rights, f"sqlite:///{path}").last_words()
-    said = answer if isinstance(answer, str) else answer.reason
-    assert "is read-only; allow writing" in said or "cannot be opened; allow reading and writing" in said
-
-
 def test_a_full_disk_at_the_first_opening_is_told_in_words(tmp_path: Path) -> None:
     with no_more_pages(), pytest.raises(StoreError, match="database or disk is full; free some space"):
         open_store(f"sqlite:///{tmp_path}/results.db")
@@ -287,12 +258,3 @@ def test_a_store_can_be_opened_and_read_while_another_writes(tmp_path: Path) -> 
 def test_a_new_file_that_another_holds_is_reported_as_locked(tmp_path: Path) -> None:
     with another_writer(tmp_path / "results.db"), pytest.raises(StoreError, match="is locked by another writer"):
         open_store(f"sqlite:///{tmp_path}/results.db", patience_s=0.01)
-
-
-def test_processes_that_open_a_new_store_at_once_all_write_their_rows(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/results.db"
-    children = [Child(put_some, url, name, 20) for name in range(6)]
-    assert [child.last_words() for child in children] == [[{Fate.COMMITTED}]] * 6
-    with open_store(url) as store:
-        assert store.keys() == {key((name, number)) for name in range(6) for number in range(20)}
-    assert [path.name for path in tmp_path.iterdir()] == ["results.db"]

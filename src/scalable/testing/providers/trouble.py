@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused
-from scalable.cluster.client import WorkerKilledError
+from scalable.cluster.client import ScalableClient, WorkerKilledError
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
 from scalable.planning.resources import ScalePlan
@@ -21,40 +21,35 @@ from scalable.testing.providers.case import ProviderCase, moment, names_of, slow
 
 class LossContract(ProviderCase):
     def test_a_lost_worker_is_noticed_with_its_cause_and_replaced(
-        self, provider: DeploymentProvider, spec: DeploymentSpec
+        self, spec: DeploymentSpec, shared: tuple[ClusterHandle, ScalableClient]
     ) -> None:
+        handle, client = shared
         tag, other = spec.components
         heard: list[tuple[str, dict[str, Any]]] = []
-        with self.built(provider, spec) as handle, handle.client_factory() as client:
-            handle.backend.listeners.append(lambda kind, facts: heard.append((kind, facts)))
-            provider.scale(handle, ScalePlan({tag: 1, other: 1}))
-            self.come(client, {tag: 1, other: 1})
-            [lost] = names_of(client, tag)
-            client.submit(self.die, tag=tag, key="deadly")
-            assert self.until(lambda: [kind for kind, _ in heard if kind == "worker-lost"])
-            facts = next(facts for kind, facts in heard if kind == "worker-lost")
-            assert (facts["worker"], facts["tag"]) == (lost, tag)
-            assert Loss(facts["cause"]) in (Loss.WORKER_LOST, Loss.OUT_OF_MEMORY, Loss.NODE_LOST)
-            assert facts["detail"]
-            client.cancel("deadly")
-            assert client.submit(moment, tag=tag).result(timeout=self.workers_within_s)[0] != lost
-            assert client.submit(moment, tag=other).result(timeout=self.workers_within_s)
-            self.come(client, {tag: 1, other: 1})
+        handle.backend.listeners.append(lambda kind, facts: heard.append((kind, facts)))
+        [lost] = names_of(client, tag)
+        client.submit(self.die, tag=tag, key="deadly")
+        assert self.until(lambda: [kind for kind, _ in heard if kind == "worker-lost"])
+        facts = next(facts for kind, facts in heard if kind == "worker-lost")
+        assert (facts["worker"], facts["tag"]) == (lost, tag)
+        assert Loss(facts["cause"]) in (Loss.WORKER_LOST, Loss.OUT_OF_MEMORY, Loss.NODE_LOST)
+        assert facts["detail"]
+        client.cancel("deadly")
+        assert client.submit(moment, tag=tag, pure=False).result(timeout=self.workers_within_s)[0] != lost
+        assert client.submit(moment, tag=other, pure=False).result(timeout=self.workers_within_s)
+        self.come(client, {tag: 1, other: 1})
 
     def test_a_task_that_kills_every_worker_is_given_up_with_the_reason_and_its_neighbours_are_not(
-        self, provider: DeploymentProvider, spec: DeploymentSpec
+        self, client: ScalableClient, spec: DeploymentSpec
     ) -> None:
         tag = next(iter(spec.components))
-        with self.built(provider, spec) as handle, handle.client_factory() as client:
-            provider.scale(handle, ScalePlan({tag: 1}))
-            self.come(client, {tag: 1})
-            deadly = client.submit(self.die_later, tag=tag, n=spec.components[tag].slots)
-            neighbours = client.map(moment, range(10), tag=tag)
-            with pytest.raises(WorkerKilledError) as error:
-                deadly.result(timeout=2 * self.workers_within_s)
-            assert error.value.fate is not None
-            assert error.value.fate.cause.value in str(error.value)
-            assert len(client.gather(neighbours)) == 10
+        deadly = client.submit(self.die_later, tag=tag, n=spec.components[tag].slots)
+        neighbours = client.map(moment, range(10), tag=tag, pure=False)
+        with pytest.raises(WorkerKilledError) as error:
+            deadly.result(timeout=2 * self.workers_within_s)
+        assert error.value.fate is not None
+        assert error.value.fate.cause.value in str(error.value)
+        assert len(client.gather(neighbours)) == 10
 
     def test_a_refusal_reaches_the_caller_and_leaves_nothing_behind(
         self, provider: DeploymentProvider, refused_spec: DeploymentSpec

@@ -74,21 +74,21 @@ class WorkContract(ProviderCase):
             provider.scale(handle, ScalePlan({tag: 1}))
             assert future.result(timeout=self.workers_within_s)
 
-    def test_workers_that_join_later_take_their_part(self, provider: DeploymentProvider, spec: DeploymentSpec) -> None:
+    def test_workers_that_join_later_take_their_part(
+        self, provider: DeploymentProvider, spec: DeploymentSpec, shared: tuple[ClusterHandle, ScalableClient]
+    ) -> None:
+        handle, client = shared
         tag = next(iter(spec.components))
-        with self.built(provider, spec) as handle, handle.client_factory() as client:
-            provider.scale(handle, ScalePlan({tag: 1}))
-            self.come(client, {tag: 1})
-            futures = client.map(slowly, range(60), tag=tag)
-            provider.scale(handle, ScalePlan({tag: 3}))
-            self.come(client, {tag: 3})
-            took_part = set(client.gather(futures))
+        futures = client.map(slowly, range(60), tag=tag, pure=False)
+        provider.scale(handle, ScalePlan({tag: 3}))
+        self.come(client, {tag: 3})
+        took_part = set(client.gather(futures))
 
-            def all_did() -> bool:
-                took_part.update(client.gather(client.map(slowly, range(30), tag=tag, pure=False)))
-                return len(took_part) == 3
+        def all_did() -> bool:
+            took_part.update(client.gather(client.map(slowly, range(30), tag=tag, pure=False)))
+            return len(took_part) == 3
 
-            assert self.until(all_did)
+        assert self.until(all_did)
 
     def test_two_clusters_know_nothing_of_each_other(
         self, provider: DeploymentProvider, spec: DeploymentSpec, client: ScalableClient

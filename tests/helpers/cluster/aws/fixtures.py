@@ -9,6 +9,7 @@ import pytest
 
 from scalable.cluster.aws.account import Account, AwsError
 from tests.helpers.cluster.aws.amazon import REGION, Hands
+from tests.helpers.cluster.clouds import ask_often
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +36,7 @@ def hands(server: str) -> Iterator[Hands]:
         patch.setenv("AWS_DEFAULT_REGION", REGION)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         patch.delenv("AWS_PROFILE", raising=False)
+        ask_often(patch)
         with suppress(AwsError):  # another class has made it
             Account(REGION).call("iam", "create_instance_profile", InstanceProfileName="worker")
         found = Hands(server)

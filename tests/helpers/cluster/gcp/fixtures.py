@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.helpers.cluster.clouds import ask_often
 from tests.helpers.cluster.gcp.google import PROJECT, Google
 
 
@@ -38,6 +39,7 @@ def google(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Google]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in cloud.env.items():
             patch.setenv(name, value)
+        ask_often(patch)
         try:
             yield cloud
         finally:

@@ -21,7 +21,7 @@ from scalable.cluster.kubernetes.board import told_of
 from scalable.cluster.kubernetes.forward import Forwarder
 from scalable.errors import UsageError
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Object, Server, a_server
-from tests.helpers.waiting import soon
+from tests.helpers.waiting import LONG_S, soon
 
 OPEN = Path("/proc/self/fd")
 
@@ -32,7 +32,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 30))
+    asyncio.run(asyncio.wait_for(work, LONG_S))
 
 
 @asynccontextmanager

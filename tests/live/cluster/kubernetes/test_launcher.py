@@ -27,6 +27,7 @@ from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_START
 from tests.helpers.cluster.kubernetes.launched import SCHEDULER, SITE, launched
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Server, a_server
+from tests.helpers.waiting import LONG_S
 
 FORBIDDEN = 'pods is forbidden: User "me" cannot create resource "pods" in API group "" in the namespace "work"'
 
@@ -36,7 +37,7 @@ QUOTA = (
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 40))
+    asyncio.run(asyncio.wait_for(work, LONG_S))
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from scalable.cluster.kubernetes.relay import TOKEN_FILE
 from scalable.engine.events import Loss
 from scalable.worker.options import LOST_SCHEDULER
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Server, a_server
-from tests.helpers.waiting import soon
+from tests.helpers.waiting import LONG_S, soon
 
 SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0")
 
@@ -29,7 +29,7 @@ RELAY = "scalable-r1-relay"
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 30))
+    asyncio.run(asyncio.wait_for(work, LONG_S))
 
 
 @asynccontextmanager
