@@ -84,7 +84,7 @@ def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyP
 
 def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.MonkeyPatch) -> None:
     template = SimpleNamespace(tag="model")
-    member = Member("model-0", template, SimpleNamespace(), time.time())  # type: ignore[arg-type]
+    member = Member("model-0", template, SimpleNamespace(), time.time(), time.monotonic())  # type: ignore[arg-type]
     record = SimpleNamespace(requested=0, workers=0, ahead=0, returning=0)
     state = SimpleNamespace(tags={"model": record}, paused="", braked="")
     driver = SimpleNamespace(
@@ -101,6 +101,6 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
 
 
 def test_a_clock_that_was_set_forward_makes_no_run_long() -> None:
-    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, b"")
+    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, time.monotonic(), b"")
     [told] = Attempts.activity(SimpleNamespace(under_way={attempt.key: attempt}, guarded={}))  # type: ignore[arg-type]
     assert told["seconds"] < 300
