@@ -91,7 +91,7 @@ class Call:
         reports = any(at <= age for at, *_ in script.marks)
         words = [at for at, *_ in script.marks if at <= age]
         words += [at for span in script.spans for at in span if at <= age]
-        progressed = alive and reports or any(self.began + at > self.heard for at in words)
+        progressed = (alive and reports) or any(self.began + at > self.heard for at in words)
         worked = alive or any(begin < age and end > self.looked - self.began for begin, end in script.busy)
         self.looked = now
         if progressed or (worked and not reports):
@@ -228,7 +228,14 @@ class VirtualWorker:
         self.begin_next()
 
     def over(
-        self, call: Call, cause: str, message: str, *, peak: int | None = None, silent_s: float = 0.0, value: bytes = b""
+        self,
+        call: Call,
+        cause: str,
+        message: str,
+        *,
+        peak: int | None = None,
+        silent_s: float = 0.0,
+        value: bytes = b"",
     ) -> None:
         del self.calls[call.key]
         if call in self.waiting:
