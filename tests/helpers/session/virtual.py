@@ -139,8 +139,9 @@ class World:
         finally:
             self.clock.script = None
 
-    def provider(self) -> VirtualProvider:
-        return VirtualProvider(self)
+    def build(self, spec: DeploymentSpec) -> ClusterHandle:
+        cluster = VirtualCluster(self, templates=spec.components.values(), name=spec.project)
+        return ClusterHandle(cluster, lambda: VirtualClient(cluster), {})  # type: ignore[arg-type,return-value]
 
 
 class VirtualRunner:
@@ -212,14 +213,11 @@ class VirtualLauncher:
 
 
 class VirtualProvider(LocalProvider):
-    """Takes targets of this machine, and of any other provider that a test names."""
-
     def __init__(self, world: World) -> None:
         self.world = world
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        cluster = VirtualCluster(self.world, templates=spec.components.values(), name=spec.project)
-        return ClusterHandle(cluster, lambda: VirtualClient(cluster), {"provider": self.name})  # type: ignore[arg-type,return-value]
+        return self.world.build(spec)
 
 
 class Unwatched:
@@ -253,7 +251,7 @@ def world(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr("distributed.deploy.cluster.LoopRunner", lambda **_: VirtualRunner(found))
     monkeypatch.setattr("scalable.session.diagnosis.Pulse", Unwatched)
     monkeypatch.setattr(Writer, "submit", submit_and_wait)
-    monkeypatch.setitem(REGISTERED, "local", found.provider)
+    monkeypatch.setitem(REGISTERED, "local", lambda: VirtualProvider(found))
     monkeypatch.syspath_prepend(project.folder)
     modules = set(sys.modules)
     yield found

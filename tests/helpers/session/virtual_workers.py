@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tests.helpers.session.virtual_tasks import VirtualTask
 
 NUMBERS = itertools.count(4001)
+STOP_S = 0.1  # between telling a worker to go and its being gone
 LEAST_S = 0.01  # that any call takes
 _current: list[Script] = []
 """What the code that is called now has done."""
@@ -145,6 +146,8 @@ class VirtualWorker:
         return self.fate or Fate(Loss.WORKER_LOST, "the scheduler lost sight of it")
 
     async def stop(self, *, gently: bool = True) -> None:
+        if self.fate is None:
+            await asyncio.sleep(STOP_S)
         self.end(Fate(Loss.STOPPED))
 
     def die(self, fate: Fate) -> None:

@@ -75,11 +75,11 @@ async def test_leaving_by_sys_exit_is_an_error_of_the_work_and_the_runner_stays(
 
 @on_a_desk()
 async def test_code_that_cannot_be_loaded_names_the_missing_module(desk: Desk) -> None:
-    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.runner.gone")
+    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.helpers.runner.gone")
     desk.supervisor.give("gone", content)
     end = await desk.end_of("gone")
     assert end.cause == ends.CANNOT_START
-    assert "No module named 'tests.runner.gone'" in end.message
+    assert "No module named 'tests.helpers.runner.gone'" in end.message
 
 
 @on_a_desk()
@@ -91,7 +91,7 @@ async def test_a_crash_is_told_with_its_signal_and_the_next_work_gets_a_new_runn
     assert "SIGSEGV in string_at" in end.message
     assert pickle.loads((await desk.end_of("next")).value) == 5
     end = await desk.run(work.leave, 7)
-    assert (end.cause, "status 7" in end.message) == (ends.CRASHED, True)
+    assert (end.cause, "status 7 without an answer (os._exit?)" in end.message) == (ends.CRASHED, True)
 
 
 @on_a_desk()
