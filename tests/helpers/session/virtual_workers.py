@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NUMBERS = itertools.count(4001)
 STOP_S = 0.1  # between telling a worker to go and its being gone
+MESSAGE_S = 0.001  # between driver and worker
 LEAST_S = 0.01  # that any call takes
 _current: list[Script] = []
 """What the code that is called now has done."""
@@ -167,7 +168,7 @@ class VirtualWorker:
     # For the driver
 
     def send(self, message: dict[str, Any]) -> None:
-        self.world.loop.call_soon(self.heard, message)
+        self.world.loop.call_later(MESSAGE_S, self.heard, message)
 
     def heard(self, message: dict[str, Any]) -> None:
         if self.fate is not None:
