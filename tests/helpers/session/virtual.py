@@ -97,6 +97,8 @@ class World:
         self.start_s = START_S
         self.refuse: Callable[[str], str | LaunchRefused] = lambda name: ""
         """Why a worker of this name cannot be had; empty if it can."""
+        self.die_at_start: Callable[[str], str] = lambda name: ""
+        """Of what a worker of this name dies before it joins; empty if it does not."""
         self.clusters: list[VirtualCluster] = []
         self.launcher: Callable[[World], VirtualLauncher] = VirtualLauncher
 

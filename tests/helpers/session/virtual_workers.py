@@ -140,7 +140,11 @@ class VirtualWorker:
     # For the cluster
 
     def join(self) -> None:
-        if self.fate is None:
+        if self.fate is not None:
+            return
+        if reason := self.world.die_at_start(self.name):
+            self.fate = Fate(Loss.CANNOT_START, reason)  # the cluster sees it when it asks
+        else:
             self.cluster.scheduler.add_worker(self)
 
     async def learn_fate(self, within: float) -> Fate:
@@ -152,7 +156,7 @@ class VirtualWorker:
         self.end(Fate(Loss.STOPPED))
 
     def die(self, fate: Fate) -> None:
-        """Without having been told to; a worker that has not joined cannot start."""
+        """Without having been told to."""
         self.end(fate)
         self.cluster.losses.parted(self.address)
 
