@@ -42,8 +42,10 @@ class Script:
     """Long steps that were declared: from when to when."""
     busy: list[tuple[float, float]] = field(default_factory=list)
     notes: list[dict[str, Any]] = field(default_factory=list)
-    death: tuple[str, str, int | None] | None = None
-    """Cause, message and peak of a violent end."""
+    peak: int | None = None
+    """Bytes that it used at most."""
+    death: tuple[str, str] | None = None
+    """Cause and message of a violent end."""
 
     def mark(self, step: float, of: float | None, note: str) -> None:
         self.marks.append((self.seconds, step, of, note))
@@ -63,9 +65,14 @@ def compute(seconds: float) -> None:
     script.seconds += seconds
 
 
-def die(cause: str = ends.CRASHED, message: str = "", peak: int | None = None) -> None:
+def use_memory(peak: int) -> None:
+    """Called by the user's code: uses so many bytes at most."""
+    _current[-1].peak = peak
+
+
+def die(cause: str = ends.CRASHED, message: str = "") -> None:
     """Called by the user's code: its process ends here, for this cause."""
-    _current[-1].death = cause, message, peak
+    _current[-1].death = cause, message
     raise DiedError
 
 
@@ -231,20 +238,11 @@ class VirtualWorker:
         forks = tuple((call.key, facts) for facts in call.script.notes)
         if forks:
             self.report(forks=forks)
-        cause, message, peak = call.script.death or (call.cause, call.message, None)
-        self.over(call, cause, message, peak=peak, value=b"" if cause else call.value)
+        cause, message = call.script.death or (call.cause, call.message)
+        self.over(call, cause, message, value=b"" if cause else call.value)
         self.begin_next()
 
-    def over(
-        self,
-        call: Call,
-        cause: str,
-        message: str,
-        *,
-        peak: int | None = None,
-        silent_s: float = 0.0,
-        value: bytes = b"",
-    ) -> None:
+    def over(self, call: Call, cause: str, message: str, *, silent_s: float = 0.0, value: bytes = b"") -> None:
         del self.calls[call.key]
         if call in self.waiting:
             self.waiting.remove(call)
@@ -253,7 +251,7 @@ class VirtualWorker:
         age = self.world.loop.time() - call.began if call.began is not None else 0.0
         end = {
             "key": call.key, "cause": cause, "value": value, "message": message, "seconds": age, "cpu_s": 0.0,
-            "peak": peak, "silent_s": silent_s, "done": (),
+            "peak": call.script.peak, "silent_s": silent_s, "done": (),
         }  # fmt: skip
         assert set(end) == set(ENDING)
         self.report(ends=({**end, "evidence": None},))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +11,7 @@ import pytest
 
 import scalable
 from scalable import RunKilledError, proc
-from scalable.engine.events import Run, RunState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
-from scalable.session.driver import Driver
-from scalable.session.execution import Work
-from scalable.worker.runner.calls import Call
 from scalable.worker.runner.wire import pack
 from tests.helpers.paths import ROOT
 from tests.helpers.runner import mischief, work
@@ -35,20 +29,6 @@ CODE = """
     def where(folder):
         Path(folder, str(os.getpid())).touch()
         return os.getpid()
-
-    def hang_once(folder):
-        scalable.progress(1, 3, "loading")
-        first = Path(folder, "first")
-        if not first.exists():
-            first.touch()
-            time.sleep(600)
-        return "arrived"
-
-    def long_step(seconds):
-        scalable.progress(1)
-        with scalable.long_step(600):
-            time.sleep(seconds)
-        return "done"
 
     def eat_once(folder):
         first = Path(folder, "first")
@@ -86,39 +66,6 @@ def test_a_task_of_the_manifest_runs_in_a_process_that_is_kept_for_the_next(proj
     assert not proc.alive(first)
 
 
-def test_a_stuck_run_is_looked_at_killed_and_run_again_while_its_neighbours_go_on(project: Project) -> None:
-    module = project.module(CODE)
-    folder = {"folder": str(project.folder)}
-    session = project.session(
-        target={"processes": True, "max_workers": 2},
-        tasks=tasks_of(module, "hang_once", **folder) | tasks_of(module, "ticks", count=100),
-        policies={"retry": {"times": 1, "delay": "0.1s"}, "stuck": {"after": "2s"}},
-    )
-    with session:
-        assert session.run_tasks() == {"hang_once": "arrived", "ticks": 100}
-        workers = {record["worker"] for record in project.journal("worker-joined")}
-    ends = {(record["run"], record["outcome"]) for record in project.journal("attempt-ended")}
-    assert ends == {("hang_once", "stuck"), ("hang_once", "finished"), ("ticks", "finished")}
-    assert not project.journal("worker-lost")
-    assert len(workers) == 2
-    [incident] = IncidentFolder(session.folder.path).all()
-    assert (incident.kind, incident.run, incident.attempt) == ("stuck", "hang_once", 1)
-    assert "hang_once" in incident.guilty
-    assert incident.outcome.startswith("retried: finished")
-    assert incident.found_after_s is not None
-    [retry] = project.journal("retry")
-    assert retry["cause"] == "stuck"
-    assert any(record["alert"] == "retry-used" for record in project.journal("alert"))
-
-
-def test_a_declared_long_step_is_not_called_stuck(project: Project) -> None:
-    session = project.session(
-        tasks=tasks_of(project.module(CODE), "long_step", seconds=4), policies={"stuck": {"after": "1s"}}
-    )
-    with session:
-        assert session.run_tasks() == {"long_step": "done"}
-
-
 @BOTH
 def test_a_run_that_eats_memory_harms_nothing_and_is_told_with_its_peak(project: Project, processes: bool) -> None:
     session = project.session(
@@ -147,20 +94,6 @@ def test_a_fork_with_threads_is_refused_and_recorded_with_its_place(project: Pro
     assert fork["policy"] == "deny"
     [incident] = IncidentFolder(session.folder.path).all()
     assert (incident.kind, incident.run) == ("fork refused", "fork")
-
-
-def test_progress_can_be_seen_while_a_run_goes_on(project: Project) -> None:
-    session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=60))
-    seen: list[dict[str, Any]] = []
-    with session:
-        driver = session.live()
-        driver.on_look, before = (lambda look: seen.extend(driver.activity())), driver.on_look  # type: ignore[assignment]
-        session.run_tasks()
-        driver.on_look = before
-    steps = [one["step"] for one in seen if one["step"] is not None]
-    assert steps
-    assert {one["of"] for one in seen if one["step"] is not None} == {60}
-    assert [record["step"] for record in project.journal("progress")]
 
 
 class TestGuardedTasks:
@@ -224,90 +157,6 @@ def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: P
     os.kill(script.pid, signal.SIGKILL)
     script.communicate()
     assert until(lambda: not proc.alive(daemon), LONG_S)
-
-
-def test_a_session_that_was_asleep_calls_nothing_stuck(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a laptop is closed for an hour: all clocks jump, and nothing was heard meanwhile."""
-    session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=60))
-    with session:
-        driver = session.live()
-        jump = [0.0]
-        driver.now.source = lambda: time.monotonic() + jump[0]
-
-        async def sleep_an_hour() -> None:
-            jump[0] += 3600.0
-
-        driver.cluster.sync(sleep_an_hour)
-        assert session.run_tasks() == {"ticks": 60}
-        driver.cluster.sync(sleep_an_hour)
-    assert not [record for record in project.journal("alert") if record["alert"] == "stuck"]
-
-
-class TestTheLadder:
-    def test_a_run_that_ran_out_of_memory_is_run_again_on_the_larger_component(self, project: Project) -> None:
-        session = project.session(
-            target={"processes": True, "max_workers": 2},
-            components={"small": {"memory": "500MB", "larger": "large"}, "large": {"memory": "2GB"}},
-            tasks={
-                "eat": {
-                    "component": "small",
-                    "run": f"{project.module(CODE)}:eat_once",
-                    "arguments": {"folder": str(project.folder)},
-                }
-            },
-            policies={"retry": {"delay": "0.1s"}},
-        )
-        with session:
-            assert session.run_tasks() == {"eat": "fits"}
-        first, second = project.journal("attempt-started")
-        assert (first["tag"], second["tag"]) == ("small", "large")
-        [alert] = [record for record in project.journal("alert") if record["alert"] == "retry-used"]
-        assert "on large" in alert["text"]
-        assert "ask for" in alert["text"]
-
-    def test_what_a_run_used_last_time_is_known_before_the_next_is_paid_for(self, project: Project) -> None:
-        module = project.module("def eat(size):\n    return len(bytearray(b'x') * size)\n")
-        task = {"component": "small", "run": f"{module}:eat", "arguments": {"size": 400 * 2**20}}
-        sizes = {"small": {"memory": "1500MB"}}
-        with project.session(target={"processes": True}, components=sizes, tasks={"eat": task}) as _:
-            pass
-        session = project.session(target={"processes": True}, components=sizes, tasks={"eat": task})
-        with session:
-            session.run_tasks()
-        smaller = {"small": {"memory": "350MB"}}
-        session = project.session(target={"processes": True}, components=smaller, tasks={"eat": task})
-        with session, pytest.raises(scalable.TaskError, match="memory check: eat is expected to use"):
-            session.run_tasks()
-        assert not project.journal("attempt-started")
-        larger = {"small": {"memory": "350MB", "larger": "large"}, "large": {"memory": "2GB"}}
-        session = project.session(target={"processes": True, "max_workers": 2}, components=larger, tasks={"eat": task})
-        with session:
-            session.run_tasks()
-        [attempt] = project.journal("attempt-started")
-        assert attempt["tag"] == "large"
-
-    def test_a_component_that_is_not_larger_is_no_way_up(self, project: Project) -> None:
-        with pytest.raises(scalable.ManifestError, match="large is not larger than small: 1 GB against 2 GB"):
-            project.session(components={"small": {"memory": "2GB", "larger": "large"}, "large": {"memory": "1GB"}})
-
-
-def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> None:
-    """It would fail everywhere, so it is found out once and named."""
-    runs = tuple(Run(f"run-{number}", "sweep", "demeter") for number in range(20))
-    works = {run.id: Work(Call("no_such_module:f", False, ())) for run in runs}
-    session = project.session(target={"max_workers": 2})
-
-    async def go(driver: Driver) -> list[tuple[RunState, Any]]:
-        futures = await driver.submit(Sweep("sweep", SweepKind.FREE, runs, workers=2), works)
-        return await asyncio.gather(*futures.values())
-
-    with session:
-        driver = session.live()
-        ends: list[tuple[RunState, Any]] = driver.cluster.sync(go, driver)
-    assert all("No module named 'no_such_module'" in reason for _, reason in ends)
-    assert len(project.journal("attempt-started")) <= 2
-    assert [state for state, _ in ends].count(RunState.REFUSED) >= 18
-    assert len([record for record in project.journal("alert") if record["alert"] == "cannot-start"]) == 1
 
 
 class TestGuardedTasksThatGoWrong:
