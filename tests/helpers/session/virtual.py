@@ -143,7 +143,8 @@ class World:
 
     def build(self, spec: DeploymentSpec) -> ClusterHandle:
         cluster = VirtualCluster(self, templates=spec.components.values(), name=spec.project)
-        return ClusterHandle(cluster, lambda: VirtualClient(cluster), {})  # type: ignore[arg-type,return-value]
+        facts = {"scheduler": cluster.scheduler_address}
+        return ClusterHandle(cluster, lambda: VirtualClient(cluster), facts)  # type: ignore[arg-type,return-value]
 
 
 class VirtualRunner:
