@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from scalable import AdaptiveScaler, ScaleDecision
 from tests.helpers.session.builders import Project
 from tests.helpers.waiting import LONG_S
 
@@ -32,15 +29,3 @@ def test_a_forked_child_leaves_the_session_alone(project: Project, monkeypatch: 
     assert process.returncode == 0
     assert out.split() == ["1", "7"], "its workers need their folder"
     assert list(project.folder.glob("scalable-*")) == []
-
-
-class Stumbling(AdaptiveScaler):
-    """Raises every other time that it is asked."""
-
-    asked = 0
-
-    def evaluate(self, **facts: Any) -> ScaleDecision:
-        self.asked += 1
-        if self.asked % 2:
-            raise ZeroDivisionError("no worker, no average")
-        return super().evaluate(**facts)

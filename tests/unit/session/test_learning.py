@@ -1,4 +1,4 @@
-"""What a sweep on a real local cluster teaches the next plan, and what its workers believe of this machine."""
+"""What a sweep teaches the next plan."""
 
 from __future__ import annotations
 

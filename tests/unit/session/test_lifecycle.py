@@ -7,8 +7,11 @@ import os
 
 import pytest
 
+from scalable.cluster.base import LaunchRefused
+from scalable.errors import UsageError
 from scalable.testing.providers import footprint
 from tests.helpers.session.builders import Project, here, nap
+from tests.helpers.session.virtual import World
 from tests.helpers.waiting import LONG_S, until
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -125,3 +128,22 @@ def test_a_spoilt_history_costs_a_warning_and_not_the_run(project: Project, capl
         assert client.submit(here, tag="demeter").result()
     assert project.ended() == ("ok", "")
     assert "this run is not learned" in caplog.text
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["refused", "dies before it joins"])
+def test_a_session_whose_workers_cannot_start_says_why_and_can_be_started_again(
+    project: Project, world: World, dies: bool
+) -> None:
+    session = project.session(target={"max_workers": 2})
+    world.refuse = lambda name: "" if dies else "there is no licence for demeter"
+    world.die_at_start = lambda name: "there is no licence for demeter"
+    with pytest.raises(LaunchRefused, match="there is no licence for demeter"):
+        session.start()
+    assert project.ended()[0] == "failed"
+    assert "there is no licence for demeter" in project.ended()[1]
+    with pytest.raises(UsageError, match="not running"):
+        session.live()
+    world.refuse = world.die_at_start = lambda name: ""
+    with session as client:
+        assert client.submit(here, tag="demeter").result()
+    assert len(project.runs()) == 2

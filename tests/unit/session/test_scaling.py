@@ -204,3 +204,11 @@ def test_the_manifests_tasks_bring_workers_to_an_adaptive_target(project: Projec
         assert set(session.run_tasks()) == {"a", "b"}
         assert until(lambda: client.worker_count() == 0)
     assert {record["worker"] for record in project.journal("attempt-started")} == {"demeter-0", "demeter-1"}
+
+
+def test_workers_that_join_later_take_their_part(project: Project) -> None:
+    session = project.session(target={"max_workers": 1})
+    with session as client:
+        futures = [client.submit(nap, 5, number, tag="demeter") for number in range(40)]
+        session.scale({"demeter": 4})
+        assert len(set(client.gather(futures))) == 4

@@ -1,4 +1,4 @@
-"""A sweep on a real local cluster: nothing twice, nothing lost, nothing called complete that is not."""
+"""A sweep: nothing twice, nothing lost, nothing called complete that is not."""
 
 from __future__ import annotations
 
