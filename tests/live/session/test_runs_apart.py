@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import scalable
-from scalable import RunKilledError, proc
+from scalable import RunKilledError, ScalableClient, ScalableSession, proc
 from scalable.observe.incidents import IncidentFolder
 from scalable.worker.runner.wire import pack
 from tests.helpers.paths import ROOT
@@ -97,46 +98,108 @@ def test_a_fork_with_threads_is_refused_and_recorded_with_its_place(project: Pro
 
 
 class TestGuardedTasks:
-    @BOTH
-    def test_run_in_a_process_of_their_own_and_bring_results_and_errors_back(
-        self, project: Project, processes: bool
-    ) -> None:
-        with project.session(target={"processes": processes}) as client:
-            pid, session, threads = client.submit(work.name_process, tag="demeter", guarded=True).result(timeout=LONG_S)
-            assert pid == session != os.getpid()
-            assert threads == 1
-            assert client.gather(client.map(work.give_back, range(5), guarded=True)) == list(range(5))
-            with pytest.raises(ConnectionRefusedError, match="nobody listens") as error:
-                client.submit(work.fail_to_connect, guarded=True).result(timeout=LONG_S)
-            assert "work.py" in error.value.__notes__[0]
+    """One session for all of these, of each kind; none of them harms it."""
 
-    @BOTH
-    def test_that_crash_or_eat_memory_are_told_and_harm_no_worker(self, project: Project, processes: bool) -> None:
-        session = project.session(target={"processes": processes}, components={"demeter": {"memory": "600MB"}})
-        with session as client:
-            with pytest.raises(RunKilledError, match="crashed: crashed with SIGSEGV"):
-                client.submit(work.segfault, guarded=True).result(timeout=LONG_S)
-            with pytest.raises(RunKilledError, match="out of memory"):
-                client.submit(work.eat, 3000, guarded=True, tag="demeter").result(timeout=LONG_S)
-            assert client.submit(work.give_back, 1, guarded=True).result(timeout=LONG_S) == 1
-        assert not project.journal("worker-lost")
-        kinds = [incident.kind for incident in IncidentFolder(session.folder.path).all()]
+    @pytest.fixture(scope="class", params=[False, True], ids=["threads", "processes"])
+    @classmethod
+    def session(
+        cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[ScalableSession]:
+        project = Project(tmp_path_factory.mktemp("guarded"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(project.folder)
+            session = project.session(
+                target={"processes": request.param},
+                components={"demeter": {"memory": "1GB"}},
+                tasks=tasks_of(project.module(CODE), "ticks", count=20),
+            )
+            with session:
+                yield session
+            assert not project.journal("worker-lost")
+            assert len(project.journal("worker-joined")) == 1
+
+    @pytest.fixture
+    def client(self, session: ScalableSession) -> ScalableClient:
+        assert session.client is not None
+        return session.client
+
+    def test_run_in_a_process_of_their_own_and_bring_results_and_errors_back(self, client: ScalableClient) -> None:
+        pid, session, threads = client.submit(work.name_process, tag="demeter", guarded=True).result(timeout=LONG_S)
+        assert pid == session != os.getpid()
+        assert threads == 1
+        assert client.gather(client.map(work.give_back, range(5), guarded=True)) == list(range(5))
+        with pytest.raises(ConnectionRefusedError, match="nobody listens") as error:
+            client.submit(work.fail_to_connect, guarded=True).result(timeout=LONG_S)
+        assert "work.py" in error.value.__notes__[0]
+
+    def test_that_crash_or_eat_memory_are_told(self, session: ScalableSession, client: ScalableClient) -> None:
+        before = len(IncidentFolder(session.folder.path).all())
+        with pytest.raises(RunKilledError, match="crashed: crashed with SIGSEGV"):
+            client.submit(work.segfault, guarded=True).result(timeout=LONG_S)
+        with pytest.raises(RunKilledError, match="out of memory"):
+            client.submit(work.eat, 3000, guarded=True, tag="demeter").result(timeout=LONG_S)
+        kinds = [incident.kind for incident in IncidentFolder(session.folder.path).all()[before:]]
         assert kinds == ["crashed", "out of memory"]
 
-    def test_that_hang_are_killed(self, project: Project) -> None:
-        session = project.session(policies={"stuck": {"after": "1s"}})
-        with session as client, pytest.raises(RunKilledError, match="stuck: no sign of life"):
-            client.submit(work.stamp_then, "sleep", guarded=True).result(timeout=LONG_S)
-        [incident] = IncidentFolder(session.folder.path).all()
-        assert "stamp_then" in incident.guilty
-
-    def test_are_other_tasks_than_the_same_call_without_a_guard(self, project: Project) -> None:
-        with project.session() as client:
-            plain = client.submit(work.name_process).result(timeout=LONG_S)
-            guarded = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
-            again = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
-        assert plain[0] == os.getpid() != guarded[0]
+    def test_are_other_tasks_than_the_same_call_without_a_guard(self, client: ScalableClient) -> None:
+        plain = client.submit(work.name_process).result(timeout=LONG_S)
+        guarded = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
+        again = client.submit(work.name_process, guarded=True).result(timeout=LONG_S)
+        assert plain[0] in client.run(os.getpid).values() and plain[0] != guarded[0]
         assert again == guarded
+
+    def test_one_whose_future_is_cancelled_is_killed(self, client: ScalableClient, tmp_path: Path) -> None:
+        future = client.submit(mischief.note_and_wait, str(tmp_path), "never", guarded=True)
+        assert until(lambda: (tmp_path / "never.calls").exists())
+        waiting = client.submit(mischief.note_and_wait, str(tmp_path), "behind", guarded=True)
+        future.cancel()
+        (tmp_path / "behind").touch()
+        assert waiting.result(timeout=LONG_S) == "behind"  # there is one slot
+        assert (tmp_path / "behind.calls").read_text() == "x"
+
+    def test_one_that_was_let_go_and_is_wanted_again_has_its_result(
+        self, client: ScalableClient, tmp_path: Path
+    ) -> None:
+        future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
+        assert until(lambda: (tmp_path / "again.calls").exists())
+        future.release()
+        (tmp_path / "again").touch()
+        future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
+        assert future.result(timeout=LONG_S) == "again"
+
+    def test_leaving_and_interrupting_end_neither_worker_nor_session(self, client: ScalableClient) -> None:
+        for error in (SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+            with pytest.raises(RunKilledError, match=f"raised: {type(error).__name__}"):
+                client.submit(mischief.raise_this, error, guarded=True, pure=False).result(timeout=LONG_S)
+        assert client.submit(work.give_back, 1, guarded=True).result(timeout=LONG_S) == 1
+
+    def test_errors_that_cannot_travel_are_told_in_words(self, client: ScalableClient) -> None:
+        with pytest.raises(RunKilledError, match=r"raised: tests.helpers.runner.mischief.LocalError: 1 and 2"):
+            client.submit(mischief.fail_locally, guarded=True).result(timeout=LONG_S)
+        with pytest.raises(RunKilledError, match="ExceptionGroup: several"):
+            client.submit(mischief.fail_in_a_group, guarded=True).result(timeout=LONG_S)
+        with pytest.raises(FileNotFoundError):
+            client.submit(mischief.fail_with_file_name, guarded=True).result(timeout=LONG_S)
+
+    def test_large_arguments_and_results_travel(self, client: ScalableClient) -> None:
+        size = 100 * 2**20
+        value = client.submit(mischief.bytes_of, size, guarded=True)
+        assert client.submit(mischief.length, value, guarded=True).result(timeout=LONG_S) == size
+
+    def test_they_and_tasks_of_the_manifest_share_a_worker(
+        self, session: ScalableSession, client: ScalableClient
+    ) -> None:
+        futures = [client.submit(work.give_back, number, guarded=True) for number in range(20)]
+        assert session.run_tasks() == {"ticks": 20}
+        assert client.gather(futures) == list(range(20))
+
+
+def test_guarded_tasks_that_hang_are_killed(project: Project) -> None:
+    session = project.session(policies={"stuck": {"after": "1s"}})
+    with session as client, pytest.raises(RunKilledError, match="stuck: no sign of life"):
+        client.submit(work.stamp_then, "sleep", guarded=True).result(timeout=LONG_S)
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert "stamp_then" in incident.guilty
 
 
 def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: Path) -> None:
@@ -159,74 +222,21 @@ def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: P
     assert until(lambda: not proc.alive(daemon), LONG_S)
 
 
-class TestGuardedTasksThatGoWrong:
-    @BOTH
-    def test_one_whose_future_is_cancelled_is_killed(self, project: Project, processes: bool, tmp_path: Path) -> None:
-        with project.session(target={"processes": processes}) as client:
-            future = client.submit(mischief.note_and_wait, str(tmp_path), "never", guarded=True)
-            assert until(lambda: (tmp_path / "never.calls").exists())
-            waiting = client.submit(mischief.note_and_wait, str(tmp_path), "behind", guarded=True)
-            future.cancel()
-            (tmp_path / "behind").touch()
-            assert waiting.result(timeout=LONG_S) == "behind"  # there is one slot
-        assert (tmp_path / "behind.calls").read_text() == "x"
+def test_a_guarded_task_whose_worker_is_retired_runs_on_another(project: Project, tmp_path: Path) -> None:
+    with project.session(target={"processes": True, "max_workers": 2}) as client:
+        futures = [client.submit(mischief.note_and_wait, str(tmp_path), name, guarded=True) for name in ("one", "two")]
+        assert until(lambda: len(list(tmp_path.glob("*.calls"))) == 2)
+        workers = client.processing()
+        address = next(address for address, tasks in workers.items() if tasks)
+        client.retire_workers([address])
+        for name in ("one", "two"):
+            (tmp_path / name).touch()
+        assert client.gather(futures) == ["one", "two"]
 
-    def test_one_that_was_let_go_and_is_wanted_again_has_its_result(self, project: Project, tmp_path: Path) -> None:
-        with project.session() as client:
-            future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
-            assert until(lambda: (tmp_path / "again.calls").exists())
-            future.release()
-            (tmp_path / "again").touch()
-            future = client.submit(mischief.note_and_wait, str(tmp_path), "again", guarded=True, key="same")
-            assert future.result(timeout=LONG_S) == "again"
 
-    def test_one_whose_worker_is_retired_runs_on_another(self, project: Project, tmp_path: Path) -> None:
-        with project.session(target={"processes": True, "max_workers": 2}) as client:
-            futures = [
-                client.submit(mischief.note_and_wait, str(tmp_path), name, guarded=True) for name in ("one", "two")
-            ]
-            assert until(lambda: len(list(tmp_path.glob("*.calls"))) == 2)
-            workers = client.processing()
-            address = next(address for address, tasks in workers.items() if tasks)
-            client.retire_workers([address])
-            for name in ("one", "two"):
-                (tmp_path / name).touch()
-            assert client.gather(futures) == ["one", "two"]
-
-    @BOTH
-    def test_leaving_and_interrupting_end_neither_worker_nor_session(self, project: Project, processes: bool) -> None:
-        with project.session(target={"processes": processes}) as client:
-            for error in (SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
-                with pytest.raises(RunKilledError, match=f"raised: {type(error).__name__}"):
-                    client.submit(mischief.raise_this, error, guarded=True, pure=False).result(timeout=LONG_S)
-            assert client.submit(work.give_back, 1, guarded=True).result(timeout=LONG_S) == 1
-        assert len(project.journal("worker-joined")) == 1
-
-    def test_errors_that_cannot_travel_are_told_in_words(self, project: Project) -> None:
-        with project.session() as client:
-            with pytest.raises(RunKilledError, match=r"raised: tests.helpers.runner.mischief.LocalError: 1 and 2"):
-                client.submit(mischief.fail_locally, guarded=True).result(timeout=LONG_S)
-            with pytest.raises(RunKilledError, match="ExceptionGroup: several"):
-                client.submit(mischief.fail_in_a_group, guarded=True).result(timeout=LONG_S)
-            with pytest.raises(FileNotFoundError):
-                client.submit(mischief.fail_with_file_name, guarded=True).result(timeout=LONG_S)
-
-    def test_large_arguments_and_results_travel(self, project: Project) -> None:
-        size = 100 * 2**20
-        with project.session(target={"processes": True}) as client:
-            value = client.submit(mischief.bytes_of, size, guarded=True)
-            assert client.submit(mischief.length, value, guarded=True).result(timeout=LONG_S) == size
-
-    def test_a_session_may_be_started_inside_of_one(self, project: Project, tmp_path: Path) -> None:
-        with project.session(target={"processes": True}) as client:
-            assert client.submit(mischief.nested_session, str(tmp_path), guarded=True).result(timeout=LONG_S) == 3
-
-    def test_they_and_tasks_of_the_manifest_share_a_worker(self, project: Project) -> None:
-        session = project.session(tasks=tasks_of(project.module(CODE), "ticks", count=20))
-        with session as client:
-            futures = [client.submit(work.give_back, number, guarded=True) for number in range(20)]
-            assert session.run_tasks() == {"ticks": 20}
-            assert client.gather(futures) == list(range(20))
+def test_a_session_may_be_started_inside_of_one(project: Project, tmp_path: Path) -> None:
+    with project.session(target={"processes": True}) as client:
+        assert client.submit(mischief.nested_session, str(tmp_path), guarded=True).result(timeout=LONG_S) == 3
 
 
 @BOTH
