@@ -78,7 +78,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self.clock.monotonic()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:  # type: ignore[override]
         future = self.create_future()
         try:
             future.set_result(func(*args))
@@ -117,10 +117,12 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Stands for ``time.sleep``."""
-        if self.clock.script is not None:
+        if threading.current_thread() is not threading.main_thread():
+            REAL_SLEEP(seconds)
+        elif self.clock.script is not None:
             self.clock.script.seconds += seconds
-        elif threading.current_thread() is not threading.main_thread() or self.loop.is_running():
-            REAL_SLEEP(min(seconds, 0.01))
+        elif self.loop.is_running():
+            self.clock.elapsed += seconds
         else:
             self.run(asyncio.sleep(seconds))
 

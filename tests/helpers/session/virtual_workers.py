@@ -124,7 +124,8 @@ class VirtualWorker:
         self.name, self.template, self.world = name, template, world
         self.cluster = world.cluster
         number = next(NUMBERS)
-        self.address, self.job, self.pid = f"tcp://127.0.0.1:{number}", f"process {number}", number
+        self.address, self.pid = f"tcp://127.0.0.1:{number}", number
+        self.job: str | None = f"process {number}"
         self.host = "127.0.0.1"
         self.waits = ""
         self.fate: Fate | None = None
@@ -191,8 +192,8 @@ class VirtualWorker:
             self.calls[key] = call = Call(key, content)
             self.waiting.append(call)
         for key in message.get("take_back", ()):
-            if (call := self.calls.get(key)) is not None and call.began is None:
-                self.over(call, ends.STOPPED, "taken back before it began")
+            if (unwanted := self.calls.get(key)) is not None and unwanted.began is None:
+                self.over(unwanted, ends.STOPPED, "taken back before it began")
         for key, cause, text, silent_for in message.get("kill", ()):
             self.kill(key, cause, text, silent_for)
         for number, question, arguments in message.get("ask", ()):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scalable import ScalableSession
-from scalable.cluster.diagnosis import Finding, Severity
+from scalable.cluster.diagnosis import LIMITS, Finding, Severity
 from scalable.cluster.diagnosis.pulse import place_of, stood_still
 from scalable.cluster.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S, OVER_AFTER_S, Watch
 from scalable.session.diagnosis import SessionObserver
@@ -111,9 +111,11 @@ def a_session(project: Project, **target: Any) -> Iterator[tuple[ScalableSession
         yield session, client, observer
 
 
-def found(observer: SessionObserver, code: str) -> Finding:
-    """Wait until it is said, by the limits of every session."""
-    assert until(lambda: code in codes(observer), 400)
+def found(observer: SessionObserver, code: str, after: float = 0.0) -> Finding:
+    """Wait until it is said; nobody says it before its limit."""
+    time.sleep(after - 5 if after else 0)
+    assert code not in codes(observer)
+    assert until(lambda: code in codes(observer))
     return next(one for one in observer.watch.current if one.code == code)
 
 
@@ -125,7 +127,7 @@ def codes(observer: SessionObserver) -> set[str]:
 def test_tasks_at_the_maximum_are_told_with_what_to_raise(project: Project) -> None:
     with a_session(project, max_workers=1) as (_, client, observer):
         futures = client.map(time.sleep, [10] * 20, tag="model")
-        finding = found(observer, "workers-full")
+        finding = found(observer, "workers-full", LIMITS.full)
         assert finding.text.startswith("the only model worker is busy: 1 tasks run, ")
         assert finding.text.endswith(" wait, and 1 is the most allowed")
         assert finding.remedy == "to go faster, raise max_workers of the target, or call session.scale({'model': 2})"
@@ -136,7 +138,7 @@ def test_tasks_at_the_maximum_are_told_with_what_to_raise(project: Project) -> N
 def test_a_worker_kept_by_the_minimum_is_told_and_work_withdraws_it(project: Project) -> None:
     bounds = {"minimum": 1, "maximum": 2}
     with a_session(project, adaptive=bounds, cpu_price="0.5 EUR/h") as (session, client, observer):
-        finding = found(observer, "idle-workers")
+        finding = found(observer, "idle-workers", LIMITS.idle)
         assert finding.text.startswith("1 model worker idle for 5 min")
         assert finding.text.endswith(", kept by a minimum of 1, at EUR 0.50 an hour each")
         assert finding.remedy == "lower adaptive.minimum of the target"
