@@ -114,7 +114,7 @@ async def come(driver: Driver) -> None:
     known = driver.cluster.scheduler.workers[real.address].metrics
     for at in range(MADE_UP):
         name, address = f"{TAG}-{1000 + at}", f"tcp://192.0.2.1:{10_000 + at}"
-        member = Member(name, real.template, real.launched, time.time(), address, joined=True)
+        member = Member(name, real.template, real.launched, time.time(), time.monotonic(), address, joined=True)
         state = WorkerState(
             address=address, status=Status.running, pid=0, name=name, nthreads=1, memory_limit=2**30,
             local_directory="", nanny=None, server_id=name, scheduler=driver.cluster.scheduler,
@@ -123,7 +123,7 @@ async def come(driver: Driver) -> None:
         state.last_seen = time.time() + 3600
         driver.cluster.members[name] = member
         driver.cluster.scheduler.workers[address] = state
-        attempt = Attempt(f"made-up-{at}", 1, name, TAG, address, time.time(), b"")
+        attempt = Attempt(f"made-up-{at}", 1, name, TAG, address, time.time(), time.monotonic(), b"")
         attempt.seen = {"idle_s": 0.5, "step": 3, "of": 30, "note": "trial 3/30", "memory": 10**8, "cpu_s": 1.0}
         driver.attempts.under_way[attempt.key] = attempt
     await asyncio.sleep(0)

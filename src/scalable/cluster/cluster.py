@@ -288,7 +288,7 @@ class TaggedCluster(Cluster):
             if name not in accepted:
                 self.refused.add(name)
                 self.turn_away(self.scheduler.aliases.get(name), name)
-        members = [Member(name, template, one, time.time()) for name, one in accepted.items()]
+        members = [Member(name, template, one, time.time(), time.monotonic()) for name, one in accepted.items()]
         self.members |= {member.name: member for member in members}
         for member in members:
             self.tell("worker-started", worker=member.name, tag=member.tag, job=member.launched.job)

@@ -27,6 +27,8 @@ class Member:
     launched: Launched
     since: float
     """When it was asked for, in seconds since the epoch."""
+    asked: float
+    """When it was asked for, by a clock that nobody sets."""
     address: str | None = None
     """Set while it is connected."""
     joined: bool = False
@@ -40,8 +42,6 @@ class Member:
     worked: bool = False
     """Tasks were running on it when it died."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: float = field(default_factory=time.monotonic)
-    """When it was asked for, by a clock that nobody sets."""
 
     @property
     def age_s(self) -> float:

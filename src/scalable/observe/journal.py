@@ -45,7 +45,7 @@ class JournalError(ScalableError):
 class Journal:
     """Appends records to a file. Use it from any thread; close it, or use ``with``."""
 
-    def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | str, *, clock: Callable[[], float] | None = None) -> None:
         self.path = Path(path)
         self.lost = 0
         """Records that were dropped because the disk did not take them, or written after closing."""
@@ -53,7 +53,7 @@ class Journal:
         """Why the disk did not take them, once that happened."""
         self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
         """Called with the kind and the fields of every record, by whoever writes it; they must not wait."""
-        self._clock = clock
+        self._clock = clock or time.time
         self._waiting: deque[bytes] = deque()
         self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
         self._closing = False

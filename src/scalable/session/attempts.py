@@ -39,6 +39,8 @@ class Attempt:
     address: str
     started: float
     """Seconds since the epoch."""
+    since: float
+    """When it started, by a clock that nobody sets."""
     content: bytes
     begun: bool = True
     """Not if it waits on its worker behind others."""
@@ -46,8 +48,6 @@ class Attempt:
     """When the journal was last told how far it is."""
     seen: dict[str, Any] = field(default_factory=dict)
     """The latest sign of it."""
-    since: float = field(default_factory=time.monotonic)
-    """When it started, by a clock that nobody sets."""
 
     @property
     def key(self) -> str:
@@ -103,7 +103,7 @@ class Attempts:
             message = f"what it is given cannot be sent to a worker: {ends.said(error)}"
             self.handle(RunLost(run, number, Loss.RAISED, None, message))
             return
-        attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), content)
+        attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
         attempt.begun = self.engine.state.runs[run].state is not RunState.GIVEN
         self.under_way[attempt.key] = attempt
         self.by_tag[attempt.tag] += 1

@@ -6,14 +6,13 @@ runs meanwhile; that time must not be held against them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 LONGEST_GAP_S = 5.0  # the driver looks at its clock twice a second; a longer gap is no time that passed
 
 
 class SteadyClock:
-    def __init__(self, source: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, source: Callable[[], float]) -> None:
         self.source = source
         self.last = source()
         self.elapsed = 0.0

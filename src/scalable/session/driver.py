@@ -103,7 +103,7 @@ class Driver:
         self.journal = journal
         self.recorder = recorder
         self.scaler = scaler
-        self.now = SteadyClock()
+        self.now = SteadyClock(time.monotonic)
         self.events: deque[Event] = deque()
         self.handling = False
         self.complaints: set[tuple[str, type[Exception]]] = set()

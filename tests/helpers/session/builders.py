@@ -58,7 +58,10 @@ class Project:
         return sorted((self.folder / ".scalable" / "runs").glob("run-*"))
 
     def journal(self, kind: str | None = None, run: int = -1) -> list[dict[str, Any]]:
-        """The records of the latest run, or of another."""
+        """The records of the latest run, or of another, with those that sessions of this process have just written."""
+        for session in list(ScalableSession._open):
+            if session._journal is not None:
+                session._journal.flush()
         runs = self.runs()
         if not runs or not (runs[run] / "journal.jsonl").exists():
             return []

@@ -48,11 +48,15 @@ def test_a_fork_whose_error_is_swallowed_fails_too() -> None:
 
 
 def test_a_hang_fails_with_the_line_it_hangs_in() -> None:
-    with pytest.raises(AssertionError, match=r"hanging did not end within 2 s") as found:
-        assert_fork_safe(examples.hanging, timeout=2)
-
     last = examples.hanging.__code__.co_firstlineno + 3
-    assert f'File "{FILE}", line {last} in hanging' in str(found.value)
+    line = f'File "{FILE}", line {last} in hanging'
+    for timeout in (1, 4, 16):  # beside the threads it takes a loaded machine seconds to get to that line
+        with pytest.raises(AssertionError, match=rf"hanging did not end within {timeout} s") as found:
+            assert_fork_safe(examples.hanging, timeout=timeout)
+        if line in str(found.value):
+            break
+
+    assert line in str(found.value)
     assert "pressing" not in str(found.value)
 
 

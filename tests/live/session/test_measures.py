@@ -7,10 +7,8 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 import urllib.request
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -104,35 +102,6 @@ def test_a_sweep_is_seen_from_outside_while_it_runs(project: Project, monkeypatc
     assert not folder.targets_file.exists()
 
 
-def test_what_fails_while_showing_a_session_is_told_once_and_does_not_stop_it(
-    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
-    session = project.session()
-    with session as client:
-        measures = session.live().measures
-        monkeypatch.setattr(measures, "workers", lambda: 1 / 0)
-        assert until(lambda: "figures and alerts of this session stopped" in caplog.text)
-        assert client.submit(len, "abc", tag="demeter").result() == 3
-    assert caplog.text.count("ZeroDivisionError") == 1
-    assert project.ended() == ("ok", "")
-
-
-def test_a_live_file_that_cannot_be_written_is_told_once_and_does_not_stop_it(
-    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
-    session = project.session()
-    with session as client:
-        session.folder.live_file.unlink(missing_ok=True)
-        session.folder.live_file.mkdir()  # a file cannot take its place
-        assert until(lambda: "live.json cannot be written" in caplog.text)
-        assert client.submit(len, "abc", tag="demeter").result() == 3
-        session.folder.live_file.rmdir()
-        assert until(lambda: session.folder.live().get("workers")), "it goes on as soon as it can"
-    assert caplog.text.count("cannot be written") == 1
-
-
 def test_a_tracking_server_and_an_object_store_are_asked_whether_they_answer(tmp_path: Path) -> None:
     with desk() as one:
         url, port = one.url, int(one.url.rpartition(":")[2])
@@ -153,20 +122,6 @@ def test_what_is_not_used_any_more_is_not_told_of(tmp_path: Path) -> None:
     with open_tracker(url, outbox=tmp_path) as tracker, dependencies.used(tracker, open_artefacts(tmp_path)):
         assert until(lambda: dependencies.told())
     assert dependencies.told() == {}, "nobody can mend it by then"
-
-
-def test_a_clock_that_is_set_back_does_not_hold_up_alerts(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "EVERY_S", 0.0)
-    looks: list[float] = []
-    session = project.session()
-    with session:
-        shown = session.live().live
-        assert shown is not None
-        monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: 0.0, monotonic=time.monotonic))
-        monkeypatch.setattr(shown.alerting, "look", lambda samples, now: looks.append(now))
-        assert until(lambda: len(looks) > 1)
-    assert looks == sorted(looks)
-    assert looks[0] > 1e9
 
 
 def complete(told: dict[str, Any]) -> dict[str, Any]:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from scalable import proc
-from scalable.chaos import workloads
-from scalable.engine.events import Run, RunState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
-from scalable.session.driver import Driver
-from scalable.session.execution import Work
 from scalable.store import Filter, RowStatus, open_store
 from tests.helpers.session.builders import Project
 from tests.helpers.waiting import LONG_S, until
@@ -76,25 +70,3 @@ def test_a_hang_is_found_dumped_killed_and_run_again_and_its_row_arrives(project
     with open_store(session.manifest.store) as store:
         [row] = store.rows(Filter(name="stuck"))
     assert (row.run_status, row.attempt, row.value) == (RowStatus.FINISHED, 2, "arrived")
-
-
-def test_slow_runs_that_progress_are_left_alone(project: Project) -> None:
-    """Each takes longer in all than a run may be silent, and says something in time."""
-    count, workers = (1000, 50) if os.environ.get("SCALABLE_TRACES") else (30, 30)
-    runs = tuple(Run(f"slow-{number}", "slow", "demeter") for number in range(count))
-    works = {run.id: Work(workloads.slow_but_progressing, {"steps": 22, "each": 0.2}) for run in runs}
-    session = project.session(
-        target={"max_workers": workers, "threads_per_worker": 1},
-        policies={"stuck": {"after": "4s"}, "retry": {"times": 0}},
-    )
-
-    async def go(driver: Driver) -> list[RunState]:
-        futures = await driver.submit(Sweep("slow", SweepKind.FREE, runs, workers=workers), works)
-        return [state for state, _ in await asyncio.gather(*futures.values())]
-
-    with session:
-        driver = session.live()
-        states: list[RunState] = driver.cluster.sync(go, driver)
-    assert states == [RunState.FINISHED] * count
-    assert not project.journal("incident")
-    assert len(project.journal("attempt-started")) == count

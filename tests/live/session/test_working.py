@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable import ScalableClient, ScalableSession
+from scalable import ScalableClient
 from scalable.cluster.base import LaunchRefused
 from scalable.cluster.client import WorkerKilledError
 from scalable.errors import UnknownTagError, UsageError
@@ -160,14 +160,6 @@ class TestTwoComponents:
             client.submit(here, n=2)
 
 
-def test_workers_that_join_later_take_their_part(project: Project) -> None:
-    session = project.session(target={"max_workers": 1})
-    with session as client:
-        futures = [client.submit(meet, project.folder / "met", 4, number, tag="demeter") for number in range(40)]
-        session.scale({"demeter": 4})
-        assert len(set(client.gather(futures))) == 4
-
-
 def test_memory_over_the_limit_ends_the_task_with_the_figures_and_the_session_goes_on(project: Project) -> None:
     code = project.module(
         """
@@ -236,15 +228,3 @@ def test_a_preload_script_that_fails_is_told_at_once_and_leaves_nothing_behind(
     assert project.workers() == []
     with pytest.raises(UsageError, match="not running"):
         session.live()
-
-
-def test_a_session_can_be_started_again_after_it_failed(project: Project) -> None:
-    script = project.folder / "ready.py"
-    script.write_text("raise RuntimeError('not yet')")
-    session: ScalableSession = project.session(components={"demeter": {"preload_script": str(script)}})
-    with pytest.raises(LaunchRefused, match="not yet"):
-        session.start()
-    script.write_text("")
-    with session as client:
-        assert client.submit(here, tag="demeter").result()
-    assert len(project.runs()) == 2

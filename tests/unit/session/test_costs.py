@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scalable.cluster.base import WorkerTemplate
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Node, WorkerTemplate
 from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import Instruction, KillRun, Run, RunState, SpendChanged, Sweep, SweepKind
+from scalable.manifest.targets import REGISTERED
 from scalable.observe.journal import Journal
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
@@ -20,7 +24,15 @@ from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
 from scalable.session.costs import WorkerMeter
+from scalable.session.outcomes import SweepOutcome
+from scalable.session.session import ScalableSession
 from scalable.session.tariffs import Tariff, in_one_currency
+from tests.helpers.session.builders import Project
+from tests.helpers.session.inn import Inn
+from tests.helpers.session.virtual import VirtualLauncher, World
+from tests.helpers.session.virtual_workers import VirtualWorker
+
+pytestmark = pytest.mark.usefixtures("world")
 
 
 class Agency:
@@ -106,3 +118,215 @@ def test_in_the_simulated_world_the_same_brake_starts_nothing_more_and_lets_what
     assert paid.amount <= 1
     _, rest, _ = simulated(runs[16:], "5 EUR")
     assert rest == {RunState.FINISHED: 24}
+
+
+CODE = """
+import time
+from scalable.sweeps.stages import stage
+from scalable.sweeps.workload import Workload
+
+@stage(reads=("asset", "depth"))
+def fitted(*, asset, depth):
+    time.sleep({seconds})
+    with open("executed.log", "a") as log:
+        log.write(f"{{asset}} {{depth}}" + chr(10))
+    return len(asset) * depth
+
+@stage(reads=("cost_bps",), keep=False)
+def row(fitted, *, cost_bps):
+    return {{"score": fitted - cost_bps}}
+
+work = Workload((fitted, row), unit="fitted")
+"""
+
+
+EURO_A_SECOND = "3600 EUR/h"
+
+
+KEPT = 60  # seconds whose price the brake keeps for stopping
+
+
+def session(project: Project, target: dict[str, Any], seconds: float | str = 0.05, **sections: Any) -> ScalableSession:
+    """One sweep of 4 depths × 3 assets × 2 costs: 24 rows, 12 units."""
+    name = f"swept_{abs(hash(project.folder))}"  # no other test's is found instead
+    (project.folder / f"{name}.py").write_text(CODE.format(seconds=seconds), encoding="utf-8")
+    sweep = {
+        "factor": "depth", "variants": [1, 2, 3, 4], "assets": ["A", "BB", "CCC"], "folds": 1, "costs_bps": [1, 2],
+        "run": f"{name}:work", "run_minutes": 0.01, "workers": 2, "profile": "small",
+    }  # fmt: skip
+    size = {"cpu": 1, "memory": "1GiB"}
+    profiles = {"small": {"request": size, "limit": size}}
+    return project.session(components={}, profiles=profiles, sweeps={"trial": sweep}, target=target, **sections)
+
+
+def compute(session: ScalableSession) -> SweepOutcome:
+    """With the manifest's two workers, whatever a plan would choose."""
+    return session.run_sweep("trial", session.plan_sweep("trial", policy="manual"))
+
+
+def report(project: Project) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((project.runs()[-1] / "report.json").read_text(encoding="utf-8"))
+    return found
+
+
+def adds_up(cost: dict[str, Any]) -> bool:
+    parts = (Decimal(str(cost[name]["amount"])) for name in ("rows", "unattributed"))
+    return sum(parts) == Decimal(str(cost["amount"]))
+
+
+def test_workers_are_paid_until_they_are_gone_and_rows_make_up_the_bill(project: Project) -> None:
+    seconds = "2 if (asset, depth) == ('CCC', 4) else 0.05"  # one worker waits for the other at the end
+    session(project, {"max_workers": 2, "cpu_price": EURO_A_SECOND}, seconds).run_sweep("trial")
+    cost = report(project)["cost"]
+    assert cost["basis"] == "workers" and adds_up(cost)
+    assert (cost["rows"]["count"], cost["rows"]["units"]) == (24, 12)
+    assert cost["rows"]["idle"] > 0 and cost["unattributed"]["tail"] > 0 and cost["rows"]["lost"] == 0
+    machines = {one["machine"]: one["until"] for one in project.journal("machine")}
+    assert set(machines) == {"small-0", "small-1"} and None not in machines.values()
+    last = project.journal("cost")[-1]
+    assert last["spent"]["amount"] == pytest.approx(cost["amount"], abs=1e-3), "the last sum is the bill"
+    assert last["per_hour"]["amount"] == 0
+    assert report(project)["plan_vs_actual"]["cost"]["actual"]["amount"] == pytest.approx(cost["amount"], abs=1e-3)
+
+
+def test_where_nothing_is_charged_nothing_is_counted(project: Project) -> None:
+    session(project, {"max_workers": 2}).run_sweep("trial")
+    assert report(project)["cost"] is None
+    assert not project.journal("tariff") and not project.journal("machine")
+
+
+NODES = {"box": {"cpu": 2, "memory": "4GiB", "price": EURO_A_SECOND}}
+
+
+POOLS = {"compute": {"node": "box", "max": 3, "provision": "0s", "idle": "5s"}}
+
+
+class Host(VirtualLauncher):
+    """Every worker has a node of its own; the first one was there for an hour when it came."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.rooms: dict[str, Node] = {}
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> VirtualWorker:
+        since = time.time() - (0 if self.rooms else 3600)
+        self.rooms[name] = Node(f"node-of-{name}", "compute", since)
+        return await super().launch(name, template, scheduler)
+
+    def nodes(self) -> Sequence[Node]:
+        return list(self.rooms.values())
+
+    def node_of(self, worker: str) -> str | None:
+        return self.rooms[worker].name if worker in self.rooms else None
+
+
+class Hotel(Inn):
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
+        return self.world.build(spec)
+
+
+def at(
+    world: World, monkeypatch: pytest.MonkeyPatch, launcher: type[VirtualLauncher] = Host, **sections: Any
+) -> ScalableSession:
+    """On a target of a provider of the user's own, whose launcher may know of nodes."""
+    world.launcher = launcher
+    monkeypatch.setitem(REGISTERED, "inn", lambda: Hotel(world))
+    return session(world.project, {"provider": "inn"}, **{"nodes": NODES, "pools": POOLS, **sections})
+
+
+def test_nodes_that_a_backend_tells_of_are_paid_from_the_start_of_the_run_until_they_go(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute(at(world, monkeypatch))
+    found = report(project)
+    cost = found["cost"]
+    assert cost["basis"] == "nodes as observed" and adds_up(cost)
+    assert set(cost["pools"]) == {"compute"} and cost["pools"]["compute"]["machines"] == 2
+    assert cost["amount"] < 3600, "what a node cost before the run is not the run's"
+    assert cost["foreseen"] == pytest.approx(10, abs=2), "two nodes are kept for 5 s after their workers"
+    assert cost["pools"]["compute"]["busy_share"] < 0.5, "one of the two CPUs of a node is used at most"
+    assert cost["rows"]["count"] == 24
+    spent = project.journal("cost")[-1]["spent"]["amount"]
+    assert spent == pytest.approx(cost["amount"], abs=2), "the tail is in the last sum, too"
+    assert {one["part"] for one in project.journal("placed")} == {0.5}
+    assert any("is kept, and paid, after its last worker: 5 s" in text for text in cost["assumed"])
+
+
+def test_what_a_backend_knows_better_later_replaces_what_it_said_first(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = at(world, monkeypatch)
+    with session:
+        host = session.live().cluster.launcher
+        assert isinstance(host, Host)
+        began = project.journal("run-started")[0]["t"]
+        first, second = list(host.rooms)[:2]
+        host.rooms[first] = replace(host.rooms[first], until=began + 100)
+        host.rooms[second] = replace(host.rooms[second], since=began + 50, until=began + 80)
+    machines = {one["machine"]: one for one in project.journal("machine")}
+    assert machines[f"node-of-{first}"]["until"] == began + 100
+    assert (machines[f"node-of-{second}"]["since"], machines[f"node-of-{second}"]["until"]) == (began + 50, began + 80)
+    assert report(project)["cost"]["amount"] >= 100 + 30 - 1, "a euro a second, from the start of the run"
+
+
+def test_nodes_that_are_always_there_are_counted_and_not_charged(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools = {"compute": {**POOLS["compute"], "min": 1}}
+    compute(at(world, monkeypatch, pools=pools))
+    pool = report(project)["cost"]["pools"]["compute"]
+    assert pool["machines"] == 2 and pool["standing_hours"] > 0 and pool["hours"] > 0
+    assert sorted(one["price"] for one in project.journal("machine")) == ["0", "3600"]
+
+
+def test_nodes_without_a_price_are_counted(project: Project, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {"box": {"cpu": 2, "memory": "4GiB"}}
+    compute(at(world, monkeypatch, nodes=nodes))
+    cost = report(project)["cost"]
+    assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] > 0
+
+
+def test_nodes_are_counted_though_the_manifest_has_no_pools(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute(at(world, monkeypatch, nodes={}, pools={}))
+    cost = report(project)["cost"]
+    assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] > 0
+    assert "the manifest has no pools: a worker counts as all of its node" in cost["assumed"]
+
+
+def test_where_a_backend_says_nothing_of_nodes_workers_are_put_on_them_as_planned_and_the_report_says_so(
+    project: Project, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute(at(world, monkeypatch, VirtualLauncher))
+    cost = report(project)["cost"]
+    assert cost["basis"] == "nodes as planned" and adds_up(cost)
+    assert cost["pools"]["compute"]["machines"] == 1, "both workers fit on one"
+    assert cost["assumed"][0] == "inn does not say which nodes there are: workers are put on nodes as planned"
+
+
+def test_a_sweep_stops_when_the_budget_is_used_up_and_goes_on_where_it_was_when_there_is_more(project: Project) -> None:
+    def run(budget: int) -> SweepOutcome:
+        target = {"max_workers": 1, "cpu_price": EURO_A_SECOND}
+        seconds = "0.01 if depth == 1 else 0.9"  # some are done however late the worker comes, all never
+        return session(project, target, seconds, budget={"monthly": f"{budget} EUR"}).run_sweep("trial")
+
+    def computed() -> list[str]:
+        log = project.folder / "executed.log"
+        return log.read_text(encoding="utf-8").split("\n")[:-1] if log.exists() else []
+
+    first = run(KEPT + 6)
+    assert not first.complete and 0 < first.finished < 24
+    assert "budget of EUR 66.00" in first.stopped and first.stopped in first.why()
+    assert project.ended() == ("failed", first.why())
+    assert not project.workers()
+    assert any("budget" in one["reason"] for one in project.journal("worker-removed"))
+    assert [one["alert"] for one in project.journal("alert") if "state" not in one] == ["budget"]
+    assert report(project)["cost"]["amount"] < KEPT + 6
+    before = computed()
+    second = run(2000)
+    assert second.complete and second.computed == 24 - first.finished
+    assert computed()[: len(before)] == before and len(set(computed())) == len(computed()) == 12

@@ -1,4 +1,4 @@
-"""The figures of a real session: complete, right, readable by Prometheus, and nothing the run would suffer from."""
+"""The figures of a session: right, bounded, and nothing the run would suffer from."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 from scalable.cluster.members import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
-from scalable.session import measures
+from scalable.session import live, measures
 from scalable.session.attempts import Attempt, Attempts
 from scalable.session.dependencies import Dependencies
 from scalable.session.measures import Purse, bounded, of_worker
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import open_tracker
+from tests.helpers.session.builders import Project
 from tests.helpers.waiting import until
 
 
@@ -84,7 +85,7 @@ def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyP
 
 def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.MonkeyPatch) -> None:
     template = SimpleNamespace(tag="model")
-    member = Member("model-0", template, SimpleNamespace(), time.time())  # type: ignore[arg-type]
+    member = Member("model-0", template, SimpleNamespace(), time.time(), time.monotonic())  # type: ignore[arg-type]
     record = SimpleNamespace(requested=0, workers=0, ahead=0, returning=0)
     state = SimpleNamespace(tags={"model": record}, paused="", braked="")
     driver = SimpleNamespace(
@@ -101,6 +102,52 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
 
 
 def test_a_clock_that_was_set_forward_makes_no_run_long() -> None:
-    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, b"")
+    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, time.monotonic(), b"")
     [told] = Attempts.activity(SimpleNamespace(under_way={attempt.key: attempt}, guarded={}))  # type: ignore[arg-type]
     assert told["seconds"] < 300
+
+
+@pytest.mark.usefixtures("world")
+def test_what_fails_while_showing_a_session_is_told_once_and_does_not_stop_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    session = project.session()
+    with session as client:
+        measures = session.live().measures
+        monkeypatch.setattr(measures, "workers", lambda: 1 / 0)
+        assert until(lambda: "figures and alerts of this session stopped" in caplog.text)
+        assert client.submit(len, "abc", tag="demeter").result() == 3
+    assert caplog.text.count("ZeroDivisionError") == 1
+    assert project.ended() == ("ok", "")
+
+
+@pytest.mark.usefixtures("world")
+def test_a_live_file_that_cannot_be_written_is_told_once_and_does_not_stop_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    session = project.session()
+    with session as client:
+        session.folder.live_file.unlink(missing_ok=True)
+        session.folder.live_file.mkdir()  # a file cannot take its place
+        assert until(lambda: "live.json cannot be written" in caplog.text)
+        assert client.submit(len, "abc", tag="demeter").result() == 3
+        session.folder.live_file.rmdir()
+        assert until(lambda: session.folder.live().get("workers")), "it goes on as soon as it can"
+    assert caplog.text.count("cannot be written") == 1
+
+
+@pytest.mark.usefixtures("world")
+def test_a_clock_that_is_set_back_does_not_hold_up_alerts(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.0)
+    looks: list[float] = []
+    session = project.session()
+    with session:
+        shown = session.live().live
+        assert shown is not None
+        monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: 0.0, monotonic=time.monotonic))
+        monkeypatch.setattr(shown.alerting, "look", lambda samples, now: looks.append(now))
+        assert until(lambda: len(looks) > 1)
+    assert looks == sorted(looks)
+    assert looks[0] > 1e9

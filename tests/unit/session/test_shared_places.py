@@ -7,9 +7,12 @@ import pytest
 from scalable.engine.events import SweepKind
 from scalable.errors import UnknownNameError
 from scalable.session.places import Place, give_back
-from scalable.store import open_store
+from scalable.store import RowStatus, open_store
 from tests.helpers.session.shared_places import HOLDER, STORE, sweeps
 from tests.helpers.session.sweeps import Sweeps
+
+pytestmark = pytest.mark.usefixtures("world")
+
 
 __all__ = ["sweeps"]
 
@@ -48,3 +51,32 @@ def test_who_gives_up_waiting_stands_in_line_no_more_and_takes_nothing_from_othe
         with Place(store, "other", SweepKind.NORMAL, 1, print, HOLDER):
             late.give_up()
             assert [(one.name, one.held) for one in store.leases().list()] == [("other", True)]
+
+
+def test_an_asset_alone_is_complete_with_its_rows_and_all_assets_are_the_sweep(sweeps: Sweeps) -> None:
+    alone = sweeps.session().run_sweep("trial", asset="BB")
+    assert alone.complete and alone.expected == alone.computed == 8
+    assert {row.asset for row in sweeps.rows()} == {"BB"}
+    assert sweeps.grid() == 2 * "----dddd----"
+    whole = sweeps.run()
+    assert whole.complete and whole.expected == 24 and whole.computed == 16
+    assert sweeps.grid() == 2 * "ddddttttdddd"
+
+
+def test_a_driver_that_is_started_again_computes_what_is_missing_and_adds_no_attempts(sweeps: Sweeps) -> None:
+    blocker = sweeps.project.folder / "break-2-1"
+    blocker.touch()
+    first = sweeps.session(variants=[2]).run_sweep("trial", asset="A", holder=HOLDER)
+    assert len(first.failed) == 2 and first.finished == 2
+    blocker.unlink()
+    with open_store(STORE) as store:
+        [doubted] = [row.run_key for row in sweeps.rows() if row.finished and row.cost_bps == 1]
+        assert store.mark_failed([doubted], "a person says so") == 1
+    again = sweeps.session().run_sweep("trial", asset="A", holder=HOLDER)
+    assert again.computed == 5 and again.failed == first.failed, "what was missing or marked, not what had failed"
+    assert [row.attempt for row in sweeps.rows() if row.run_status is RowStatus.FAILED] == [1, 1]
+    with open_store(STORE) as store:
+        assert [(one.holder, one.held) for one in store.leases().list()] == [(HOLDER, True)]
+        give_back(store, "trial", SweepKind.NORMAL, HOLDER)
+    other = sweeps.session().run_sweep("trial", asset="A", holder="dag run 2")
+    assert other.complete and other.computed == 2

@@ -1,15 +1,33 @@
-"""A sweep on a real local cluster: nothing twice, nothing lost, nothing called complete that is not."""
+"""A sweep: nothing twice, nothing lost, nothing called complete that is not."""
 
 from __future__ import annotations
 
+import asyncio
 import math
+import re
+import threading
+import time
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
-from scalable.session.sweeps import counted
-from tests.helpers.session.sweeps import Sweeps, sweeps
+from scalable.session.driver import PLACE
+from scalable.session.sweeping import requested
+from scalable.session.sweeps import SweepExecution, counted
+from scalable.store import Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
+from tests.helpers.session.builders import Project
+from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
+from tests.helpers.waiting import LONG_S, soon, until
+
+DIE = "from tests.helpers.session.virtual_workers import die; die"
+
+pytestmark = pytest.mark.usefixtures("world")
+
 
 __all__ = ["sweeps"]
 
@@ -32,3 +50,306 @@ def test_a_workload_that_is_not_there_is_refused_before_anything_starts(sweeps: 
 def test_a_sweep_that_is_not_there_is_refused_with_those_there_are(sweeps: Sweeps) -> None:
     with pytest.raises(UnknownNameError, match="sweep 'trail' is not defined; known: trial"):
         sweeps.session().run_sweep("trail")
+
+
+def test_every_cell_has_its_row_and_every_distinct_stage_is_computed_once(sweeps: Sweeps) -> None:
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == outcome.expected == 24
+    rows = {(row.variant, row.asset, row.fold, row.cost_bps): row for row in sweeps.rows()}
+    assert len(rows) == 24
+    assert rows[2, "CCC", 1, 2.0].metrics == {"score": 5.0, "buys": 7}
+    assert rows[2, "CCC", 1, 2.0].buys == 7 and rows[2, "CCC", 1, 2.0].factor == "depth"
+    assert sorted(sweeps.executed()) == sorted(
+        [f"table {asset}" for asset in ("A", "BB", "CCC")]
+        + [f"fitted {size} {depth} {fold}" for size in (1, 2, 3) for depth in (1, 2) for fold in (0, 1)]
+    )
+    assert outcome.executed == {"table": 3, "fitted": 12, "row": 24}
+
+
+def test_a_second_start_computes_nothing_and_starts_nobody(sweeps: Sweeps) -> None:
+    sweeps.run()
+    before, runs = sweeps.executed(), sweeps.project.runs()
+    again = sweeps.run()
+    assert again.complete and again.computed == 0
+    assert sweeps.executed() == before and sweeps.project.runs() == runs
+
+
+def test_what_the_store_lacks_is_computed_from_what_is_kept(sweeps: Sweeps) -> None:
+    sweeps.run()
+    before = sweeps.rows()
+    (sweeps.project.folder / ".scalable" / "results.db").unlink()
+    (sweeps.project.folder / "executed.log").unlink()
+    outcome = sweeps.run()
+    assert outcome.computed == 24 and sweeps.executed() == []
+    assert {row.run_key: row.metrics for row in sweeps.rows()} == {row.run_key: row.metrics for row in before}
+
+
+def test_only_rows_that_are_missing_are_computed(sweeps: Sweeps) -> None:
+    sweeps.run(variants=[1])
+    assert len(sweeps.rows()) == 12
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == 12 and outcome.expected == 24
+    assert sweeps.grid() == 12 * "t" + 12 * "d"
+    assert sum(line.startswith("table") for line in sweeps.executed()) == 3
+
+
+def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps: Sweeps) -> None:
+    blocker = sweeps.project.folder / "break-2-1"
+    blocker.touch()
+    outcome = sweeps.run()
+    assert not outcome.complete and outcome.finished == 18 and len(outcome.failed) == 6
+    assert "6 rows failed" in outcome.why() and "A depth 2 fold 1 at 1 bps: ValueError: depth 2" in outcome.why()
+    failed = [row for row in sweeps.rows() if row.run_status is RowStatus.FAILED]
+    assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
+    assert sweeps.project.ended()[0] == "failed"
+    assert sweeps.grid() == 12 * "d" + 3 * "ddff"
+    with open_store("sqlite:///.scalable/results.db") as store:
+        assert [run.status for run in store.runs("trial")] == [SweepStatus.FAILED]
+    blocker.unlink()
+    mended = sweeps.run()
+    assert mended.complete and mended.computed == 6
+    assert sweeps.grid() == 12 * "t" + 3 * "ttdd"
+    assert {row.attempt for row in sweeps.rows() if row.variant == 2 and row.fold == 1} == {2}
+
+
+def test_a_session_says_ok_of_itself_only_when_every_sweep_in_it_is_complete_by_its_end(project: Project) -> None:
+    code = project.module("import os\ndef row(step, asset, fold): return {'score': 1 / (not os.path.exists('break'))}")
+    blocker = project.folder / "break"
+    blocker.touch()
+    sweep = {"factor": "step", "run": f"{code}:row", "variants": [1], "assets": ["A"], "folds": 1, "run_minutes": 0.01}
+    session = project.session(components={}, sweeps={"trial": sweep}, policies=AT_ONCE)
+    with session:
+        assert not session.run_sweep("trial").complete
+    assert project.ended()[0] == "failed" and "1 row failed" in project.ended()[1]
+    with session:
+        assert not session.run_sweep("trial").complete
+        blocker.unlink()
+        assert session.run_sweep("trial").complete
+    assert project.ended() == ("ok", "")
+
+
+def test_a_plain_function_is_a_workload(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold):\n    return {'score': depth + len(asset) + fold}\n")
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True})
+    assert session.run_sweep("mine").complete
+    with open_store("sqlite:///.scalable/results.db") as store:
+        assert sorted(row.metrics["score"] for row in store.rows(Filter(sweep="mine"))) == [2, 3, 3, 4]
+
+
+def test_rows_are_the_same_whatever_the_number_of_workers(sweeps: Sweeps, tmp_path: Path) -> None:
+    sweeps.run()
+    two = {row.run_key: row.metrics for row in sweeps.rows()}
+    (tmp_path / ".scalable" / "results.db").unlink()
+    for file in (tmp_path / ".scalable" / "artefacts").rglob("*"):
+        if file.is_file():
+            file.unlink()
+    session = sweeps.session()
+    session.run_sweep("trial", session.plan_sweep("trial", policy="aggressive"))
+    assert {row.run_key: row.metrics for row in sweeps.rows()} == two
+
+
+def test_rows_marked_as_failed_are_computed_afresh_whatever_is_kept(sweeps: Sweeps) -> None:
+    sweeps.run()
+    (sweeps.project.folder / "executed.log").unlink()
+    with open_store("sqlite:///.scalable/results.db") as store:
+        doubted = [row.run_key for row in store.rows(Filter(sweep="trial", asset="BB", variant=2, fold=1))]
+        assert store.mark_failed(doubted, "looks wrong") == 2
+    outcome = sweeps.run()
+    assert outcome.complete and outcome.computed == 2
+    assert sweeps.executed() == ["table BB", "fitted 2 2 1"]
+    assert {row.attempt for row in sweeps.rows() if row.run_key in doubted} == {2}
+
+
+def test_what_a_stage_notes_is_in_the_journal_with_its_run(project: Project) -> None:
+    code = """
+    from scalable.worker.runner.notes import note
+
+    def score(depth, asset, fold):
+        note("label-cleaning", n_jobs=1, run="forged")
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
+    [note] = project.journal("note")
+    assert (note["event"], note["n_jobs"], note["run"], note["worker"]) == (
+        "label-cleaning",
+        1,
+        "A fold 0",
+        "standard-0",
+    )
+
+
+def test_a_manifest_may_have_components_and_sweeps(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold):\n    return {'score': 1.0}\n")
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    session = project.session(sweeps={"mine": sweep}, target={"processes": True, "max_workers": 2})
+    assert session.run_sweep("mine").complete
+    assert {record["tag"] for record in project.journal("worker-started")} == {"standard"}
+    with session as client:
+        assert client.submit(len, "abc", tag="demeter").result() == 3
+
+
+def test_sweeps_over_the_same_cells_follow_each_other_in_one_session(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold, weight):\n    return {'score': depth * weight}\n")
+    cells = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 1, "run": f"{module}:score"}
+    sweeps = {name: {**cells, "settings": {"weight": weight}} for weight, name in enumerate(("one", "two", "three"))}
+    session = project.session(components={}, sweeps=sweeps, target={"processes": True})
+    with session:
+        assert [session.run_sweep(name).complete for name in sweeps] == [True] * 3
+    names = {record["run"] for record in project.journal("run-ended")}
+    assert names == {f"A {depth} fold 0{again}" for depth in (1, 2) for again in ("", " #2", " #3")}
+
+
+def test_metrics_that_no_store_can_hold_fail_their_row_only(project: Project) -> None:
+    code = "def score(depth, asset, fold):\n    return {'score': 1.0, 'kind': '' if depth == 1 else object}\n"
+    module = project.module(code)
+    sweep = {"factor": "depth", "variants": [1, 2], "assets": ["A"], "folds": 2, "run": f"{module}:score"}
+    outcome = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}).run_sweep("mine")
+    assert outcome.finished == 2 and not outcome.missing
+    assert len(outcome.failed) == 2 and len(set(outcome.failed.values())) == 1  # rows that fail alike say the same
+    assert all(reason.startswith("metrics.kind is a type") for reason in outcome.failed.values())
+
+
+def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours = count()
+    set_back = SimpleNamespace(time=lambda: time.time() - 3600 * next(hours), monotonic=time.monotonic)
+    for module in ("sweeps", "incidents"):  # where how long something took is told
+        monkeypatch.setattr(f"scalable.session.{module}.time", set_back)
+    code = """
+    import pathlib
+    from tests.helpers.session.virtual_workers import die
+
+    def score(depth, asset, fold):
+        once = pathlib.Path("died")
+        if not once.exists():
+            once.touch()
+            die("crashed", "crashed with SIGSEGV")
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}, policies=AT_ONCE)
+    outcome = session.run_sweep("mine")
+    assert outcome.complete and outcome.seconds > 0
+    with open_store("sqlite:///.scalable/results.db") as store:
+        [incident] = store.incidents("mine")
+    assert (incident.kind, incident.run, incident.worker) == ("crashed", "A fold 0", "standard-0")
+    assert incident.id == f"{project.runs()[-1].name}/1"
+    assert re.match(r"retried: finished \d", incident.summary["outcome"])
+
+
+def test_rows_that_are_lost_with_their_process_say_that_others_were_computed_in_it(sweeps: Sweeps) -> None:
+    sweeps.rewrite('    note(f"fitted', f"    {DIE}('crashed', 'left'); note(f\"fitted")
+    outcome = sweeps.run(variants=[1], assets=["A"], folds=1)
+    [why] = set(outcome.failed.values())
+    assert len(outcome.failed) == 2 and "left" in why and why.endswith("(computed together with 1 other row)")
+
+
+def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Project) -> None:
+    session = project.session()
+    with session:
+        driver = session.live()
+        paused = driver.engine.state
+
+        async def halted() -> list[str]:
+            found = []
+            for who, wanted in (("operator", "ann"), (PLACE, "lost"), (PLACE, ""), (PLACE, "lost"), ("operator", "")):
+                driver.halt(who, Paused(wanted) if wanted else None)
+                found.append(paused.paused)
+            driver.place_told("")
+            return [*found, paused.paused]
+
+        assert driver.cluster.sync(halted) == ["ann", "ann; lost", "ann", "ann; lost", "lost", ""]
+
+
+def test_a_unit_that_runs_out_of_memory_goes_on_on_a_larger_profile_nobody_planned(project: Project) -> None:
+    code = """
+    import pathlib
+
+    def score(depth, asset, fold):
+        once = pathlib.Path("tried")
+        if not once.exists():
+            once.touch()
+            raise MemoryError("too little")
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    sizes = {"small": "256MiB", "large": "512MiB"}
+    profiles = {name: {one: {"cpu": 1, "memory": size} for one in ("request", "limit")} for name, size in sizes.items()}
+    session = project.session(
+        components={}, sweeps={"mine": {**sweep, "profile": "small"}}, profiles=profiles, target={"processes": True},
+        policies=AT_ONCE,
+    )  # fmt: skip
+    assert session.run_sweep("mine").complete
+    with open_store("sqlite:///.scalable/results.db") as store:
+        [row] = store.rows(Filter(sweep="mine"))
+    assert str(row.worker).startswith("large-")
+
+
+def test_a_sweep_that_waited_for_its_place_runs_on_what_is_locked_then(project: Project) -> None:
+    module = project.module("def score(depth, asset, fold, weight=1.0):\n    return {'score': depth * weight}\n")
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{module}:score"}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True})
+    told: list[str] = []
+    with open_store("sqlite:///.scalable/results.db") as store:
+        other = store.leases().ask("other", SweepKind.HEAVY.value)
+        other.try_take(lambda holders, before: "")
+
+        def tell(why: str) -> None:
+            told.append(why)
+            store.set_config({"weight": 5.0}, factor="weight", variant=5.0, reason="better", expect_version=0)
+            other.release()
+
+        assert session.run_sweep("mine", tell=tell).complete
+        assert len(told) == 1 and "other" in told[0]
+        assert [row.metrics["score"] for row in store.rows(Filter(sweep="mine"))] == [5.0]
+
+
+def test_a_stage_that_computes_for_long_without_a_word_is_not_stuck(project: Project) -> None:
+    code = """
+    from scalable.sweeps.stages import stage
+    from tests.helpers.session.virtual_workers import compute
+
+    @stage(reads=("depth",))
+    def score(*, depth):
+        compute(2.5)
+        return {"score": 1.0}
+    """
+    sweep = {"factor": "depth", "variants": [1], "assets": ["A"], "folds": 1, "run": f"{project.module(code)}:score"}
+    policies = {"stuck": {"after": "1s"}}
+    session = project.session(components={}, sweeps={"mine": sweep}, target={"processes": True}, policies=policies)
+    assert session.run_sweep("mine").complete
+    assert [record["outcome"] for record in project.journal("attempt-ended")] == ["finished"]
+
+
+def test_a_store_that_does_not_answer_holds_up_nothing_when_a_sweep_is_interrupted(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, answered = threading.Event(), list[bool]()
+    session = sweeps.session()
+    with session.open_store() as store:
+        put_run = store.put_run
+
+        def slow(run: SweepRun) -> Receipt:
+            if run.status is SweepStatus.INTERRUPTED:
+                answered.append(answers.wait(LONG_S))
+            return put_run(run)
+
+        monkeypatch.setattr(store, "put_run", slow)
+        plan = session.plan_sweep("trial")
+        with session.opened(plan) as driver:
+            request = requested(session, "trial", plan)
+            execution = SweepExecution(driver, session.compile("trial", store), store, request, {})
+
+            async def interrupted() -> None:
+                running = asyncio.ensure_future(execution.run())
+                await soon(sweeps.executed)
+                running.cancel()
+                await asyncio.wait({running})
+
+            driver.cluster.sync(interrupted)
+        answers.set()
+        assert until(lambda: [run.status for run in store.runs()] == [SweepStatus.INTERRUPTED])
+    assert answered == [True]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,15 @@ from scalable.errors import PlanningError
 from scalable.observe.mailbox import WrongQuestionError, ask
 from scalable.quantities import Memory
 from scalable.session.session import ScalableSession
+from scalable.session.tasks import run_tasks
 from tests.helpers.session.builders import Project
+from tests.helpers.session.virtual import World
 from tests.helpers.waiting import LONG_S, until
 
-WAIT = """
-import time
-from pathlib import Path
+pytestmark = pytest.mark.usefixtures("world")
 
-def wait(name):
-    Path(name).touch()
-    while not Path("go").exists():
-        time.sleep(0.01)
-    return name
-"""
+
+WAIT = "import time\ndef wait(name):\n    time.sleep(60)\n    return name\n"
 
 
 class Site:
@@ -118,7 +113,7 @@ def test_a_file_of_pins_that_makes_no_sense_is_told_and_not_passed_over(project:
         ScalableSession.from_yaml(path)
 
 
-def test_a_live_session_gets_more_workers_at_once_and_fewer_as_their_work_ends(site: Site) -> None:
+def test_a_live_session_gets_more_workers_at_once_and_fewer_as_their_work_ends(site: Site, world: World) -> None:
     """Three tasks on one worker; the plan before had three workers, the one before that two."""
     module = site.project.module(WAIT)
     names = ("a", "b", "c")
@@ -126,22 +121,17 @@ def test_a_live_session_gets_more_workers_at_once_and_fewer_as_their_work_ends(s
     two = site.ran("1GiB", 2, tasks=tasks)
     three = site.ran("1GiB", 3, tasks=tasks)
     session = site.project.session(**site.sized("1GiB", 3), tasks=tasks)
-    with session as client:
+    with session as client, session.open_store() as store:
         session.scale({"demeter": 1})
-        done: dict[str, Any] = {}
-        work = threading.Thread(target=lambda: done.update(session.run_tasks()))
-        work.start()
-        try:
-            told = site.says("rollback", "--to", three)
-            assert f"{session.folder.run_id} is live: 3 demeter workers (had 1) from now on" in told
-            assert until(lambda: all(Path(name).exists() for name in names)), "every task has a worker of its own"
-            told = site.says("rollback", "--to", two)
-            assert "2 demeter workers (had 3) from now on" in told
-            assert client.worker_count() == 3, "all three are at work"
-        finally:
-            Path("go").touch()
-            work.join(60)
-        assert done == dict(zip(names, names, strict=True))
+        work = world.loop.create_task(run_tasks(session.live(), session.manifest.tasks, store, {}, None))
+        told = site.says("rollback", "--to", three)
+        assert f"{session.folder.run_id} is live: 3 demeter workers (had 1) from now on" in told
+        started = until(lambda: site.project.journal("attempt-started")[2:] and site.project.journal("attempt-started"))
+        assert {one["run"] for one in started} == set(names), "every task has a worker of its own"
+        told = site.says("rollback", "--to", two)
+        assert "2 demeter workers (had 3) from now on" in told
+        assert client.worker_count() == 3, "all three are at work"
+        assert world.run(work) == dict(zip(names, names, strict=True))
         assert until(lambda: client.worker_count() == 2)
     asked = [(one["ask"], one["target"]) for one in site.project.journal("operator")]
     assert asked == [("rollback", three), ("rollback", two)]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from scalable import PlanningError, TaskError
 from tests.helpers.observe.builders import START, Record, a_live_run, a_run, record, write
 from tests.helpers.session.builders import Project
-from tests.helpers.waiting import LONG_S, until
+from tests.helpers.session.virtual import World
+from tests.helpers.waiting import until
+
+pytestmark = pytest.mark.usefixtures("world")
+
 
 SECOND = {"cpu_price": "3600 EUR/h"}  # one euro a second; the brake keeps a minute of that for stopping
 
@@ -49,36 +50,28 @@ def spent(amount: float) -> Record:
     return record("cost", time.time() - START, spent={"amount": amount, "currency": "EUR"})
 
 
-def a_dead_process() -> int:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    return ended.pid
+NO_PROCESS = 2**22 + 1  # more than any process's number on Linux
 
 
 def test_what_a_killed_run_cost_counts_once_in_the_month(project: Project) -> None:
     runs = project.folder / ".scalable/runs"
-    a_run(runs, spent(70), end=False, pid=a_dead_process(), at=time.time() - START)
+    a_run(runs, spent(70), end=False, pid=NO_PROCESS, at=time.time() - START)
     for _ in range(2):
         with project.session(target=SECOND, budget={"monthly": "1000 EUR"}):
             (tariff,) = until(lambda: project.journal("tariff"))
             assert 900 < tariff["budget"]["amount"] <= 930
 
 
-def test_a_session_that_runs_at_the_same_time_is_paid_from_the_same_budget(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scalable.session.costs.EVERY_S", 0.1)
+def test_a_session_that_runs_at_the_same_time_is_paid_from_the_same_budget(project: Project, world: World) -> None:
     other = a_live_run(project.folder / ".scalable/runs", spent(300))
     module = project.module("import time\ndef slow():\n    time.sleep(600)\n")
     tasks = {"slow": {"component": "demeter", "run": f"{module}:slow"}}
     session = project.session(target=SECOND, tasks=tasks, budget={"monthly": "1000 EUR"})
-    with session as client, ThreadPoolExecutor(1) as hand:
-        work = hand.submit(session.run_tasks)
-        assert until(lambda: project.journal("attempt-started"))
+    with session as client:
         assert project.journal("tariff")[0]["budget"]["amount"] == 700
-        write(other, [spent(940)])
+        world.at(5, lambda: write(other, [spent(940)]))
         with pytest.raises(TaskError, match=r"slow: stopped: the budget of EUR 700.00 is used up"):
-            work.result(LONG_S)
+            session.run_tasks()
         assert until(lambda: client.worker_count() == 0)
     (ended,) = project.journal("attempt-ended")
     assert ended["outcome"] == "stopped"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
 import pytest
 
 from scalable import AdaptiveScaler, ScalableClient, ScaleDecision
-from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
-from scalable.cluster.threads import ThreadLauncher
 from scalable.errors import UnknownTagError, UsageError
-from tests.helpers.session.builders import Project, here, meet, nap
+from tests.helpers.session.builders import Project, here, nap
+from tests.helpers.session.virtual import World
 from tests.helpers.waiting import until
+
+pytestmark = pytest.mark.usefixtures("world")
 
 
 def come(client: ScalableClient, **counts: int) -> bool:
@@ -47,14 +47,12 @@ def test_scaling_down_after_a_long_time_takes_no_more_than_asked_for(project: Pr
 
 
 def test_workers_that_are_withdrawn_while_they_start_can_be_had_again(project: Project) -> None:
-    session = project.session(target={"processes": True})
+    session = project.session()
     with session as client:
-        up = threading.Thread(target=session.scale, args=({"demeter": 3},))
-        up.start()
-        cluster = session.live().cluster
-        assert until(lambda: len(cluster.members) == 3)
+        driver = session.live()
+        driver.cluster.sync(driver.set_counts, {"demeter": 3}, "asked for")
+        assert until(lambda: len(driver.cluster.members) == 3) and client.worker_count() == 1
         session.scale({"demeter": 1})
-        up.join()
         assert come(client, demeter=1)
         session.scale({"demeter": 2})
         assert come(client, demeter=2)
@@ -106,7 +104,7 @@ def an_adaptive_session(project: Project, low: int, high: int, **sections: Any) 
 def test_an_adaptive_target_follows_the_work_and_keeps_its_bounds(project: Project) -> None:
     with an_adaptive_session(project, 1, 3) as client:
         assert client.worker_count() == 1
-        futures = [client.submit(meet, project.folder / "met", 3, number, tag="demeter") for number in range(20)]
+        futures = [client.submit(nap, 5, number, tag="demeter") for number in range(20)]
         assert until(lambda: client.worker_count() == 3)
         results = client.gather(futures)
         assert len(set(results)) == 3
@@ -133,20 +131,11 @@ def test_an_adaptive_target_may_have_no_workers_while_there_is_nothing_to_do(pro
         assert client.submit(here, "again", tag="b").result().startswith("b-")
 
 
-def test_those_that_were_had_work_though_there_was_no_room_for_all(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_that_were_had_work_though_there_was_no_room_for_all(project: Project, world: World) -> None:
     """A quota for two, and work for four."""
-    real = ThreadLauncher.launch
-
-    async def launch(self: ThreadLauncher, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        if int(name.rpartition("-")[2]) >= 2:
-            raise LaunchRefused("the quota is used up")
-        return await real(self, name, template, scheduler)
-
-    monkeypatch.setattr(ThreadLauncher, "launch", launch)
+    world.refuse = lambda name: "the quota is used up" if int(name.rpartition("-")[2]) >= 2 else ""
     with an_adaptive_session(project, 0, 4) as client:
-        futures = [client.submit(meet, project.folder / "met", 2, number, tag="demeter") for number in range(8)]
+        futures = [client.submit(nap, 5, number, tag="demeter") for number in range(8)]
         assert len(set(client.gather(futures))) == 2
     assert [record["count"] for record in project.journal("workers-refused")] == [2]
 
@@ -176,7 +165,7 @@ def test_a_scaler_of_ones_own_decides(project: Project) -> None:
     session = project.session(target={"max_workers": 3})
     client = session.start(adaptive=scaler)
     assert client.worker_count() == 1
-    futures = [client.submit(meet, project.folder / "met", 3, number, tag="demeter") for number in range(20)]
+    futures = [client.submit(nap, 5, number, tag="demeter") for number in range(20)]
     assert until(lambda: client.worker_count() == 3)
     results = client.gather(futures)
     assert until(lambda: client.worker_count() == 1)
@@ -189,7 +178,7 @@ def test_a_scaler_of_ones_own_decides(project: Project) -> None:
 def test_a_scaler_of_ones_own_gets_no_more_workers_than_the_target_allows(project: Project) -> None:
     session = an_adaptive_session(project, 0, 2)
     client = session.start(adaptive=AdaptiveScaler(min_workers={"demeter": 0}, cooldown_seconds=0))
-    client.gather([client.submit(meet, project.folder / "met", 2, number, tag="demeter") for number in range(8)])
+    client.gather([client.submit(nap, 5, number, tag="demeter") for number in range(8)])
     session.close()
     assert max(record["count"] for record in project.journal("scale") if record["direction"] == "up") <= 2
 
@@ -215,3 +204,11 @@ def test_the_manifests_tasks_bring_workers_to_an_adaptive_target(project: Projec
         assert set(session.run_tasks()) == {"a", "b"}
         assert until(lambda: client.worker_count() == 0)
     assert {record["worker"] for record in project.journal("attempt-started")} == {"demeter-0", "demeter-1"}
+
+
+def test_workers_that_join_later_take_their_part(project: Project) -> None:
+    session = project.session(target={"max_workers": 1})
+    with session as client:
+        futures = [client.submit(nap, 5, number, tag="demeter") for number in range(40)]
+        session.scale({"demeter": 4})
+        assert len(set(client.gather(futures))) == 4
