@@ -85,7 +85,7 @@ class Database:
         held = select(leases.c.id).where(leases.c.token == token).with_for_update(read=True)
         if connection.execute(held).first() is None:
             raise LeaseLostError(
-                f"store {self.place}: the place with token {token} is no longer held, somebody else may have it; "
+                f"store {self.place}: the lease with token {token} is no longer held, somebody else may have it; "
                 "nothing was written. Stop this sweep and start it again"
             )
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from scalable.store.answers import TTL_S, Config, DeadLetter, Leases, ReplayOutcome
+from scalable.store.answers import Config, DeadLetter, ReplayOutcome
 from scalable.store.incidents import IncidentRow
+from scalable.store.leases import TTL_S, Leases
 from scalable.store.rows import Row, RowStatus, SweepRun
 
 
@@ -189,11 +190,11 @@ class Store(Protocol):
         ...
 
     def leases(self, ttl_s: float = TTL_S) -> Leases:
-        """Places for a few at a time. ``ttl_s`` is how long whoever is not heard of keeps its own."""
+        """Return the leases in this store. ``ttl_s`` is how long one who is not heard of keeps its own."""
         ...
 
     def holds(self, token: int) -> bool:
-        """Whether the place with this token is still held by who was given it."""
+        """Return whether the lease with this token is still held by who was given it."""
         ...
 
     def close(self) -> None:

@@ -10,14 +10,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from scalable.store.answers import TTL_S, Config, DeadLetter, ReplayOutcome
+from scalable.store.answers import Config, DeadLetter, ReplayOutcome
 from scalable.store.configs import Configs, checked
 from scalable.store.database import Database
 from scalable.store.entries import Entry, Stored
 from scalable.store.errors import LeaseLostError, RowError, StoreError
 from scalable.store.incidents import IncidentRow
 from scalable.store.interface import ALL, Fate, Filter, Receipt
-from scalable.store.leases import SqlLeases
+from scalable.store.leases import TTL_S
+from scalable.store.leases.database import SqlLeases
 from scalable.store.pipeline import Pipeline
 from scalable.store.places import place_of
 from scalable.store.rows import Row, RowStatus, SweepRun

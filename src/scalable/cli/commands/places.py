@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scalable.cli import context
 from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
@@ -64,7 +64,7 @@ def take(store: Store, name: str, kind: SweepKind, normal: int, holder: str) -> 
         pass  # it stays when this process has gone
 
 
-def show(places: list[Lease], options: argparse.Namespace) -> int:
+def show(places: Sequence[Lease], options: argparse.Namespace) -> int:
     names = ("name", "kind", "holder", "held", "requested_at", "expires")
     if options.format == "json":
         print_json({"places": [{name: getattr(one, name) for name in names} for one in places]})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scalable.store.artefacts.interface import Artefact, Collected, Reachable
-from scalable.store.caching.claims import claimed
+from scalable.store.leases.files import file_lease
 
 BATCH_S = 1.0  # the longest that somebody who wants to register waits for a collection
 BATCH = 200  # artefacts removed between two looks at the clock; object stores take so many in one request
@@ -130,7 +130,7 @@ def unclaimed(one: Leftover) -> bool:
         return removed(one.path)
     if not one.claim.exists():
         return removed(one.path)
-    with claimed(one.claim, wait=False) as file:
+    with file_lease(one.claim, wait=False) as file:
         return file is not None and (one.path == one.claim or removed(one.path))  # a claim goes when it is given up
 
 

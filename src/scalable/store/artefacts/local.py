@@ -1,7 +1,7 @@
 """Artefacts in a folder: ``STAGE/KEY.artefact``, written beside and renamed.
 
-Beside an artefact may lie ``KEY.part`` (somebody computes it: a claim, which the kernel gives up with its process, see
-``scalable.store.caching.claims``; the value is written into it and renamed) and ``KEY.damaged`` (set aside).
+Beside an artefact may lie ``KEY.part`` (somebody computes it: a lease, which the kernel gives up with its process;
+the value is written into it and renamed) and ``KEY.damaged`` (set aside).
 ``.scratch`` has the half-done work, ``.using`` who needs what. When an artefact was last used is kept as the time of
 last access.
 """
@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,15 @@ from scalable.store.artefacts import files
 from scalable.store.artefacts.collecting import Leftover, collect
 from scalable.store.artefacts.errors import ArtefactError, trouble
 from scalable.store.artefacts.interface import Artefact, Collected, Reachable, checked
-from scalable.store.artefacts.register import Register
-from scalable.store.caching import claims
 from scalable.store.caching.entries import MISSING
+from scalable.store.leases import held
+from scalable.store.leases.files import FileRegistration, collecting, file_lease, is_at
 
 ENDING = ".artefact"
 PART = ".part"
 DAMAGED = ".damaged"
 SCRATCH = ".scratch"
+USING = ".using"
 ABANDONED_S = 3600.0  # a file written without a claim, where none could be had, may be in the making for so long
 
 
@@ -38,7 +39,6 @@ class LocalArtefacts:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(os.path.abspath(Path(folder).expanduser()))  # noqa: PTH100, links stay as they are
         self.url = str(self.folder)
-        self.register = Register(self.folder / ".using")
         self.claims: dict[tuple[int, str], int] = {}
 
     def __reduce__(self) -> tuple[type[LocalArtefacts], tuple[str]]:
@@ -72,7 +72,7 @@ class LocalArtefacts:
     def set_aside(self, path: Path, file: int) -> None:
         """Out of the way, for those who want to know what happened to it, unless it was replaced meanwhile."""
         with suppress(OSError):
-            if claims.is_at(file, path):
+            if is_at(file, path):
                 path.replace(path.with_suffix(DAMAGED))
 
     def save(self, stage: str, key: str, value: Any) -> int:
@@ -92,7 +92,7 @@ class LocalArtefacts:
     def publish(self, path: Path, name: str, value: Any) -> int:
         part = path.with_suffix(PART)
         claim = self.claims.get((threading.get_ident(), str(part)))
-        if claim is not None and claims.is_at(claim, part):
+        if claim is not None and is_at(claim, part):
             try:
                 os.ftruncate(claim, 0)
                 os.lseek(claim, 0, os.SEEK_SET)
@@ -118,7 +118,7 @@ class LocalArtefacts:
     @contextmanager
     def claimed(self, stage: str, key: str) -> Iterator[None]:
         part = self.path(stage, key, PART)
-        with claims.claimed(part, wait=True) as file:
+        with file_lease(part, wait=True) as file:
             if file is None:  # asked for within itself, or where files cannot be locked: nobody is waited for
                 yield
                 return
@@ -161,8 +161,15 @@ class LocalArtefacts:
                         for entry in entries:
                             yield stage.name, entry
 
-    def using(self, name: str, keys: Iterable[str]) -> AbstractContextManager[None]:
-        return self.register.using(name, keys)
+    @contextmanager
+    def using(self, name: str, keys: Iterable[str]) -> Iterator[None]:
+        registration = FileRegistration(self.folder / USING, name, frozenset(keys))
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(registration))
+            except OSError as error:
+                raise trouble("what is in use could not be registered", self.url, error) from error
+            yield
 
     def collect(
         self,
@@ -178,7 +185,7 @@ class LocalArtefacts:
             raise trouble("artefacts could not be removed", self.url, error) from error
 
     def collecting(self) -> AbstractContextManager[set[str]]:
-        return self.register.collecting()
+        return collecting(self.folder / USING) if self.folder.is_dir() else nullcontext(set())
 
     def remove(self, gone: Sequence[Artefact]) -> None:
         for one in gone:

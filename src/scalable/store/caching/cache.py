@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from scalable.store.caching.claims import claimed
 from scalable.store.caching.content import RETURN, Kind, contents, kinds_of
 from scalable.store.caching.entries import MISSING, Entry
 from scalable.store.caching.errors import CacheWarning, CachingError, ContentError
 from scalable.store.caching.fingerprints import DECORATED, Fingerprint, fingerprint_of
 from scalable.store.caching.keys import Encoder, module_of, too_deep
+from scalable.store.leases.files import file_lease
+from scalable.wording import file_name
 
 VARIABLE = "SCALABLE_CACHE_DIR"
 DEFAULT_FOLDER = ".scalable/cache"
@@ -40,7 +40,7 @@ class Cache:
         self.cache_dir = None if cache_dir is None else os.fspath(cache_dir)
         self.recompute = recompute
         self.signature = inspect.signature(function, follow_wrapped=False)
-        self.name = re.sub("[^A-Za-z0-9_.-]", "-", f"{module_of(function)}.{function.__qualname__}")[:LONGEST_NAME]
+        self.name = file_name(f"{module_of(function)}.{function.__qualname__}", LONGEST_NAME, also=".")
         self.hits = self.misses = 0
         self.kinds: Mapping[str, Kind] | None = None
         self.known: tuple[Fingerprint, bytes] | None = None
@@ -53,7 +53,7 @@ class Cache:
         entry = Entry(self.folder(), self.key(arguments))
         if not recompute and (value := self.found(entry)) is not MISSING:
             return value
-        with claimed(entry.part, wait=not recompute) as claim:
+        with file_lease(entry.part, wait=not recompute) as claim:
             if not recompute and (value := self.found(entry)) is not MISSING:
                 return value
             self.misses += 1

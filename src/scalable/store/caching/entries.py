@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from scalable.store.caching.claims import is_at
+from scalable.store.leases.files import is_at
 
 MAGIC = b"SCR1"
 DIGEST_BYTES = 32
