@@ -270,9 +270,9 @@ class BesideRowsContract:
             assert self.taken(rival)
 
     def test_a_shared_lease_is_kept_by_the_heartbeat_of_any_and_lost_when_all_are_silent(self, store: Store) -> None:
-        first = store.leases(SHORT_S).ask("a", "normal", "together", shared=True)
+        first = store.leases(SHORT_S * 5).ask("a", "normal", "together", shared=True)
         assert self.taken(first)
-        second = store.leases(SHORT_S * 5).ask("a", "normal", "together", shared=True)
+        second = store.leases(SHORT_S * 10).ask("a", "normal", "together", shared=True)
         assert second.token == first.token
         rival = store.leases().ask("b", "normal")
         assert rival.try_take(one_at_a_time) == "a is first"
