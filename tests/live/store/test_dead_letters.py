@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from scalable.store import Fate, open_store
-from scalable.store.places import place_of
+from scalable.store.urls import location_of
 from scalable.testing.store import a_row
 from tests.helpers.store.dead_letters import BAD_FOLD, allow, refuse
 from tests.tools.postgres import PrivatePostgres
@@ -28,7 +28,7 @@ def test_a_letter_that_the_table_does_not_take_is_kept_beside_the_outbox(url: st
         store.put([a_row(fold=BAD_FOLD)])
         [letter] = store.dead_letters()
         assert letter.tries >= 6
-        beside = place_of(url).beside
+        beside = location_of(url).beside
         file = beside.with_name(f"{beside.name}-dead-letters.jsonl")
         assert len(file.read_text().splitlines()) == 1
     with open_store(url) as store:

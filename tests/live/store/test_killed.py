@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Row, open_store
-from scalable.store.entries import Entry
+from scalable.store.outbox import Entry
 from scalable.testing.store import a_row, key
 from tests.helpers.store.children import die_at, write_for_ever
 from tests.helpers.store.trouble import Child

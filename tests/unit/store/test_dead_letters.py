@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Fate, IncidentRow, RowStatus, StoreError, SweepRun, open_store
-from scalable.store.entries import Entry
-from scalable.store.outbox import Outbox
-from scalable.store.places import place_of
+from scalable.store.outbox import Entry, Outbox
+from scalable.store.urls import location_of
 from scalable.testing.store import a_row, key
 from tests.helpers.store.dead_letters import BAD_FOLD, allow, refuse
 from tests.tools.postgres import PrivatePostgres
@@ -108,7 +107,7 @@ def test_rows_left_by_a_dead_process_are_set_aside_when_the_store_is_opened(
     url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     open_store(url).close()
-    beside = place_of(url).beside
+    beside = location_of(url).beside
     beside.parent.mkdir(parents=True, exist_ok=True)
     left = Outbox.new(beside)
     left.append([Entry.of(a_row(number, fold=number), 1.0) for number in range(20)])

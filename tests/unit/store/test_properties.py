@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalable.store import Fate, Row, RowStatus, open_store
-from scalable.store.entries import Entry, merged
+from scalable.store.outbox import Entry, merged
 from scalable.store.rows import KEY
 from scalable.testing.store import a_row, key
 from tests.helpers.store.properties import ENDS

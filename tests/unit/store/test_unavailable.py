@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Fate, StoreError, open_store
-from scalable.store.entries import Entry
-from scalable.store.outbox import Outbox
+from scalable.store.outbox import Entry, Outbox
 from scalable.testing.store import a_row, key
 from tests.helpers.store.children import keep_in_the_outbox
 from tests.helpers.store.trouble import Child, another_writer, failures_counted, files_up_to
