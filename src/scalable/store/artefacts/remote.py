@@ -18,10 +18,9 @@ from typing import Any
 from uuid import uuid4
 
 from scalable.store.artefacts.collecting import Leftover, collect
-from scalable.store.artefacts.errors import ArtefactError, trouble
-from scalable.store.artefacts.interface import Artefact, Collected, Reachable, checked
+from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Reachable, check_names, trouble
 from scalable.store.artefacts.local import DAMAGED, ENDING, LocalArtefacts
-from scalable.store.caching.entries import MISSING
+from scalable.store.caching.cache import MISSING
 from scalable.store.leases import held
 from scalable.store.leases.objects import ObjectLeases
 
@@ -32,6 +31,8 @@ INSTALL = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
 
 
 class RemoteArtefacts:
+    """The artefacts at an fsspec URL, with copies in a folder of this machine."""
+
     def __init__(self, url: str, copies: str | os.PathLike[str] = COPIES) -> None:
         self.given = url.rstrip("/")
         self.url = re.sub(r"(://[^/:@]*):[^/]*@", r"\1@", self.given)
@@ -63,7 +64,7 @@ class RemoteArtefacts:
         return self.opened[3]
 
     def name(self, stage: str, key: str, ending: str = ENDING) -> str:
-        checked(stage, key)
+        check_names(stage, key)
         return f"{self.place()[1]}/{stage}/{key}{ending}"
 
     def load(self, stage: str, key: str) -> Any:

@@ -19,9 +19,14 @@ from typing import Self
 from uuid import uuid4
 
 from scalable.store.leases.files import file_lease
-from scalable.store.tracking.errors import ForbiddenError, RejectedError, TrackingError, UnreachableError
-from scalable.store.tracking.mlflow import Server
-from scalable.store.tracking.records import SweepRecord
+from scalable.store.tracking.mlflow import (
+    ForbiddenError,
+    RejectedError,
+    Server,
+    SweepRecord,
+    TrackingError,
+    UnreachableError,
+)
 from scalable.wording import file_name, plural
 
 logger = logging.getLogger(__name__)
