@@ -1,7 +1,8 @@
-"""Words for numbers, values and names in messages."""
+"""Words for numbers, values and names in messages, and names of files."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -26,6 +27,11 @@ def shown(value: object) -> str:
     else:
         text = repr(value) if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def file_name(text: str, longest: int, also: str = "") -> str:
+    """Return a text as part of a file's name: ASCII letters, digits, ``_``, ``-`` and what ``also`` may stay."""
+    return re.sub(f"[^A-Za-z0-9_{also}-]", "-", text)[:longest]
 
 
 def worth_listing(name: str, known: Iterable[str]) -> list[str]:

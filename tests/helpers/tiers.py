@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 FORBIDDEN = {
@@ -22,11 +23,11 @@ class Watch:
         self.on = False
         self.offences: list[str] = []
         self.slept_s = 0.0
-        self.sleep = time.sleep
+        self.sleep: Callable[[float], None] = time.sleep
 
     def begin(self) -> None:
         self.offences, self.slept_s, self.on = [], 0.0, True
-        time.sleep = self.counted
+        time.sleep = self.counted  # type: ignore[assignment]
 
     def end(self) -> None:
         time.sleep, self.on = self.sleep, False

@@ -20,7 +20,7 @@ from scalable.chaos.victims import Processes, environment
 from scalable.manifest import load_file
 from scalable.observe import RunFolder
 from scalable.quantities import Memory
-from scalable.store.places import file_of
+from scalable.store.urls import file_of
 
 LARGEST_BALLOON = Memory.parse("10GiB")  # more is a mistake more often than a wish, and takes long to write
 LEAST_FREE = Memory.parse("16MiB")  # with less, the machine itself may not be able to recover

@@ -25,7 +25,7 @@ from scalable.planning.loads import profile_of
 from scalable.planning.places import places
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
-from scalable.store.places import SQLITE, scheme_of
+from scalable.store.urls import SQLITE, scheme_of
 from scalable.sweeps.grid import Grid
 from scalable.wording import plural, undefined
 

@@ -24,8 +24,8 @@ from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
 from scalable.store.errors import StoreUrlError
-from scalable.store.places import SQLITE, scheme_of
 from scalable.store.tracking.tracker import VARIABLE as TRACKING
+from scalable.store.urls import SQLITE, scheme_of
 from scalable.wording import undefined
 
 HOME = "/opt/project"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from scalable.errors import UsageError
 from scalable.store.errors import StoreUrlError
-from scalable.store.places import POSTGRESQL, scheme_of, server_of
+from scalable.store.urls import POSTGRESQL, scheme_of, server_of
 from scalable.wording import shown
 
 PORTS = {"http": 80, "https": 443, "postgresql": 5432}

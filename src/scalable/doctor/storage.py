@@ -15,7 +15,7 @@ from scalable.findings import Finding, Severity
 from scalable.observe.folders import runs_dir
 from scalable.quantities import Memory
 from scalable.store import StoreError, open_store
-from scalable.store.places import SQLITE, file_of, shown_url
+from scalable.store.urls import SQLITE, file_of, shown_url
 
 LITTLE = Memory.of_gib(1)  # logs and journal of a long run, and what workers spill
 NOTHING = Memory(50 * 2**20)  # below that a run does not get far

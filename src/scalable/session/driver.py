@@ -56,7 +56,7 @@ from scalable.session.costs import meter
 from scalable.session.execution import ANSWER_WITHIN_S, SilentWorkerError, Work, runner_settings
 from scalable.session.looking import Look, look
 from scalable.session.measures import Measures
-from scalable.session.places import CLIMBS
+from scalable.session.slots import CLIMBS
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.5  # at work that the engine did not start
 GAUGE_EVERY_S = 2.0
-PLACE = "place"  # on whose behalf nothing is started while a sweep has lost its own
+SLOT = "place"  # on whose behalf nothing is started while a sweep has lost its own
 UNWANTED = "removed: fewer are wanted"
 EXPLAINED = ("workers-refused", "scale-up-late")  # alerts that an onlooker explains better
 
@@ -113,7 +113,7 @@ class Driver:
         self.control = Control(self, folder)
         self.launching = 0
         self.halts: dict[str, Paused] = {}
-        """Who wants nothing more to be started, the operator or a lost place: one going on does not undo the other."""
+        """Who wants nothing more to be started, the operator or a lost slot: one going on does not undo the other."""
         self.on_heavy: Callable[[str], None] = lambda sweep: None
         """Called when a sweep has only work left for the larger profile, or has nothing else from the start."""
         self.refusals: list[str] = []
@@ -202,15 +202,15 @@ class Driver:
         drop = any(each.drop_workers for each in self.halts.values())
         self.handle(Paused(reasons, drop_workers=drop) if self.halts else Resumed())
 
-    def place_changed(self, lost: str) -> None:
-        """A sweep lost its place among those of other processes, or has it again; called from any thread."""
+    def slot_changed(self, lost: str) -> None:
+        """A sweep lost its slot among those of other processes, or has it again; called from any thread."""
         if self.cluster.loop is not None:
             self.cluster.loop.add_callback(self.place_told, lost)
 
     def place_told(self, lost: str) -> None:
         if lost:
             self.tell(Finding.warning("place-awaited" if lost == CLIMBS else "place-lost", "", lost))
-        self.halt(PLACE, Paused(lost, drop_workers=lost == CLIMBS) if lost else None)
+        self.halt(SLOT, Paused(lost, drop_workers=lost == CLIMBS) if lost else None)
 
     async def set_counts(self, counts: Mapping[str, int], reason: str) -> None:
         """From now on exactly so many workers of these tags; surplus ones go at once, idle ones first."""

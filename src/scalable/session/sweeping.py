@@ -1,4 +1,4 @@
-"""All that surrounds a sweep of a session: what is there, its place among others, workers, and who is told of it."""
+"""All that surrounds a sweep of a session: what is there, its slot among others, workers, and who is told of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan
 from scalable.session.here import history
 from scalable.session.outcomes import SweepOutcome, changed, lacking, outcome_of
-from scalable.session.places import Place
+from scalable.session.slots import Slot
 from scalable.session.sweeps import Request, SweepExecution
 from scalable.store import Row, Store
 from scalable.store.artefacts import open_artefacts
@@ -47,19 +47,19 @@ def run_sweep(
         with (
             artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
-            Place(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as place,
+            Slot(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as slot,
         ):
-            if place.waited:  # what is locked or the data may be others by now
+            if slot.waited:  # what is locked or the data may be others by now
                 compiled = session.compile(name, store, asset)
             before = store.find(compiled.where)  # another process may have computed some while this one waited
-            request = replace(request, since=place.since if holder else None)
+            request = replace(request, since=slot.since if holder else None)
             if not lacking(compiled, before, request.since):
                 return outcome_of(compiled, before)
             with (
-                artefacts.using(name, compiled.artefact_keys()) if place.waited else nullcontext(),
+                artefacts.using(name, compiled.artefact_keys()) if slot.waited else nullcontext(),
                 session.opened(plan) as driver,
                 watched(session.folder),
-                place.held_for(driver),
+                slot.held_for(driver),
                 driver.measures.dependencies.used(tracker, artefacts),
             ):
                 execution = SweepExecution(driver, compiled, store, request, before)

@@ -5,11 +5,21 @@ Importing this is cheap; the database library is imported when a store is opened
 
 from __future__ import annotations
 
-from scalable.store.answers import TTL_S, Config, DeadLetter, Decide, Lease, Leases, ReplayOutcome, Ticket
 from scalable.store.errors import ConfigChanged, LeaseLostError, RefusedError, RowError, StoreError, StoreUrlError
-from scalable.store.incidents import IncidentRow
-from scalable.store.interface import ALL, Damage, Fate, Filter, Receipt, Recovery, Store
-from scalable.store.rows import Row, RowStatus, SweepRun, SweepStatus
+from scalable.store.interface import (
+    ALL,
+    Config,
+    Damage,
+    DeadLetter,
+    Fate,
+    Filter,
+    Receipt,
+    Recovery,
+    ReplayOutcome,
+    Store,
+)
+from scalable.store.leases import TTL_S, Decide, Lease, Leases, Ticket, held
+from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun, SweepStatus
 
 PATIENCE_S = 5.0  # how long one try waits for another writer; three tries make a writer's stall visible in 15 s
 ASK_AGAIN_S = 10.0  # how often the database is asked again while rows wait in the outbox
@@ -54,5 +64,6 @@ __all__ = [
     "SweepRun",
     "SweepStatus",
     "Ticket",
+    "held",
     "open_store",
 ]

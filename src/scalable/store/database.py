@@ -1,36 +1,49 @@
-"""The database behind a store: opening it, one transaction per group of entries, and reading."""
+"""The database behind a store: opening it, a transaction per group of entries, reading, and the live configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from enum import Enum
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, delete, insert, select
 
-from scalable.store.dialects import dialect_of
-from scalable.store.entries import Entry, merged
-from scalable.store.errors import LeaseLostError, StoreError
-from scalable.store.failures import explained
-from scalable.store.incidents import IncidentRow
-from scalable.store.interface import Filter
-from scalable.store.places import Place
-from scalable.store.rows import Row, SweepRun
-from scalable.store.tables import ROW_COLUMNS, TABLES, incidents, leases, results, row, runs
-from scalable.store.versions import create, ready
+from scalable.store.dialects import dialect_of, explained
+from scalable.store.errors import ConfigChanged, LeaseLostError, RowError, StoreError
+from scalable.store.interface import Config, Filter
+from scalable.store.outbox import Entry, merged
+from scalable.store.rows import IncidentRow, Row, SweepRun, check_names, set_number, stored
+from scalable.store.tables import (
+    ROW_COLUMNS,
+    TABLES,
+    config,
+    config_history,
+    create,
+    incidents,
+    leases,
+    ready,
+    results,
+    row,
+    runs,
+)
+from scalable.store.urls import Location
+from scalable.wording import shown
 
 PAGE = 1000  # rows fetched at once, and keys asked for
+
+
+CONFIG_COLUMNS = Config.__slots__
 
 
 class Database:
     """An SQLite file or a PostgreSQL server. ``patience_s`` is how long one try waits for another writer."""
 
-    def __init__(self, place: Place, patience_s: float) -> None:
-        self.place = place.shown
-        self.dialect = dialect_of(place, patience_s)
+    def __init__(self, location: Location, patience_s: float) -> None:
+        self.url = location.shown
+        self.dialect = dialect_of(location, patience_s)
         self.engine = self.dialect.engine
         self._for_writing = self.engine.execution_options(writes=True)
         try:
@@ -46,21 +59,21 @@ class Database:
         One that has them is only read, so that a long writer is no obstacle.
         """
         with self.reading() as connection:
-            if ready(connection, f"store {self.place}"):
+            if ready(connection, f"store {self.url}"):
                 return
         with self.writing("tables") as connection:
-            if not ready(connection, f"store {self.place}"):
+            if not ready(connection, f"store {self.url}"):
                 create(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with explained(self.place), self.engine.connect() as connection:
+        with explained(self.url), self.engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self, alone: str = "") -> Iterator[Connection]:
         """One transaction, durable at its end; ``alone`` names what nobody else may do meanwhile."""
-        with explained(self.place), self._for_writing.begin() as connection:
+        with explained(self.url), self._for_writing.begin() as connection:
             if alone:
                 self.dialect.lock(connection, alone)
             yield connection
@@ -85,7 +98,7 @@ class Database:
         held = select(leases.c.id).where(leases.c.token == token).with_for_update(read=True)
         if connection.execute(held).first() is None:
             raise LeaseLostError(
-                f"store {self.place}: the place with token {token} is no longer held, somebody else may have it; "
+                f"store {self.url}: the lease with token {token} is no longer held, somebody else may have it; "
                 "nothing was written. Stop this sweep and start it again"
             )
 
@@ -144,7 +157,7 @@ class Database:
 
 def written_in_order(entry: Entry) -> str:
     """Two writers that touch the same rows in the same order wait for each other instead of failing."""
-    return entry.place[1]
+    return entry.key[1]
 
 
 def matching(statement: Select[Any], wanted: Filter) -> Select[Any]:
@@ -153,3 +166,59 @@ def matching(statement: Select[Any], wanted: Filter) -> Select[Any]:
         if value is not None:
             statement = statement.where(results.c[each.name] == (value.value if isinstance(value, Enum) else value))
     return statement
+
+
+class Configs:
+    """The live configuration: one row that is it, and every version it ever was."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def current(self) -> Config:
+        with self.database.reading() as connection:
+            return current_config(connection)
+
+    def history(self) -> list[Config]:
+        with self.database.reading() as connection:
+            columns = [config_history.c[name] for name in CONFIG_COLUMNS]
+            found = connection.execute(select(*columns).order_by(config_history.c.version))
+            return [Config(*each) for each in found]
+
+    def set(self, wanted: Config, expect_version: int, now: float, token: int | None) -> Config:
+        """Make ``wanted`` the current configuration if the version is the expected one."""
+        with self.database.writing("config") as connection:
+            self.database.check(connection, token)
+            there = current_config(connection)
+            if there.version != expect_version:
+                raise ConfigChanged(
+                    f"store {self.database.url}: the configuration was changed meanwhile, it has version "
+                    f"{there.version} and not {expect_version} ({there.reason or 'nothing was ever set'}); look at it "
+                    "and decide again"
+                )
+            values = {name: getattr(wanted, name) for name in CONFIG_COLUMNS}
+            values |= {"version": expect_version + 1, "written_at": now}
+            connection.execute(insert(config_history).values(values))
+            connection.execute(delete(config))
+            connection.execute(insert(config).values(id=1, **values))
+            return current_config(connection)
+
+
+def checked_config(base_env: Mapping[str, Any], factor: str | None, variant: Any, reason: str) -> Config:
+    """Return a configuration that can be stored; RowError says what is wrong with it."""
+    where = "configuration"
+    if not isinstance(base_env, Mapping):
+        raise RowError(f"{where}: base_env is a {type(base_env).__name__}; write a mapping of names to values")
+    if not isinstance(reason, str) or not reason.strip():
+        raise RowError(f"{where}: reason is {shown(reason)}; say why it is changed, for those who ask later")
+    found = Config(0, stored(base_env, where, "base_env"), factor, variant, reason)
+    check_names(found, where, "factor", "reason")
+    if isinstance(variant, str):
+        check_names(found, where, "variant")
+    elif not isinstance(variant, bool):
+        set_number(found, "variant", where, keep_whole=True)
+    return found
+
+
+def current_config(connection: Connection) -> Config:
+    row = connection.execute(select(*[config.c[name] for name in CONFIG_COLUMNS])).first()
+    return Config(*row) if row else Config()

@@ -22,7 +22,7 @@ class RefusedError(StoreError):
 
 
 class LeaseLostError(RefusedError):
-    """Whoever wants to write no longer has the place it was given; somebody else may have it."""
+    """Whoever wants to write no longer has the lease it was given; somebody else may have it."""
 
 
 class ConfigChanged(StoreError):  # noqa: N818  (not a failure of the store: somebody else was faster)

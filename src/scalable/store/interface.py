@@ -10,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from scalable.store.answers import TTL_S, Config, DeadLetter, Leases, ReplayOutcome
-from scalable.store.incidents import IncidentRow
-from scalable.store.rows import Row, RowStatus, SweepRun
+from scalable.store.leases import TTL_S, Leases
+from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun
 
 
 class Fate(Enum):
@@ -80,6 +79,45 @@ class Recovery:
     damaged: tuple[Damage, ...] = ()
     reason: str = ""
     """Why those rows are still in the outboxes; empty if they are in the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The live configuration: what every further sweep is run on top of. Version 0 is that nothing was ever set."""
+
+    version: int = 0
+    base_env: Mapping[str, Any] = field(default_factory=dict)
+    factor: str | None = None
+    """What was locked last, and which variant of it."""
+    variant: str | float | bool | None = None
+    reason: str = ""
+    written_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Something that was to be stored and that the database refuses for good, kept until a person decides."""
+
+    id: str
+    written_at: float
+    reason: str
+    tries: int
+    kind: str
+    """``row``, ``sweep``, ``incident``, or ``line`` for one of an outbox that cannot be read."""
+    content: str
+    """The line it is in an outbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOutcome:
+    """What became of dead letters that were tried again."""
+
+    replayed: int = 0
+    """They are in the database now, and dead letters no longer."""
+    left: tuple[DeadLetter, ...] = ()
+    """They were refused again; each has its newest reason."""
+    reason: str = ""
+    """Why the rest could not be tried at all; empty if all were."""
 
 
 class Store(Protocol):
@@ -189,11 +227,11 @@ class Store(Protocol):
         ...
 
     def leases(self, ttl_s: float = TTL_S) -> Leases:
-        """Places for a few at a time. ``ttl_s`` is how long whoever is not heard of keeps its own."""
+        """Return the leases in this store. ``ttl_s`` is how long one who is not heard of keeps its own."""
         ...
 
     def holds(self, token: int) -> bool:
-        """Whether the place with this token is still held by who was given it."""
+        """Return whether the lease with this token is still held by who was given it."""
         ...
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
-"""What the store holds: one row per finished or failed run, and one entry per sweep that was started.
+"""What the store holds: a row per finished or failed run, an entry per sweep that was started, and incidents.
 
-Both check themselves when they are made, which is where the run's result is made: a row that exists can be stored.
+All check themselves when they are made, which is where a run's result is made: a row that exists can be stored. The
+evidence of an incident stays in its run's folder; the store has what a person needs to decide whether to look there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from operator import attrgetter
 from typing import Any, Protocol, Self
 
 from scalable.store.errors import RowError
-from scalable.store.plain import NotPlain, plain, to_json
+from scalable.store.json_values import NotJsonError, json_value, to_json
 from scalable.wording import shown
 
 KEY = re.compile(r"[0-9a-f]{32,128}")  # 128 bit or more: keys of different work do not meet by chance
@@ -174,6 +175,40 @@ class SweepRun:
         return cls(**{**values, "status": SweepStatus(values["status"])})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentRow:
+    """One incident. Written again with the same id, the later one is kept."""
+
+    id: str
+    """Names it among those of all runs, e.g. ``run-…/1``."""
+    kind: str
+    started: float
+    """Unix seconds."""
+    sweep: str | None = None
+    run: str | None = None
+    worker: str | None = None
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    """What is known of it, as JSON."""
+
+    def __post_init__(self) -> None:
+        where = f"incident {shown(self.id)}"
+        for name in ("id", "kind", "started"):
+            if getattr(self, name) is None:
+                raise RowError(f"{where}: {name} is missing")
+        check_names(self, where, "id", "kind", "sweep", "run", "worker")
+        set_number(self, "started", where)
+        if not isinstance(self.summary, Mapping):
+            raise RowError(f"{where}: summary is a {type(self.summary).__name__}; write a mapping of names to values")
+        object.__setattr__(self, "summary", stored(self.summary, where, "summary"))
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**values)
+
+
 def content(record: Record) -> str:
     """Everything that is stored of a record but the time of writing, as one text.
 
@@ -243,8 +278,8 @@ def set_number(record: Any, name: str, where: str, keep_whole: bool = False) -> 
 
 def stored(value: Any, where: str, name: str) -> Any:
     try:
-        copy = plain(value, name)
-    except NotPlain as error:
+        copy = json_value(value, name)
+    except NotJsonError as error:
         raise RowError(f"{where}: {error}") from None
     if copy and (size := len(to_json(copy))) > LARGEST:
         raise RowError(f"{where}: {name} has {size} characters as JSON; write it to a file and store the file's name")

@@ -10,29 +10,26 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from scalable.store.answers import TTL_S, Config, DeadLetter, ReplayOutcome
-from scalable.store.configs import Configs, checked
-from scalable.store.database import Database
-from scalable.store.entries import Entry, Stored
+from scalable.store.database import Configs, Database, checked_config
 from scalable.store.errors import LeaseLostError, RowError, StoreError
-from scalable.store.incidents import IncidentRow
-from scalable.store.interface import ALL, Fate, Filter, Receipt
-from scalable.store.leases import SqlLeases
-from scalable.store.pipeline import Pipeline
-from scalable.store.places import place_of
-from scalable.store.rows import Row, RowStatus, SweepRun
-from scalable.store.writer import Writer
+from scalable.store.interface import ALL, Config, DeadLetter, Fate, Filter, Receipt, ReplayOutcome
+from scalable.store.leases import TTL_S
+from scalable.store.leases.database import SqlLeases
+from scalable.store.outbox import Entry, Stored
+from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun
+from scalable.store.urls import location_of
+from scalable.store.writer import Pipeline, Writer
 
 
 class SqlStore:
     """See ``Store`` for what each method promises, ``open_store`` for the arguments."""
 
     def __init__(self, url: str, patience_s: float, ask_again_s: float) -> None:
-        place = place_of(url)
+        location = location_of(url)
         self._process = os.getpid()
         self._closed = False
-        self._database = Database(place, patience_s)
-        self._pipeline = Pipeline(self._database, place.beside)
+        self._database = Database(location, patience_s)
+        self._pipeline = Pipeline(self._database, location.beside)
         self._writer = Writer(self._pipeline, ask_again_s)
         self.recovery = self._pipeline.recover()
         if self.waiting:
@@ -113,7 +110,7 @@ class SqlStore:
         token: int | None = None,
     ) -> Config:
         self._check_open()
-        wanted = checked(base_env, factor, variant, reason)
+        wanted = checked_config(base_env, factor, variant, reason)
         return Configs(self._database).set(wanted, expect_version, time.time(), token)
 
     def config_history(self) -> list[Config]:

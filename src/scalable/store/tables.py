@@ -1,18 +1,94 @@
-"""The tables, and how a record goes in and comes out."""
+"""The tables of a store: their columns, how a record goes in and comes out, and the steps from earlier versions.
+
+``create`` makes them, or changes those of an earlier version step by step; whoever changes a table here adds a step to
+``CHANGES`` and raises ``VERSION``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Double, Index, MetaData, Table, Text, false
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Connection,
+    Dialect,
+    Double,
+    Index,
+    MetaData,
+    Table,
+    Text,
+    false,
+    func,
+    inspect,
+    select,
+)
+from sqlalchemy.schema import CreateColumn
+from sqlalchemy.types import TypeDecorator
 
-from scalable.store.columns import Code, JsonText, VariantText
-from scalable.store.entries import Entry
 from scalable.store.errors import StoreError
-from scalable.store.incidents import IncidentRow
-from scalable.store.rows import Row, SweepRun
+from scalable.store.json_values import from_json, to_json
+from scalable.store.outbox import Entry
+from scalable.store.rows import IncidentRow, Row, SweepRun
+from scalable.wording import shown
+
+VERSION = 3
+
+
+Code = Text().with_variant(Text(collation="C"), "postgresql")
+"""Keys and digests: ordered by their characters, as Python does, whatever language the server speaks."""
+
+
+class JsonText(TypeDecorator[Any]):
+    """JSON as text. A column declared JSON would be one of numbers in SQLite, which rounds long ones."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else to_json(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        try:
+            return None if value is None else from_json(value)
+        except ValueError as error:
+            raise StoreError(f"{shown(value)} in the store is not JSON: {error}") from None
+
+
+class VariantText(TypeDecorator[Any]):
+    """A variant as people write it; only a text that could be taken for a number or a truth value has quotes."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return variant_text(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return value if value is None or unmistakable(value) else json.loads(value)
+
+
+def variant_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return value if isinstance(value, str) and unmistakable(value) else json.dumps(value)
+
+
+@lru_cache(maxsize=10_000)  # variants are few, rows are many
+def unmistakable(text: str) -> bool:
+    """Not JSON, so nothing but a text."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
 
 metadata = MetaData()
 
@@ -152,3 +228,48 @@ def row(found: Mapping[str, Any]) -> Row:
         return Row.from_dict(found)
     except ValueError as error:
         raise StoreError(f"the row {found['run_key']} of {results.name} cannot be read: {error}") from None
+
+
+def ready(connection: Connection, store: str) -> bool:
+    """Whether the tables are there as this version needs them; raises if they can never be."""
+    there = set(inspect(connection).get_table_names())
+    if schema.name not in there:
+        if taken := there & set(metadata.tables):
+            raise StoreError(f"{store} has a table {min(taken)} that scalable did not make; name another place for it")
+        return False
+    if (version := version_of(connection)) not in (*CHANGES, VERSION):
+        raise StoreError(
+            f"{store} has tables of version {version}, and this scalable knows version {VERSION}; "
+            "update scalable, or name another place for the store"
+        )
+    return version == VERSION
+
+
+def create(connection: Connection) -> None:
+    """Make the tables, or change those of an earlier version step by step."""
+    if schema.name in inspect(connection).get_table_names():
+        for version in range(version_of(connection) or VERSION, VERSION):
+            CHANGES[version](connection)
+    else:
+        metadata.create_all(connection)
+    connection.execute(schema.insert().values(version=VERSION))
+
+
+def version_of(connection: Connection) -> int | None:
+    found: int | None = connection.execute(select(func.max(schema.c.version))).scalar()
+    return found
+
+
+def add_marked(connection: Connection) -> None:
+    column = CreateColumn(results.c.marked).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {results.name} ADD COLUMN {column}")
+
+
+def add_what_is_beside_rows(connection: Connection) -> None:
+    """Live configuration, incidents, dead letters and leases."""
+    added = (config, config_history, incidents, letters, leases, counters)
+    metadata.create_all(connection, tables=added)
+
+
+CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked, 2: add_what_is_beside_rows}
+"""What leads from each earlier version to the next."""

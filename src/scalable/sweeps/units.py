@@ -275,7 +275,7 @@ class Seal(NamedTuple):
 
 def sealed(value: Any) -> Seal:
     """Of its pickle, for which arrays are not copied."""
-    from scalable.store.artefacts.files import pickled
+    from scalable.store.artefacts.local import pickled
 
     try:
         parts = pickled(value)

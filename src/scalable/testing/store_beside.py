@@ -1,4 +1,4 @@
-"""What every store must do beside keeping rows: configuration, incidents, dead letters, places held by a few at a time.
+"""What every store must do beside keeping rows: configuration, incidents, dead letters, leases held by a few at a time.
 
 Part of ``scalable.testing.store.StoreContract``, which is what to run.
 """
@@ -24,10 +24,11 @@ from scalable.store import (
     StoreError,
     SweepRun,
     Ticket,
+    held,
 )
 
 Opener = Callable[[], Store]
-SHORT_S = 0.2  # a place that is lost while a test waits for it
+SHORT_S = 0.2  # a lease that is lost while a test waits for it
 
 
 def free(holders: list[Lease], before: list[Lease]) -> str:
@@ -36,7 +37,7 @@ def free(holders: list[Lease], before: list[Lease]) -> str:
 
 
 def one_at_a_time(holders: list[Lease], before: list[Lease]) -> str:
-    """A rule with one place, in the order of asking."""
+    """A rule with one lease, in the order of asking."""
     return f"{(holders or before)[0].name} is first" if holders or before else ""
 
 
@@ -134,7 +135,7 @@ class BesideRowsContract:
             with pytest.raises(StoreError, match="'0123'"):
                 use(["0123"])
 
-    def test_a_place_is_asked_for_taken_and_given_back(self, store: Store) -> None:
+    def test_a_lease_is_asked_for_taken_and_given_back(self, store: Store) -> None:
         leases = store.leases()
         ticket = leases.ask("calibration", "normal", "host:1")
         assert (ticket.token, [each.held for each in leases.list()]) == (None, [False])
@@ -152,7 +153,7 @@ class BesideRowsContract:
         ticket.release()
         assert (leases.list(), store.holds(taken.token), ticket.beat()) == ([], False, False)
 
-    def test_places_are_given_in_the_order_they_were_asked_for(self, store: Store, open_store: Opener) -> None:
+    def test_leases_are_given_in_the_order_they_were_asked_for(self, store: Store, open_store: Opener) -> None:
         with open_store() as other:
             first, second, third = (each.leases().ask(name, "normal") for each, name in zip(
                 (store, other, store), "abc", strict=True))  # fmt: skip
@@ -197,7 +198,7 @@ class BesideRowsContract:
         assert tokens == sorted(set(tokens))
         assert tokens[0] > 0
 
-    def test_who_is_not_heard_of_loses_its_place_to_who_asks(self, store: Store, open_store: Opener) -> None:
+    def test_who_is_not_heard_of_loses_its_lease_to_who_asks(self, store: Store, open_store: Opener) -> None:
         lost = store.leases(SHORT_S).ask("dead", "normal")
         assert self.taken(lost)
         waiter = store.leases(SHORT_S).ask("dead too", "normal")
@@ -212,7 +213,7 @@ class BesideRowsContract:
             assert [each.name for each in other.leases().list()] == ["heir"]
             assert lost.try_take(one_at_a_time) == "heir is first"
 
-    def test_a_heartbeat_keeps_a_place(self, store: Store) -> None:
+    def test_a_heartbeat_keeps_a_lease(self, store: Store) -> None:
         ticket = store.leases().ask("alive", "normal")
         rival = store.leases().ask("rival", "normal")
         assert self.taken(ticket)
@@ -224,7 +225,7 @@ class BesideRowsContract:
         assert after.expires - after.heartbeat == pytest.approx(before.expires - before.heartbeat, abs=1e-3)
         assert rival.try_take(one_at_a_time) == "alive is first"
 
-    def test_who_lost_its_place_cannot_write_as_if_it_had_it(self, store: Store) -> None:
+    def test_who_lost_its_lease_cannot_write_as_if_it_had_it(self, store: Store) -> None:
         ticket = store.leases().ask("a", "normal")
         assert self.taken(ticket)
         token = ticket.token
@@ -255,7 +256,7 @@ class BesideRowsContract:
         assert len(most) == 5
         assert max(most) <= 2
 
-    def test_who_asks_for_the_same_holder_shares_its_place(self, store: Store, open_store: Opener) -> None:
+    def test_who_asks_for_the_same_holder_shares_its_lease(self, store: Store, open_store: Opener) -> None:
         with open_store() as other:
             first = store.leases().ask("a", "normal", "together", shared=True)
             second = other.leases().ask("a", "normal", "together", shared=True)
@@ -270,7 +271,7 @@ class BesideRowsContract:
             assert not first.beat()
             assert self.taken(rival)
 
-    def test_a_shared_place_is_kept_by_the_heartbeat_of_any_and_lost_when_all_are_silent(self, store: Store) -> None:
+    def test_a_shared_lease_is_kept_by_the_heartbeat_of_any_and_lost_when_all_are_silent(self, store: Store) -> None:
         first = store.leases().ask("a", "normal", "together", shared=True)
         assert self.taken(first)
         [before] = store.leases().list()
@@ -288,7 +289,13 @@ class BesideRowsContract:
         assert [ticket.try_take(one_at_a_time) for ticket in (first, second)] == ["b is first"] * 2
         assert [each.name for each in store.leases().list()] == ["b", "a"]
 
-    def test_a_place_needs_a_name_and_a_kind(self, store: Store) -> None:
+    def test_a_lease_that_is_held_as_a_claim_is_the_only_one_of_its_name(self, store: Store) -> None:
+        with held(store.leases().ask("a", "job")) as taken:
+            other, rival = (store.leases().ask(name, "job") for name in "ba")
+            assert (taken, other.take(), rival.take()) == (True, True, False)
+        assert rival.take()
+
+    def test_a_lease_needs_a_name_and_a_kind(self, store: Store) -> None:
         for name, kind in (("", "normal"), ("a", ""), ("a\0", "normal"), ("a" * 2000, "normal")):
             with pytest.raises(RowError):
                 store.leases().ask(name, kind)

@@ -15,7 +15,7 @@ import yaml
 from scalable.chaos.storage import blocked
 from scalable.session.session import ScalableSession
 from scalable.store import Store, open_store
-from scalable.store.places import file_of
+from scalable.store.urls import file_of
 from tests.helpers.waiting import until
 
 CODE = """\

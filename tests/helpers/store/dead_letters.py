@@ -9,9 +9,8 @@ from contextlib import closing
 import pytest
 
 from scalable.store import Fate, IncidentRow, StoreError, SweepRun, open_store
-from scalable.store.entries import Entry
-from scalable.store.outbox import Outbox
-from scalable.store.places import place_of
+from scalable.store.outbox import Entry, Outbox
+from scalable.store.urls import location_of
 from scalable.testing.store import a_row, key
 from tests.tools.postgres import PrivatePostgres
 
@@ -106,7 +105,7 @@ class DeadLetterContract:
         self, url: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         open_store(url).close()
-        beside = place_of(url).beside
+        beside = location_of(url).beside
         beside.parent.mkdir(parents=True, exist_ok=True)
         left = Outbox.new(beside)
         left.append([Entry.of(a_row(number, fold=number), 1.0) for number in range(20)])
@@ -133,7 +132,7 @@ class DeadLetterContract:
             store.put([a_row(fold=BAD_FOLD)])
             [letter] = store.dead_letters()
             assert letter.tries >= 6
-            beside = place_of(url).beside
+            beside = location_of(url).beside
             file = beside.with_name(f"{beside.name}-dead-letters.jsonl")
             assert len(file.read_text().splitlines()) == 1
         with open_store(url) as store:

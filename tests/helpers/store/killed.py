@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Row, open_store
-from scalable.store.entries import Entry
+from scalable.store.outbox import Entry
 from tests.helpers.store.children import write_for_ever
 from tests.helpers.store.trouble import Child
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from scalable.store import Row, RowStatus, open_store
-from scalable.store.entries import Entry, merged
+from scalable.store.outbox import Entry, merged
 from scalable.store.rows import KEY
 from scalable.testing.store import a_row, key
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from scalable.store.artefacts import MISSING, leases
-from scalable.store.artefacts.leases import signature
+from scalable.store.artefacts import MISSING
+from scalable.store.leases import objects as object_leases
+from scalable.store.leases.objects import signature
 from tests.helpers.artefacts.children import KEY, PATIENCE_S, STAGE
 from tests.helpers.artefacts.remote import machine, objects, url
 
@@ -53,7 +54,7 @@ def test_nobody_waits_for_the_dead(tmp_path: Path, url: str, where: str, monkeyp
     gone = {**json.loads(signature()), "started": -1}
     if where == "elsewhere":
         gone["machine"] = "elsewhere"
-        monkeypatch.setattr(leases, "EXPIRES_S", 0.3)
+        monkeypatch.setattr(object_leases, "EXPIRES_S", 0.3)
     fsspec.filesystem("memory").pipe_file(f"{url}/{STAGE}/{KEY}.claim", json.dumps(gone).encode())
 
     with machine(url, tmp_path, "one").claimed(STAGE, KEY):
@@ -64,9 +65,9 @@ def test_nobody_waits_for_the_dead(tmp_path: Path, url: str, where: str, monkeyp
 def test_a_claim_elsewhere_is_believed_for_as_long_as_it_is_renewed(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "RENEW_S", 0.05)
-    monkeypatch.setattr(leases, "EXPIRES_S", 2.0)
-    monkeypatch.setattr(leases, "signature", Elsewhere.signature)
+    monkeypatch.setattr(object_leases, "RENEW_S", 0.05)
+    monkeypatch.setattr(object_leases, "EXPIRES_S", 2.0)
+    monkeypatch.setattr(object_leases, "signature", Elsewhere.signature)
     order: list[str] = []
     one, other = machine(url, tmp_path, "one"), machine(url, tmp_path, "other")
 

@@ -139,8 +139,8 @@ def test_the_variable_names_the_server_and_the_password_stays_out_of_files(
 
 def test_a_record_that_another_driver_is_sending_is_left_to_it(tmp_path: Path) -> None:
     hold = (
-        "import sys; from pathlib import Path; from scalable.store.caching.claims import claimed\n"
-        "with claimed(Path(sys.argv[1]), wait=True): print('held', flush=True); input()"
+        "import sys; from pathlib import Path; from scalable.store.leases.files import file_lease\n"
+        "with file_lease(Path(sys.argv[1]), wait=True): print('held', flush=True); input()"
     )
     command = [sys.executable, "-c", hold, os.fspath(tmp_path / "run-20260415-lab-1a2b.part")]
     with desk() as server, subprocess.Popen(command, stdin=-1, stdout=-1, text=True) as other:

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from scalable.store import Fate, Receipt, Store, StoreError, open_store
 from scalable.store.database import Database
-from scalable.store.places import place_of, shown_url
+from scalable.store.urls import location_of, shown_url
 from scalable.testing.store import a_row, key
 from tests.helpers.store.children import put_some
 from tests.helpers.store.trouble import Child
@@ -108,8 +108,8 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
 
 
 def test_one_database_has_one_outbox_folder_whoever_asks(here: Path) -> None:
-    same = {place_of(f"postgresql://{who}@host:5432/db").beside for who in ("a", "a:hush", "b:other")}
-    other = place_of("postgresql://a@host:5432/other").beside
+    same = {location_of(f"postgresql://{who}@host:5432/db").beside for who in ("a", "a:hush", "b:other")}
+    other = location_of("postgresql://a@host:5432/other").beside
     assert len(same | {other}) == 2
     assert other.parent.parent == here / ".scalable/outbox"
 
@@ -131,7 +131,7 @@ except StoreError as error:
 
 
 def test_commits_are_durable_even_where_the_server_is_told_to_be_quick(server_url: str) -> None:
-    database = Database(place_of(f"{server_url}%20-csynchronous_commit%3Doff"), patience_s=2.5)
+    database = Database(location_of(f"{server_url}%20-csynchronous_commit%3Doff"), patience_s=2.5)
     with database.reading() as connection:
         found = [connection.execute(text(f"SHOW {name}")).scalar() for name in ("synchronous_commit", "lock_timeout")]
     database.close()

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalable.store.artefacts import MISSING, ArtefactError, open_artefacts
-from scalable.store.artefacts.files import CHUNK
+from scalable.store.artefacts.local import CHUNK
 from tests.helpers.artefacts.children import KEY, STAGE
 from tests.helpers.artefacts.privileges import without_privileges
 

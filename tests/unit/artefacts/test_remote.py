@@ -13,9 +13,11 @@ import fsspec  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 
-from scalable.store.artefacts import MISSING, ArtefactError, leases, open_artefacts
-from scalable.store.artefacts.leases import Leases, signature
+from scalable.store.artefacts import MISSING, ArtefactError, open_artefacts
 from scalable.store.artefacts.remote import RemoteArtefacts
+from scalable.store.leases import held
+from scalable.store.leases import objects as object_leases
+from scalable.store.leases.objects import ObjectLeases, signature
 from tests.helpers.artefacts.children import KEY, PATIENCE_S, STAGE
 from tests.helpers.artefacts.remote import machine, objects, url
 
@@ -47,10 +49,10 @@ def test_a_damaged_object_is_missing_and_set_aside(tmp_path: Path, url: str) -> 
 
 
 def test_who_lost_a_claim_by_being_late_does_not_take_it_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "RENEW_S", 0.02)
+    monkeypatch.setattr(object_leases, "RENEW_S", 0.02)
     system: Any = fsspec.filesystem("memory")
     name = f"{url}/{STAGE}/{KEY}.claim"
-    with Leases(system, url).held(name):
+    with held(ObjectLeases(system, url).ask(name)):
         system.pipe_file(name, b"another's")
         time.sleep(0.1)
         assert system.cat_file(name) == b"another's"

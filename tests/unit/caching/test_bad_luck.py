@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalable.store.caching import CacheWarning, FileType, cacheable
-from scalable.store.caching.cache import WARNED
-from scalable.store.caching.entries import MISSING, SMALL, Entry
+from scalable.store.caching.cache import MISSING, SMALL, WARNED, ResultFile
 
 LARGE = SMALL + 1000
 
@@ -29,7 +28,7 @@ LARGE = SMALL + 1000
 def test_a_file_that_was_torn_or_changed_anywhere_is_no_result(
     tmp_path: Path, value: Any, share: float, flipped: int
 ) -> None:
-    entry = Entry(str(tmp_path), "0" * 32)
+    entry = ResultFile(str(tmp_path), "0" * 32)
     entry.save(value, None)
     whole = entry.path.read_bytes()
     assert entry.load() == value
@@ -45,9 +44,9 @@ def test_a_file_that_was_torn_or_changed_anywhere_is_no_result(
 
 def test_a_result_under_the_name_of_another_is_no_result(tmp_path: Path) -> None:
     for value, key in ((1, "0" * 32), ("x" * LARGE, "1" * 32)):
-        Entry(str(tmp_path), key).save(value, None)
-        Entry(str(tmp_path), key).path.rename(tmp_path / f"{'2' * 32}.pickle")
-        assert Entry(str(tmp_path), "2" * 32).load() is MISSING
+        ResultFile(str(tmp_path), key).save(value, None)
+        ResultFile(str(tmp_path), key).path.rename(tmp_path / f"{'2' * 32}.pickle")
+        assert ResultFile(str(tmp_path), "2" * 32).load() is MISSING
 
 
 def test_a_torn_result_is_computed_again_and_replaced(tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ class Gone:
 
 
 def test_a_result_whose_class_is_gone_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = Entry(str(tmp_path), "0" * 32)
+    entry = ResultFile(str(tmp_path), "0" * 32)
     entry.save(Gone(), None)
     assert isinstance(entry.load(), Gone)
     monkeypatch.delattr(sys.modules[__name__], "Gone")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from scalable.store.caching import cacheable
-from scalable.store.caching.claims import claimed
+from scalable.store.leases.files import file_lease
 
 
 def test_nobody_removes_the_claim_of_another(tmp_path: Path) -> None:
     part = tmp_path / "key.part"
-    with claimed(part, wait=True) as first:
+    with file_lease(part, wait=True) as first:
         assert first is not None
-        with claimed(part, wait=True) as again, claimed(part, wait=False) as third:
+        with file_lease(part, wait=True) as again, file_lease(part, wait=False) as third:
             assert (again, third) == (None, None)
         assert part.exists()
         part.rename(tmp_path / "published")

@@ -12,9 +12,9 @@ import pytest
 
 from scalable import ScalableSession
 from scalable.cluster.diagnosis import LIMITS
-from scalable.findings import Finding, Severity
 from scalable.cluster.diagnosis.pulse import place_of, stood_still
 from scalable.cluster.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S, OVER_AFTER_S, Watch
+from scalable.findings import Finding, Severity
 from scalable.session.diagnosis import SessionObserver
 from tests.helpers.session.builders import Project
 from tests.helpers.session.diagnosis import findings
@@ -47,6 +47,7 @@ LATER = Finding("workers-queued", Severity.WARNING, "model", "1 model worker que
 
 DOWN = Finding(
     "workers-queued", Severity.WARNING, "model", "1 model worker queued: the partition is down", essence="down"
+)
 
 
 def test_a_finding_is_said_once_while_only_its_figures_change(caplog: pytest.LogCaptureFixture) -> None:
@@ -158,7 +159,7 @@ def test_a_worker_that_cannot_start_is_explained_once_however_often_it_is_tried(
         future = client.submit(abs, -1, tag="model")
         finding = found(observer, "cannot-start")
         assert "No module named 'nowhere'" in finding.message
-        assert finding.severity is Severity.PROBLEM
+        assert finding.severity is Severity.ERROR
         with pytest.raises(Exception, match="No module named 'nowhere'"):
             future.result()
     assert len(project.journal("workers-refused")) > 1

@@ -16,7 +16,7 @@ import pytest
 
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
-from scalable.session.driver import PLACE
+from scalable.session.driver import SLOT
 from scalable.session.sweeping import requested
 from scalable.session.sweeps import SweepExecution, counted
 from scalable.store import Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
@@ -255,7 +255,7 @@ def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Pro
 
         async def halted() -> list[str]:
             found = []
-            for who, wanted in (("operator", "ann"), (PLACE, "lost"), (PLACE, ""), (PLACE, "lost"), ("operator", "")):
+            for who, wanted in (("operator", "ann"), (SLOT, "lost"), (SLOT, ""), (SLOT, "lost"), ("operator", "")):
                 driver.halt(who, Paused(wanted) if wanted else None)
                 found.append(paused.paused)
             driver.place_told("")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scalable.store import open_store
-from scalable.store.entries import Entry
-from scalable.store.outbox import Outbox
+from scalable.store.outbox import Entry, Outbox
 from scalable.testing.store import a_row
 from tests.helpers.store.dead_letters import DeadLetterContract
 

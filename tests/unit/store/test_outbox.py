@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalable.store import Damage, SweepRun
-from scalable.store.entries import Entry, Stored
-from scalable.store.outbox import Outbox, OutboxError, OutboxHeldError
+from scalable.store.outbox import Entry, Outbox, OutboxError, OutboxHeldError, Stored
 from scalable.testing.store import a_failed_row, a_row
 from tests.helpers.store.trouble import files_up_to
 

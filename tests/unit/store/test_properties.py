@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalable.store import Row, open_store
-from scalable.store.entries import Entry, merged
-from scalable.store.outbox import Outbox
+from scalable.store.outbox import Entry, Outbox, merged
 from scalable.testing.store import a_row
 from tests.helpers.store.properties import ENDS, NUMBERS, RankContract, any_rows
 from tests.helpers.store.trouble import another_writer

@@ -120,9 +120,9 @@ def test_a_password_is_never_shown(url: str) -> None:
 
 def test_commits_are_durable_and_readers_are_not_held_up(tmp_path: Path) -> None:
     from scalable.store.database import Database
-    from scalable.store.places import place_of
+    from scalable.store.urls import location_of
 
-    database = Database(place_of(f"sqlite:///{tmp_path}/results.db"), patience_s=2.5)
+    database = Database(location_of(f"sqlite:///{tmp_path}/results.db"), patience_s=2.5)
     with database.engine.connect() as connection:
         found = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalable.store import Fate, StoreError, SweepRun, open_store
-from scalable.store.entries import Entry
-from scalable.store.outbox import Outbox
+from scalable.store.outbox import Entry, Outbox
 from scalable.testing.store import a_row, key
 from tests.helpers.store.trouble import another_writer, failures_counted, files_up_to, no_more_pages
 from tests.helpers.waiting import until

@@ -22,7 +22,7 @@ from scalable.cli.output import console, errors, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.store import DeadLetter, ReplayOutcome, open_store
-from scalable.store.plain import from_json
+from scalable.store.json_values import from_json
 from scalable.wording import plural, undefined
 
 SHORTEST = 4  # digits of an id that mean one letter as a rule

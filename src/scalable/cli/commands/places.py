@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scalable.cli import context
 from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
@@ -17,7 +17,7 @@ from scalable.errors import UsageError
 from scalable.planning.loads import sweep_load
 from scalable.quantities import Duration
 from scalable.session.here import history
-from scalable.session.places import SHARED_LIFE_S, Place, give_back
+from scalable.session.slots import SHARED_LIFE_S, Slot, give_back
 from scalable.store import Lease, Store, open_store
 from scalable.sweeps.loading import store_url
 from scalable.wording import plural, undefined
@@ -60,11 +60,11 @@ def take(store: Store, name: str, kind: SweepKind, normal: int, holder: str) -> 
     def tell(why: str) -> None:
         errors().print(f"{name} waits: {why}", soft_wrap=True, markup=False)
 
-    with working("waiting for a place"), Place(store, name, kind, normal, tell, holder):
+    with working("waiting for a place"), Slot(store, name, kind, normal, tell, holder):
         pass  # it stays when this process has gone
 
 
-def show(places: list[Lease], options: argparse.Namespace) -> int:
+def show(places: Sequence[Lease], options: argparse.Namespace) -> int:
     names = ("name", "kind", "holder", "held", "requested_at", "expires")
     if options.format == "json":
         print_json({"places": [{name: getattr(one, name) for name in names} for one in places]})

@@ -30,7 +30,7 @@ from scalable.quantities import Duration
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.tasks import as_json, chosen
-from scalable.store.places import shown_url
+from scalable.store.urls import shown_url
 from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)

@@ -18,7 +18,7 @@ from scalable.manifest.load import load_file
 from scalable.observe.fields import text
 from scalable.show.report.equity import Curves, curves_of
 from scalable.store import Store, open_store
-from scalable.store.places import SQLITE, file_of, scheme_of
+from scalable.store.urls import SQLITE, file_of, scheme_of
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import importable, outcome, store_url

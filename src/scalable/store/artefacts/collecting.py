@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scalable.store.artefacts.interface import Artefact, Collected, Reachable
-from scalable.store.caching.claims import claimed
+from scalable.store.leases.files import file_lease
 
 BATCH_S = 1.0  # the longest that somebody who wants to register waits for a collection
 BATCH = 200  # artefacts removed between two looks at the clock; object stores take so many in one request
@@ -38,7 +38,9 @@ class Leftover:
     """Worth something to whoever goes on with it; other leftovers are worth nothing to anybody."""
 
 
-class Place(Protocol):
+class Collectable(Protocol):
+    """What a collection needs of a folder or an object store with artefacts."""
+
     def list(self) -> Iterator[Artefact]: ...
 
     def collecting(self) -> AbstractContextManager[set[str]]:
@@ -50,7 +52,7 @@ class Place(Protocol):
 
 
 def collect(
-    place: Place,
+    artefacts: Collectable,
     older_than_s: float | None,
     keep_bytes: int | None,
     reachable: Reachable | None,
@@ -58,24 +60,24 @@ def collect(
     dry_run: bool,
     now: Callable[[], float] = time.time,
 ) -> Collected:
-    everything = list(place.list())
+    everything = list(artefacts.list())
     asked = (older_than_s, keep_bytes, reachable) != (None, None, None)
     candidates = [one for one in everything if asked and may_go(one, now(), older_than_s, reachable)]
     candidates.sort(key=lambda one: one.used)
-    with place.collecting() as in_use:
+    with artefacts.collecting() as in_use:
         spared = {one.key for one in chosen(candidates, everything, keep_bytes) if one.key in in_use}
         waiting = chosen([one for one in candidates if one.key not in in_use], everything, keep_bytes)
     removed: list[Artefact] = list(waiting) if dry_run else []
     while waiting and not dry_run:
-        with place.collecting() as in_use:
+        with artefacts.collecting() as in_use:
             until = time.monotonic() + BATCH_S
             while waiting and time.monotonic() < until:
                 batch, waiting = waiting[:BATCH], waiting[BATCH:]
                 spared |= {one.key for one in batch if one.key in in_use}
                 gone = [one for one in batch if one.key not in in_use]
-                place.remove(gone)
+                artefacts.remove(gone)
                 removed += gone
-    leftovers = [] if dry_run else swept(place, older_than_s, reachable)
+    leftovers = [] if dry_run else swept(artefacts, older_than_s, reachable)
     return Collected(
         removed=tuple(removed),
         bytes=sum(one.bytes for one in removed) + sum(one.bytes for one in leftovers),
@@ -110,12 +112,12 @@ def chosen(candidates: list[Artefact], everything: list[Artefact], keep_bytes: i
     return gone
 
 
-def swept(place: Place, older_than_s: float | None, reachable: Reachable | None) -> list[Leftover]:
+def swept(artefacts: Collectable, older_than_s: float | None, reachable: Reachable | None) -> list[Leftover]:
     """Remove what nobody claims and nobody will go on with."""
     kept_s = SCRATCH_KEPT_S if older_than_s is None else older_than_s
     gone = []
-    with place.collecting() as in_use:
-        for one in place.leftovers():
+    with artefacts.collecting() as in_use:
+        for one in artefacts.leftovers():
             lost = reachable is not None and not is_reachable(one.key, reachable)
             if one.half_done and one.idle_s < math.inf and (one.key in in_use or not (lost or one.idle_s > kept_s)):
                 continue
@@ -130,7 +132,7 @@ def unclaimed(one: Leftover) -> bool:
         return removed(one.path)
     if not one.claim.exists():
         return removed(one.path)
-    with claimed(one.claim, wait=False) as file:
+    with file_lease(one.claim, wait=False) as file:
         return file is not None and (one.path == one.claim or removed(one.path))  # a claim goes when it is given up
 
 

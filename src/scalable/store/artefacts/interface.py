@@ -1,7 +1,8 @@
-"""What every place that keeps artefacts can do, and what it tells of them."""
+"""What every place that keeps artefacts can do, what it tells of them, and what may go wrong there."""
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -9,14 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from scalable.store.artefacts.errors import ArtefactError
+from scalable.errors import ScalableError
 from scalable.wording import shown
 
 STAGE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,149}")  # what is the name of a folder everywhere
 KEY = re.compile(r"[A-Za-z0-9_-]{1,150}")  # the same with room for an ending
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+ELSEWHERE = "name another place with  artefacts:  in the manifest"
+
 Reachable = Collection[str] | Callable[[str], bool]
 """Keys that may still be asked for, or who knows of one whether it may."""
+
+
+class ArtefactError(ScalableError):
+    """A result that could not be kept or fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +89,26 @@ class Artefacts(Protocol):
         """
 
 
-def checked(stage: str, key: str) -> None:
-    """Names become those of files: what is no file name is refused, not mangled."""
+def check_names(stage: str, key: str) -> None:
+    """Raise unless both can be names of files: what is none is refused, not mangled."""
     if not STAGE.fullmatch(stage):
         raise ArtefactError(f"{shown(stage)} is no name of a stage; write letters, digits, '_', '-' and '.'")
     if not KEY.fullmatch(key):
         raise ArtefactError(f"{shown(key)} is no key of stage {stage}; write letters, digits, '_' and '-'")
+
+
+def trouble(doing: str, place: str, error: BaseException) -> ArtefactError:
+    """Return the error of a disk or an object store with its remedy."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in FULL:
+        remedy = f"free some space (scalable cache gc --older-than 7d), or {ELSEWHERE}"
+    elif number in FORBIDDEN or isinstance(error, PermissionError):
+        remedy = f"let this user write there, or {ELSEWHERE}"
+    elif number in (errno.ENOTDIR, errno.EEXIST):
+        remedy = f"a file is where a folder must be: move it away, or {ELSEWHERE}"
+    elif isinstance(error, FileNotFoundError):
+        remedy = f"make the bucket or folder, or {ELSEWHERE}"
+    else:
+        remedy = f"check that the place can be reached, or {ELSEWHERE}"
+    reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+    return ArtefactError(f"{place}: {doing}: {reason}; {remedy}")

@@ -2,7 +2,7 @@
 
 What was read or written here is also kept as a copy in a folder of this machine, so a second read is a local one; a
 copy is verified like any artefact, and half-done work stays on the machine. Claims and registrations are small objects
-that their holders renew (``scalable.store.artefacts.leases``), since no kernel watches over object stores.
+that their holders renew (``scalable.store.leases``), since no kernel watches over object stores.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 from uuid import uuid4
 
 from scalable.store.artefacts.collecting import Leftover, collect
-from scalable.store.artefacts.errors import ArtefactError, trouble
-from scalable.store.artefacts.interface import Artefact, Collected, Reachable, checked
-from scalable.store.artefacts.leases import Leases
+from scalable.store.artefacts.interface import Artefact, ArtefactError, Collected, Reachable, check_names, trouble
 from scalable.store.artefacts.local import DAMAGED, ENDING, LocalArtefacts
-from scalable.store.caching.entries import MISSING
+from scalable.store.caching.cache import MISSING
+from scalable.store.leases import held
+from scalable.store.leases.objects import ObjectLeases
 
 COPIES = ".scalable/copies"
 MOST_COPIED = 20 << 30  # bytes of copies that are kept on a machine; the longest unused go when work begins
@@ -31,13 +31,15 @@ INSTALL = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "
 
 
 class RemoteArtefacts:
+    """The artefacts at an fsspec URL, with copies in a folder of this machine."""
+
     def __init__(self, url: str, copies: str | os.PathLike[str] = COPIES) -> None:
         self.given = url.rstrip("/")
         self.url = re.sub(r"(://[^/:@]*):[^/]*@", r"\1@", self.given)
         """As it is shown: without a password."""
         self.scheme = url.partition("://")[0]
         self.copies = LocalArtefacts(Path(copies) / sha256(self.given.encode()).hexdigest()[:16])
-        self.opened: tuple[int, Any, str, Leases] | None = None
+        self.opened: tuple[int, Any, str, ObjectLeases] | None = None
 
     def __reduce__(self) -> tuple[type[RemoteArtefacts], tuple[str, str]]:
         return RemoteArtefacts, (self.given, str(self.copies.folder.parent))
@@ -53,16 +55,16 @@ class RemoteArtefacts:
                 remedy = f"run  pip install {name}" if name else "write a folder, or s3://…, gs://… or memory://…"
                 raise ArtefactError(f"{self.url} cannot be opened: {error}; {remedy}") from error
             root = root.rstrip("/")
-            self.opened = os.getpid(), system, root, Leases(system, root)
+            self.opened = os.getpid(), system, root, ObjectLeases(system, root)
         return self.opened[1:3]
 
-    def leases(self) -> Leases:
+    def leases(self) -> ObjectLeases:
         self.place()
         assert self.opened is not None
         return self.opened[3]
 
     def name(self, stage: str, key: str, ending: str = ENDING) -> str:
-        checked(stage, key)
+        check_names(stage, key)
         return f"{self.place()[1]}/{stage}/{key}{ending}"
 
     def load(self, stage: str, key: str) -> Any:
@@ -122,7 +124,7 @@ class RemoteArtefacts:
         name = self.name(stage, key, ".claim")
         with self.copies.claimed(stage, key), ExitStack() as stack:
             with self.asked(f"{stage}/{key} could not be claimed"):
-                stack.enter_context(self.leases().held(name))
+                stack.enter_context(held(self.leases().ask(name)))
             yield
 
     def scratch(self, stage: str, key: str) -> Path | None:
@@ -152,7 +154,7 @@ class RemoteArtefacts:
         needed = frozenset(keys)
         with self.copies.using(name, needed), ExitStack() as stack:
             with self.asked("what is in use could not be registered"):
-                stack.enter_context(self.leases().using(name, needed))
+                stack.enter_context(held(self.leases().register(name, needed)))
             yield
 
     def collect(

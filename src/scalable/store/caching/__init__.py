@@ -1,9 +1,9 @@
 """Results kept on disk: ``@cacheable``, the marks for paths whose content counts, and keys of values."""
 
-from scalable.store.caching.content import DirType, FileType, ValueType
+from scalable.store.caching.cache import CacheWarning
+from scalable.store.caching.content import ContentError, DirType, FileType, ValueType
 from scalable.store.caching.decorator import CachedFunction, CacheInfo, cacheable
-from scalable.store.caching.errors import CacheWarning, CachingError, ContentError
-from scalable.store.caching.keys import key_of
+from scalable.store.caching.keys import CachingError, key_of
 
 __all__ = [
     "CacheInfo",

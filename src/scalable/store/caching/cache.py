@@ -1,27 +1,45 @@
-"""The results of one function: from a call to its key, to what is kept under it, and to the function if nothing is."""
+"""The results of one function: from a call to its key, to what is kept under it, and to the function if nothing is.
+
+A result is one file, written beside and renamed: ``MAGIC``, the pickled result, and a SHA-256 of its key and of both.
+A file that is torn, corrupt, of another key or not to be unpickled counts as no result. Nothing is forced onto the
+disk: what a power cut tears is a miss.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
+import pickle
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BufferedReader, FileIO
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import IO, Any
+from uuid import uuid4
 
-from scalable.store.caching.claims import claimed
-from scalable.store.caching.content import RETURN, Kind, contents, kinds_of
-from scalable.store.caching.entries import MISSING, Entry
-from scalable.store.caching.errors import CacheWarning, CachingError, ContentError
+from scalable.store.caching.content import RETURN, ContentError, Kind, contents, kinds_of
 from scalable.store.caching.fingerprints import DECORATED, Fingerprint, fingerprint_of
-from scalable.store.caching.keys import Encoder, module_of, too_deep
+from scalable.store.caching.keys import CachingError, Encoder, module_of, too_deep
+from scalable.store.leases.files import file_lease, is_at
+from scalable.wording import file_name
 
 VARIABLE = "SCALABLE_CACHE_DIR"
 DEFAULT_FOLDER = ".scalable/cache"
 LONGEST_NAME = 100  # characters of a function's name in that of its folder
+MAGIC = b"SCR1"
+DIGEST_BYTES = 32
+SMALL = 1 << 20  # bytes up to which a result is read at once; larger ones are checked first, then read again
+PROTOCOL = 5
+MISSING: Any = object()
+
 WARNED: set[tuple[str, type]] = set()
+
+
+class CacheWarning(UserWarning):
+    """A result was computed and returned but not kept: the next call computes it again."""
 
 
 class Cache:
@@ -40,7 +58,7 @@ class Cache:
         self.cache_dir = None if cache_dir is None else os.fspath(cache_dir)
         self.recompute = recompute
         self.signature = inspect.signature(function, follow_wrapped=False)
-        self.name = re.sub("[^A-Za-z0-9_.-]", "-", f"{module_of(function)}.{function.__qualname__}")[:LONGEST_NAME]
+        self.name = file_name(f"{module_of(function)}.{function.__qualname__}", LONGEST_NAME, also=".")
         self.hits = self.misses = 0
         self.kinds: Mapping[str, Kind] | None = None
         self.known: tuple[Fingerprint, bytes] | None = None
@@ -50,10 +68,10 @@ class Cache:
             arguments = self.arguments(args, kwargs)
         except TypeError:
             return self.function(*args, **kwargs)  # which says what is wrong with them
-        entry = Entry(self.folder(), self.key(arguments))
+        entry = ResultFile(self.folder(), self.key(arguments))
         if not recompute and (value := self.found(entry)) is not MISSING:
             return value
-        with claimed(entry.part, wait=not recompute) as claim:
+        with file_lease(entry.part, wait=not recompute) as claim:
             if not recompute and (value := self.found(entry)) is not MISSING:
                 return value
             self.misses += 1
@@ -61,7 +79,7 @@ class Cache:
             self.keep(entry, value, claim)
         return value
 
-    def found(self, entry: Entry) -> Any:
+    def found(self, entry: ResultFile) -> Any:
         """A result that is there and, if it leads to a file or folder, still leads to what it led to."""
         stored = entry.load()
         if stored is MISSING:
@@ -77,7 +95,7 @@ class Cache:
         self.hits += 1
         return value
 
-    def keep(self, entry: Entry, value: Any, claim: int | None) -> None:
+    def keep(self, entry: ResultFile, value: Any, claim: int | None) -> None:
         kind = self.marked().get(RETURN)
         try:
             proof = None if kind is None else contents(kind, value)
@@ -85,7 +103,7 @@ class Cache:
         except Exception as error:  # noqa: BLE001, pickling runs anybody's code, and the result is worth more than its copy
             self.warn(entry, error)
 
-    def warn(self, entry: Entry, error: Exception) -> None:
+    def warn(self, entry: ResultFile, error: Exception) -> None:
         """Once for what is wrong with a disk, once for what is wrong with a function's results."""
         is_disk = isinstance(error, OSError) and not isinstance(error, ContentError)
         reason = (str(Path(entry.folder).parent) if is_disk else self.name, type(error))
@@ -167,3 +185,93 @@ class Cache:
     def __dask_tokenize__(self) -> object:
         """What counts when another function that names this one is fingerprinted."""
         return (self.function, sorted((name, kind.value) for name, kind in self.marked().items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """The file of one result."""
+
+    folder: str
+    key: str
+
+    @property
+    def path(self) -> Path:
+        return Path(f"{self.folder}/{self.key}.pickle")
+
+    @property
+    def part(self) -> Path:
+        return Path(f"{self.folder}/{self.key}.part")
+
+    def load(self) -> Any:
+        """What was saved under the key, or ``MISSING``."""
+        try:
+            with FileIO(f"{self.folder}/{self.key}.pickle") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > SMALL:
+                    return self.load_large(file, size)
+                data = file.readall()
+        except OSError:
+            return MISSING
+        body = memoryview(data)[:-DIGEST_BYTES]
+        digest = sha256(self.key.encode())
+        digest.update(body)
+        if not data.startswith(MAGIC) or digest.digest() != data[-DIGEST_BYTES:]:
+            return MISSING
+        return unpickled(lambda: pickle.loads(body[len(MAGIC) :]))
+
+    def load_large(self, file: FileIO, size: int) -> Any:
+        """The same without ever holding both the file and the result in memory."""
+        if file.read(len(MAGIC)) != MAGIC:
+            return MISSING
+        digest = sha256(self.key.encode() + MAGIC)
+        left = size - len(MAGIC) - DIGEST_BYTES
+        while left and (chunk := file.read(min(left, SMALL))):
+            digest.update(chunk)
+            left -= len(chunk)
+        if file.read() != digest.digest():
+            return MISSING
+        file.seek(len(MAGIC))
+        with BufferedReader(file) as buffered:
+            return unpickled(lambda: pickle.load(buffered))
+
+    def save(self, value: object, claim: int | None) -> None:
+        """Publish a result, in the claimed file if there is one; raises what the disk or pickle has to say."""
+        if claim is not None and is_at(claim, self.part):
+            os.ftruncate(claim, 0)
+            with os.fdopen(claim, "wb", closefd=False) as file:
+                self.write(value, file)
+            self.part.replace(self.path)
+            return
+        self.part.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.part.with_suffix(f".{uuid4().hex}.part")
+        try:
+            with beside.open("xb") as file:
+                self.write(value, file)
+            beside.replace(self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def write(self, value: object, file: IO[bytes]) -> None:
+        summed = Summed(file, self.key)
+        summed.write(MAGIC)
+        pickle.dump(value, summed, PROTOCOL)
+        file.write(summed.digest.digest())
+
+
+class Summed:
+    """A file that is hashed as it is written, so that a large result is never held as bytes."""
+
+    def __init__(self, file: IO[bytes], key: str) -> None:
+        self.file = file
+        self.digest = sha256(key.encode())
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self.file.write(data)
+
+
+def unpickled(load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except Exception:  # noqa: BLE001, the classes of a result may have changed or gone and raise whatever they like
+        return MISSING

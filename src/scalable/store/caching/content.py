@@ -12,10 +12,17 @@ from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any, TypeAlias, get_args
 
-from scalable.store.caching.errors import CachingError, ContentError
+from scalable.errors import ScalableError
+from scalable.store.caching.keys import CachingError
+
+
+class ContentError(ScalableError, OSError):
+    """A file or folder whose content should count but cannot be read."""
 
 
 class Kind(Enum):
+    """What counts of an argument or a result."""
+
     VALUE = "value"
     """Counts by type and value, as everything does that is not marked; overrules an annotation."""
     FILE = "file"

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, c
 
 from scalable.store.caching.cache import Cache
 from scalable.store.caching.content import MARKS, RETURN, Kind, kinds_in
-from scalable.store.caching.errors import CachingError
+from scalable.store.caching.keys import CachingError
 from scalable.wording import not_defined
 
 P = ParamSpec("P")

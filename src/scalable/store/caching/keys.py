@@ -20,7 +20,7 @@ from inspect import getattr_static
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, NoneType
 from typing import Any
 
-from scalable.store.caching.errors import CachingError
+from scalable.errors import ScalableError
 
 KEY_BYTES = 16  # 128 bit: two of a billion results collide with probability 1e-21
 BULK = 1 << 16  # bytes from which a buffer is written as its digest: hashing it again would cost a copy
@@ -28,6 +28,10 @@ REDUCE_PROTOCOL = 4  # the first that takes apart every object that pickle can; 
 NEW = copyreg.__newobj__  # type: ignore[attr-defined]
 NEW_WITH_NAMES = copyreg.__newobj_ex__  # type: ignore[attr-defined]
 UNPICKLABLE = (TypeError, ValueError, AttributeError, RuntimeError, pickle.PicklingError)
+
+
+class CachingError(ScalableError, TypeError):
+    """A function, a mark or a value that cannot be cached as it is written."""
 
 
 def key_of(value: object) -> str:

@@ -1,25 +1,30 @@
 """An MLflow server, spoken to in plain HTTP: eight of its requests are all that a sweep needs.
 
 Its client library is not imported: it would bring dozens of packages and threads into the driver. A sweep is one run,
-found again by a tag, so a record that was logged in part is completed and none is logged twice.
+found again by a tag, so a record that was logged in part is completed and none is logged twice. A ``SweepRecord`` is
+complete in itself, so it can wait in a file.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from http.client import HTTPException
 from itertools import islice
+from numbers import Real
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from urllib.request import Request, urlopen
 
-from scalable.store.tracking.errors import ForbiddenError, RejectedError, TrackingError, UnreachableError
-from scalable.store.tracking.records import Status, SweepRecord, is_number
+from scalable.errors import ScalableError
 
 TIMEOUT_S = 10.0  # for one request; a server that takes longer is asked again later
 MOST_METRICS, MOST_PARAMS, MOST_TAGS = 1000, 100, 100  # in one request, as its API says
@@ -31,7 +36,69 @@ PROXIED = "mlflow-artifacts:"  # where the server itself takes files
 PASSING = (408, 425, 429)  # refusals of the moment
 
 
+class TrackingError(ScalableError):
+    """A place that no sweep can be logged to as it is written, or a server that did not take one."""
+
+
+class UnreachableError(TrackingError):
+    """The server is down, overloaded or broken: worth another try soon."""
+
+
+class ForbiddenError(TrackingError):
+    """The server does not let us in: worth another try when somebody has changed that."""
+
+
+class RejectedError(TrackingError):
+    """The server understood and refused what it was sent: no try will be better."""
+
+
+class Status(Enum):
+    """How far a sweep is, in MLflow's words."""
+
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"  # complete: every expected row is there
+    FAILED = "FAILED"  # ended with rows missing
+    KILLED = "KILLED"  # interrupted; it may be resumed
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRecord:
+    """One run of a sweep. Logging a record again replaces what was logged of the same ``id``, so nothing is doubled."""
+
+    id: str
+    """Names this run of the sweep among all, e.g. its run folder's name."""
+    experiment: str
+    """What it is listed under: the project."""
+    name: str
+    """The sweep's."""
+    started: float
+    """In seconds since 1970, as is ``ended``."""
+    ended: float | None = None
+    status: Status = Status.RUNNING
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """For each variant, as ``averaged`` makes them, or others."""
+    decision: Mapping[str, Any] = field(default_factory=dict)
+    """The verdict and what it rests on; they become tags, which may change later."""
+    rows: Sequence[Mapping[str, Any]] = ()
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "status": self.status.value}, default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> SweepRecord:
+        facts = json.loads(text)
+        return cls(**{**facts, "status": Status(facts["status"])})
+
+    def table(self) -> dict[str, Any]:
+        """The rows as MLflow reads tables: columns once, and what JSON has no number for as nothing."""
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        return {"columns": columns, "data": [[table_cell(row.get(name)) for name in columns] for row in self.rows]}
+
+
 class Server:
+    """A server and what it takes to be let in; ``send`` logs a record."""
+
     def __init__(self, url: str, env: Mapping[str, str] = os.environ) -> None:
         try:
             parts = urlsplit(url)
@@ -64,8 +131,8 @@ class Server:
             for key, value in record.metrics.items()
             if is_number(value)
         ]
-        params = [{"key": named(key), "value": text(value, LONGEST_PARAM)} for key, value in record.params.items()]
-        tags = [{"key": named(key), "value": text(value, LONGEST_TAG)} for key, value in record.decision.items()]
+        params = [{"key": named(key), "value": cut_text(value, LONGEST_PARAM)} for key, value in record.params.items()]
+        tags = [{"key": named(key), "value": cut_text(value, LONGEST_TAG)} for key, value in record.decision.items()]
         if record.rows and self.uploaded(info, TABLE, record.table()):
             tags.append({"key": TABLE_TAG, "value": json.dumps([{"path": TABLE, "type": "table"}])})
         for kind, entries, most in (
@@ -171,7 +238,7 @@ def named(key: str) -> str:
     return "/".join(part for part in allowed.split("/") if part.strip("."))[:LONGEST_NAME] or "_"
 
 
-def text(value: object, longest: int) -> str:
+def cut_text(value: object, longest: int) -> str:
     said = value if isinstance(value, str) else json.dumps(value, default=str)
     return said if len(said) <= longest else f"{said[: longest - 1]}…"
 
@@ -187,3 +254,30 @@ def milliseconds(seconds: float) -> int:
 
 def without_password(url: str) -> str:
     return re.sub(r"//.*@", "//", url, flags=re.DOTALL)  # to the last @: a password may hold any character
+
+
+def averaged(rows: Iterable[Mapping[str, Any]], metrics: Iterable[str]) -> dict[str, float]:
+    """The mean of each metric over the rows of each variant, as ``VARIANT/METRIC``, and their number."""
+    wanted = list(metrics)
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[str(row.get("variant"))].append(row)
+    means: dict[str, float] = {}
+    for variant, group in groups.items():
+        means[f"{variant}/rows"] = float(len(group))
+        for name in wanted:
+            if values := [float(row[name]) for row in group if is_number(row.get(name))]:
+                means[f"{variant}/{name}"] = math.fsum(values) / len(values)
+    return means
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def table_cell(value: Any) -> Any:
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, Real):
+        return None if not math.isfinite(value) else int(value) if isinstance(value, int) else float(value)
+    return str(value)

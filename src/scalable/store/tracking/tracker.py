@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +18,16 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from scalable.store.caching.claims import claimed
-from scalable.store.tracking.errors import ForbiddenError, RejectedError, TrackingError, UnreachableError
-from scalable.store.tracking.mlflow import Server
-from scalable.store.tracking.records import SweepRecord
-from scalable.wording import plural
+from scalable.store.leases.files import file_lease
+from scalable.store.tracking.mlflow import (
+    ForbiddenError,
+    RejectedError,
+    Server,
+    SweepRecord,
+    TrackingError,
+    UnreachableError,
+)
+from scalable.wording import file_name, plural
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,7 @@ FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 10.0  # how long the end of a sweep waits for a server that answers; one that does not is not waited for
 REJECTED = ".rejected"
+LONGEST_NAME = 100  # characters of a record's id in the name of its file
 
 
 def open_tracker(
@@ -79,7 +84,7 @@ class Tracker:
         """Tell the server of a sweep, soon; an earlier record of the same ``id`` need not be told any more."""
         if self.server is None:
             return
-        path = self.outbox / f"{re.sub('[^A-Za-z0-9_-]', '-', record.id)[:100]}.json"
+        path = self.outbox / f"{file_name(record.id, LONGEST_NAME)}.json"
         try:
             self.outbox.mkdir(parents=True, exist_ok=True)
             beside = path.with_suffix(f".{uuid4().hex}.new")
@@ -147,7 +152,7 @@ class Tracker:
         """Send what waits; False if it is worth trying again soon."""
         assert self.server is not None
         for path in self.waiting():
-            with claimed(path.with_suffix(".part"), wait=False) as mine:
+            with file_lease(path.with_suffix(".part"), wait=False) as mine:
                 if mine is None:  # another driver is at it
                     continue
                 try:

@@ -17,12 +17,10 @@ from pathlib import Path
 from sqlalchemy import delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from scalable.store.answers import DeadLetter, ReplayOutcome
 from scalable.store.database import Database
-from scalable.store.entries import Entry
 from scalable.store.errors import RefusedError, StoreError
-from scalable.store.interface import Damage
-from scalable.store.outbox import sync_folder
+from scalable.store.interface import Damage, DeadLetter, ReplayOutcome
+from scalable.store.outbox import Entry, sync_folder
 from scalable.store.rows import digest, storable
 from scalable.store.tables import letters
 from scalable.wording import undefined

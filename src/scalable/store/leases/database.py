@@ -1,30 +1,33 @@
-"""Places that are held by a few at a time, in rows with a heartbeat, an expiry and a fencing token.
+"""Leases in a database: rows with a heartbeat, an expiry and a fencing token, held by as many as a rule allows.
 
-Every decision is made in one transaction that no other decision can overlap: the dead are removed, the asker is told
-who holds a place and who waits before it, and takes its own or not. A place past its expiry is lost as soon as somebody
-else asks; until then its holder may come back, since nobody can have acted in its stead.
+Every decision is made in one transaction that no other decision can overlap: the dead are removed, the rule is shown
+who holds a lease and who waits before the asker, and the asker takes its own or not. A lease past its expiry is lost as
+soon as somebody else asks; until then its holder may come back, since nobody can have acted in its stead.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from scalable.store.answers import TTL_S, Decide, Lease, Places
 from scalable.store.database import Database
 from scalable.store.errors import RowError
+from scalable.store.leases import TTL_S, Decide, Lease
 from scalable.store.rows import LONGEST_NAME, storable
 from scalable.store.tables import counters, leases
 from scalable.wording import shown
 
 COUNTER = "leases"
+PAUSES_S = (0.05, 1.0)  # between two tries of one who waits: a lease is free for a second at most before it is taken
+BEATS_PER_LIFE = 3  # heartbeats within the time after which a silent holder is taken for dead
 
 
 class SqlLeases:
-    """``ttl_s`` is how long whoever is not heard of keeps its place."""
+    """The leases in a database. ``ttl_s`` is how long one who is not heard of keeps its lease."""
 
     def __init__(self, database: Database, ttl_s: float = TTL_S) -> None:
         self.database = database
@@ -34,18 +37,18 @@ class SqlLeases:
         holder = holder or f"{socket.gethostname()}:{os.getpid()}"
         for what, text in (("name", name), ("kind", kind), ("holder", holder)):
             if not isinstance(text, str) or not text or len(text) > LONGEST_NAME or text != storable(text):
-                raise RowError(f"a place's {what} is {shown(text)}; write a text of 1 to {LONGEST_NAME} characters")
+                raise RowError(f"a lease's {what} is {shown(text)}; write a text of 1 to {LONGEST_NAME} characters")
         ticket = SqlTicket(self, {"name": name, "kind": kind, "holder": holder}, shared)
         with self.database.writing("leases") as connection:
             self.remove_expired(connection)
             ticket.stand_in_line(connection)
         return ticket
 
-    def list(self) -> Places:
+    def list(self) -> Sequence[Lease]:
         with self.database.reading() as connection:
             now = self.database.now(connection)
-            found = places(connection)
-        return sorted((lease for lease in found if lease.expires > now), key=lambda lease: not lease.held)
+            everyone = all_leases(connection)
+        return sorted((lease for lease in everyone if lease.expires > now), key=lambda lease: not lease.held)
 
     def holds(self, token: int) -> bool:
         with self.database.reading() as connection:
@@ -60,10 +63,13 @@ class SqlLeases:
 
 
 class SqlTicket:
-    """See ``Ticket``."""
+    """A claim on a row; see ``Ticket``."""
+
+    pauses_s = PAUSES_S
 
     def __init__(self, line: SqlLeases, who: dict[str, str], shared: bool) -> None:
         self.line = line
+        self.beat_every_s = line.ttl_s / BEATS_PER_LIFE
         self.who = who
         self.shared = shared
         self.id = 0
@@ -77,6 +83,14 @@ class SqlTicket:
         alive = self.line.alive(connection)
         values = {"id": self.id, **self.who, "requested_at": alive["heartbeat"], **alive}
         connection.execute(insert(leases).values(values))
+
+    def take(self) -> bool:
+        """Take the lease unless somebody has, or asked earlier for, one of the same name."""
+
+        def alone(holders: list[Lease], before: list[Lease]) -> str:
+            return next((lease.holder for lease in (*holders, *before) if lease.name == self.who["name"]), "")
+
+        return isinstance(self.try_take(alone), Lease)
 
     def try_take(self, decide: Decide) -> Lease | str:
         # The row this ticket believes in is its own only after the transaction: on failure nothing was asked for.
@@ -92,23 +106,24 @@ class SqlTicket:
         if not self._renew(connection):
             self.stand_in_line(connection)
         self.line.remove_expired(connection)
-        found = places(connection)
-        [own] = [lease for lease in found if lease.id == self.id]
+        everyone = all_leases(connection)
+        [own] = [lease for lease in everyone if lease.id == self.id]
         if own.held:  # it may have been taken by a try whose answer was lost
             self.token = own.token
             return own
         reason = decide(
-            [lease for lease in found if lease.held], [each for each in found if not each.held and each.id < self.id]
+            [lease for lease in everyone if lease.held],
+            [lease for lease in everyone if not lease.held and lease.id < self.id],
         )
         if reason:
             return reason
         self.token = next_number(connection)
         connection.execute(update(leases).where(leases.c.id == self.id).values(token=self.token))
-        [own] = [lease for lease in places(connection) if lease.id == self.id]
+        [own] = [lease for lease in all_leases(connection) if lease.id == self.id]
         return own
 
     def _join(self, connection: Connection) -> bool:
-        """Take part in the place that another of the same holder has or waits for."""
+        """Take part in the lease that another process of the same holder has or waits for."""
         same = (leases.c.name == self.who["name"]) & (leases.c.holder == self.who["holder"])
         found = connection.execute(select(leases.c.id, leases.c.token).where(same).order_by(leases.c.id)).first()
         if found is None:
@@ -130,13 +145,13 @@ class SqlTicket:
         return connection.execute(own).rowcount == 1
 
 
-def places(connection: Connection) -> Places:
+def all_leases(connection: Connection) -> list[Lease]:
     columns: Any = [leases.c[name] for name in Lease.__slots__]
-    return [Lease(*found) for found in connection.execute(select(*columns).order_by(leases.c.id))]
+    return [Lease(*row) for row in connection.execute(select(*columns).order_by(leases.c.id))]
 
 
 def next_number(connection: Connection) -> int:
-    """One more than ever before, also after everything else was deleted. Asked only by who decides alone."""
+    """Return one more than ever before, also after everything was deleted. Called only by who decides alone."""
     own = counters.c.name == COUNTER
     last = connection.execute(select(counters.c.last).where(own)).scalar()
     if last is None:

@@ -1,4 +1,4 @@
-"""A store's URL as the place it names: a file or a server, where its outboxes lie, and how it may be shown.
+"""A store's URL: the file or server it names, where its outboxes lie, and how it may be shown.
 
 Nothing that is shown holds a password. Of a URL that is refused only its kind is shown, since what is wrong with it may
 be a password in an unexpected place.
@@ -44,7 +44,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     shown: str
     """The URL as it may be printed."""
     at: Path | Server
@@ -52,14 +52,14 @@ class Place:
     """Outboxes lie beside this path and take their names from it."""
 
 
-def place_of(url: str) -> Place:
+def location_of(url: str) -> Location:
     scheme = scheme_of(url)
     if scheme in POSTGRESQL:
         server = server_of(url)
         name = blake2b(server.identity.encode(), digest_size=8).hexdigest()
-        return Place(shown_url(url), server, OUTBOXES.absolute() / name / "results")
+        return Location(shown_url(url), server, OUTBOXES.absolute() / name / "results")
     path = file_of(url)
-    return Place(shown_url(url), path, path)
+    return Location(shown_url(url), path, path)
 
 
 def scheme_of(url: str) -> str:

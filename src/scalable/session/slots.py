@@ -1,11 +1,11 @@
-"""A sweep's place among those of all processes and machines that share a store.
+"""A sweep's slot: its right to run among the sweeps of all processes and machines that share a store.
 
 The rule is the engine's own; the store only sees to it that two who ask at once are answered one after the other. It
-is asked before any worker is started, so nobody pays for waiting. A place is held by a heartbeat: who dies loses it
-after a while, and who cannot reach the store starts nothing more until the place is held again.
+is asked before any worker is started, so nobody pays for waiting. A slot is a lease that is held by a heartbeat: who
+dies loses it after a while, and who cannot reach the store starts nothing more until the slot is held again.
 
 Several processes are one holder where an outer scheduler fans a sweep out into tasks: who names a holder joins the
-place that this holder has, and leaves it to the others. Such a place bears longer silence, since from one task to the
+slot that this holder has, and leaves it to the others. Such a slot bears longer silence, since from one task to the
 next nobody may be there to keep it; ``give_back`` ends it.
 """
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from scalable.session.driver import Driver
     from scalable.store import Lease, Store, Ticket
 
-ASK_EVERY_S = 1.0  # while it waits: a place is free for a second at most before it is taken
+ASK_EVERY_S = 1.0  # while it waits: a slot is free for a second at most before it is taken
 LIFE_S = 30.0  # after which a silent holder is taken for dead
 SHARED_LIFE_S = 900.0  # the same of several tasks: a retry comes after up to 5 min, its node up to 5 min later
-SILENT_S = 300.0  # how long one who waits for a place bears a store that does not answer
+SILENT_S = 300.0  # how long one who waits for a slot bears a store that does not answer
 LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
 GIVEN_UP = "it waits no more"
 CLIMBS = "what is left of it ran out of memory and needs the larger profile; it waits until heavy work may run"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead
 
 
-class Place:
+class Slot:
     """Use as ``with``: entered when the sweep may run, left when it has ended."""
 
     def __init__(
@@ -51,32 +51,32 @@ class Place:
         self.normal = normal
         """How many normal sweeps may run at once."""
         self.tell = tell
-        """Called with the reason whenever it waits, before it has its place or when it lost it."""
+        """Called with the reason whenever it waits, before it has its slot or when it lost it."""
         self.on_change: Callable[[str], None] = unheard
-        """Called when the place is lost or given up, with a sentence about it; with nothing when it is held again."""
+        """Called when the slot is lost or given up, with a sentence about it; with nothing when it is held again."""
         self.on_answer: Callable[[str], None] = unheard
         """Called with every heartbeat, with why the store did not answer it."""
         self.lost = ""
-        """Why nothing is started now; empty while the place is held."""
+        """Why nothing is started now; empty while the slot is held."""
         self.shared = bool(holder)
         """Others have it, too: what ends here does not end it."""
         self.life = SHARED_LIFE_S if holder else LIFE_S
         self.store = store
         self.ticket = asked(store, name, kind, holder)
         self.climbing = False
-        """The normal place is to be exchanged for a heavy one."""
+        """The normal slot is to be exchanged for a heavy one."""
         self.lock = threading.Lock()
         """Who changes ``lost`` says so before another does."""
         self.since: float | None = None
         """Since when its holder has or wants it, by the store's clock."""
         self.waited = False
-        """Whether it did not get its place at once."""
+        """Whether it did not get its slot at once."""
         self.heard = time.monotonic()
         """When the store last knew of it."""
         self.over = False
         self.stir = threading.Event()
         """Set when the thread has something to do at once."""
-        self.thread = threading.Thread(target=self.beat, name="scalable-place", daemon=True)
+        self.thread = threading.Thread(target=self.beat, name="scalable-slot", daemon=True)
 
     def __enter__(self) -> Self:
         try:
@@ -104,7 +104,7 @@ class Place:
     @contextmanager
     def held_for(self, driver: Driver) -> Iterator[None]:
         """Have a driver hear of every change, and of a loss before; it says when it has only heavy work left."""
-        self.on_change, driver.on_heavy = driver.place_changed, self.climb
+        self.on_change, driver.on_heavy = driver.slot_changed, self.climb
         self.on_answer = partial(driver.measures.dependencies.found, STORE)
         if self.lost:
             self.on_change(self.lost)
@@ -112,12 +112,12 @@ class Place:
             yield
         finally:
             self.on_change = self.on_answer = driver.on_heavy = unheard
-            driver.place_changed("")
+            driver.slot_changed("")
 
     def climb(self, sweep: str) -> None:
-        """Exchange a normal place for a heavy one: while it waits it holds none, so nobody waits for it.
+        """Exchange a normal slot for a heavy one: while it waits it holds none, so nobody waits for it.
 
-        A place that several processes share stays what it is: the others have normal work.
+        A slot that several processes share stays what it is: the others have normal work.
         """
         if self.kind is SweepKind.NORMAL and not self.shared:
             with self.lock:
@@ -126,7 +126,7 @@ class Place:
             self.stir.set()
 
     def awaited(self) -> str:
-        """Why it waits; empty once it has its place."""
+        """Why it waits; empty once it has its slot."""
         try:
             found = self.ticket.try_take(self.decide)
         except StoreError as error:
@@ -156,11 +156,11 @@ class Place:
                     self.lost = lost
                     self.on_change(lost)
                     if lost:
-                        with suppress(Exception):  # whoever is told may be gone; the place must be had again
+                        with suppress(Exception):  # whoever is told may be gone; the slot must be had again
                             self.tell(lost)
 
     def kept(self) -> bool:
-        """Whether the place is still held, or held again."""
+        """Return whether the slot is still held, or held again."""
         try:
             if self.climbing:
                 self.ticket.release()
@@ -173,7 +173,7 @@ class Place:
                 return True
             return False
         except StoreError as error:
-            self.on_answer(str(error))  # nobody can have taken the place yet if it was heard of lately
+            self.on_answer(str(error))  # nobody can have taken the slot yet if it was heard of lately
             return not self.lost and time.monotonic() - self.heard < self.life / 2
 
     def give_up(self) -> None:
@@ -196,7 +196,7 @@ def asked(store: Store, name: str, kind: SweepKind, holder: str) -> Ticket:
 
 
 def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:
-    """End the place of a holder, for all its processes."""
+    """End the slot of a holder, for all its processes."""
     asked(store, name, kind, holder).release()
 
 

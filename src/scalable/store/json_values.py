@@ -13,20 +13,20 @@ from typing import Any
 
 NOT_FINITE = "$float"
 DEEPEST = 100  # levels; far from where Python's own recursion ends, so what could be written can be read
-PLAIN = frozenset({bool, float, str, type(None)})
+JSON_TYPES = frozenset({bool, float, str, type(None)})
 SCALARS = ("b", "i", "u", "f")  # NumPy's kinds of truth values and numbers, alone or as an array without an axis
 MOST_BITS = 1024  # of a whole number; beyond, Python refuses to print it
 
 ENCODER = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
-class NotPlain(ValueError):  # noqa: N818  (always caught here in the package and told as a RowError)
+class NotJsonError(ValueError):
     """A part of a value that JSON cannot hold; the text says which and why."""
 
 
-def plain(value: Any, where: str, depth: int = 0) -> Any:
-    """A copy made only of what JSON has; numbers of other libraries become Python's own."""
-    if type(value) in PLAIN:
+def json_value(value: Any, where: str, depth: int = 0) -> Any:
+    """Return a copy made only of what JSON has; numbers of other libraries become Python's own."""
+    if type(value) in JSON_TYPES:
         return value
     match value:
         case str():
@@ -36,15 +36,15 @@ def plain(value: Any, where: str, depth: int = 0) -> Any:
         case Real():
             return float(value)
     if getattr(value, "shape", None) == () and getattr(getattr(value, "dtype", None), "kind", None) in SCALARS:
-        return plain(value.item(), where, depth)
+        return json_value(value.item(), where, depth)
     if depth == DEEPEST:
-        raise NotPlain(f"{where} is nested more than {DEEPEST} levels deep")
+        raise NotJsonError(f"{where} is nested more than {DEEPEST} levels deep")
     match value:
         case Mapping():
             return mapping(value, where, depth + 1)
         case list() | tuple():
-            return [plain(item, f"{where}[{number}]", depth + 1) for number, item in enumerate(value)]
-    raise NotPlain(
+            return [json_value(item, f"{where}[{number}]", depth + 1) for number, item in enumerate(value)]
+    raise NotJsonError(
         f"{where} is a {type(value).__name__}, which JSON does not have; convert it to numbers, text or lists"
     )
 
@@ -54,10 +54,12 @@ def mapping(value: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
     for key, item in value.items():
         name = key_text(key, where)
         if name in copy:
-            raise NotPlain(f"{where} has the key {name!r} twice, once as text and once as {type(key).__name__}")
-        copy[name] = plain(item, f"{where}.{name}", depth)
+            raise NotJsonError(f"{where} has the key {name!r} twice, once as text and once as {type(key).__name__}")
+        copy[name] = json_value(item, f"{where}.{name}", depth)
     if set(copy) == {NOT_FINITE}:
-        raise NotPlain(f"{where} is an object with the only key {NOT_FINITE!r}, which is taken; name it differently")
+        raise NotJsonError(
+            f"{where} is an object with the only key {NOT_FINITE!r}, which is taken; name it differently"
+        )
     return copy
 
 
@@ -66,12 +68,12 @@ def key_text(key: object, where: str) -> str:
         return str.__str__(key)
     if isinstance(key, Integral) and not isinstance(key, bool):
         return str(whole(int(key), where))
-    raise NotPlain(f"{where} has the key {key!r}, a {type(key).__name__}; write keys as text")
+    raise NotJsonError(f"{where} has the key {key!r}, a {type(key).__name__}; write keys as text")
 
 
 def whole(value: int, where: str) -> int:
     if value.bit_length() > MOST_BITS:
-        raise NotPlain(f"{where} is a whole number of more than {MOST_BITS} bits")
+        raise NotJsonError(f"{where} is a whole number of more than {MOST_BITS} bits")
     return value
 
 
