@@ -112,9 +112,9 @@ def deployment(
     assert isinstance(target, KubernetesTarget)
     sweep = chosen(manifest, sweep)
     destinations: list[Destination] = []
-    issues = [*source.secrets(), *unfit(source, manifest, target), *connected(source, manifest, target, destinations)]
-    if issues:
-        raise ManifestError(ValidationReport.of(issues), {source.file: source.shown})
+    findings = [*source.secrets(), *unfit(source, manifest, target), *connected(source, manifest, target, destinations)]
+    if findings:
+        raise ManifestError(ValidationReport.of(findings), {source.file: source.shown})
     assert target.image is not None
     site = Site.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
     project = dns_label(manifest.project.name)
@@ -159,21 +159,21 @@ def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Itera
     """What a laptop may do without and a namespace of its own may not."""
     if target.image is None:
         message = "no image is named for driver and workers"
-        yield source.issue("image", message, "no-image", "write image: REGISTRY/NAME:VERSION")
+        yield source.error("no-image", "image", message, "write image: REGISTRY/NAME:VERSION")
     if target.namespace == "default":
         message = "quotas and policies of a run would hold for all of the namespace default"
-        yield source.issue("namespace", message, "default-namespace", "name one of its own, e.g. namespace: lab")
+        yield source.error("default-namespace", "namespace", message, "name one of its own, e.g. namespace: lab")
     for key in ("kubeconfig", "context", "contact_address"):
         if getattr(target, key) is not None:
             message = "it is about a driver on your machine, and this one runs in the cluster"
-            yield source.issue(key, message, "laptop-only", "remove it, or write another target")
+            yield source.error("laptop-only", key, message, "remove it, or write another target")
     folder = "://" not in manifest.artefacts and known_text(source, manifest.artefacts) is not None
     if folder and not manifest.artefacts.startswith("/"):
         message = f"{manifest.artefacts} is a folder, and pods share none"
-        yield source.issue(("artefacts",), message, "no-shared-folder", "write a URL, e.g. artefacts: s3://bucket/lab")
+        yield source.error("no-shared-folder", ("artefacts",), message, "write a URL, e.g. artefacts: s3://bucket/lab")
     if len(source.text.encode()) > MOST_TEXT:
         message = f"the manifest is too large for a ConfigMap; at most {MOST_TEXT // 1000} kB"
-        yield source.issue((), message, "too-large", "move data out of it")
+        yield source.error("too-large", (), message, "move data out of it")
 
 
 def connected(
@@ -188,9 +188,9 @@ def connected(
         if store is not None:
             found.append(store)
         elif url is not None and (problem := lost(url, target)):
-            yield source.issue(("store",), problem, "rows-lost", STORE_REMEDY)
+            yield source.error("rows-lost", ("store",), problem, STORE_REMEDY)
     except StoreUrlError as error:
-        yield source.issue(("store",), str(error), "bad-store")
+        yield source.error("bad-store", ("store",), str(error))
     places: list[tuple[tuple[str | int, ...], str | None, Callable[[str], Destination | None]]] = [
         (("artefacts",), manifest.artefacts, lambda url: egress.artefacts_destination(url, known)),
         (("tracking",), manifest.tracking or known.get(TRACKING), tracked),
@@ -204,7 +204,7 @@ def connected(
             if address is not None and (to := destination(address)) is not None:
                 found.append(to)
         except UsageError as error:
-            yield source.issue(place, str(error), "bad-address")
+            yield source.error("bad-address", place, str(error))
 
 
 def tracked(url: str) -> Destination | None:

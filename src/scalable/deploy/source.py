@@ -96,8 +96,8 @@ class Source:
         node = tree.locate(self.merged, path)[1]
         return [name for _, name, _ in variables(node)] if node is not None else []
 
-    def issue(self, at: str | Path, message: str, code: str, remedy: str = "") -> Finding:
-        """A finding about a key of the target, or about any path."""
+    def error(self, code: str, at: str | Path, message: str, remedy: str = "") -> Finding:
+        """Return a finding about a key of the target, or about any path."""
         path = (*self.here, at) if isinstance(at, str) else at
         return Finding.error(code, dotted(path), message, remedy, tree.locate(self.merged, path)[0])
 

@@ -101,9 +101,9 @@ def load_text(
         findings = list(check(manifest, providers))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
-        issues = [each for found in error.errors(include_url=False) for each in issues_of(found, filled)]
+        wrong = [each for found in error.errors(include_url=False) for each in findings_of(found, filled)]
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
-        report += ValidationReport.of(found for found in issues if found.place not in spoiled)
+        report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
         findings = check_rest(values, [real(found["loc"], filled) for found in error.errors()], providers)
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
@@ -194,11 +194,13 @@ def existing(path: str, node: tree.Node, above: Loc = ()) -> Loc:
     """Return the keys that a dotted path names, as far as the tree has them; keys may have dots themselves."""
     if isinstance(node, tree.Scalar):
         return above
-    for key, child in node.items.items() if isinstance(node, tree.Mapping) else enumerate(node.items):
-        here = dotted((*above, key))
-        if path == here or path.startswith((f"{here}.", f"{here}[")):
-            return existing(path, child, (*above, key))
-    return above
+    children = node.items.items() if isinstance(node, tree.Mapping) else enumerate(node.items)
+    named = [(loc, child) for key, child in children if begins(path, dotted(loc := (*above, key)))]
+    return max((existing(path, child, loc) for loc, child in named), key=lambda loc: len(dotted(loc)), default=above)
+
+
+def begins(path: str, start: str) -> bool:
+    return path == start or path.startswith((f"{start}.", f"{start}["))
 
 
 def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
@@ -218,14 +220,14 @@ def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
     return found
 
 
-def issues_of(error: Any, root: tree.Node) -> list[Finding]:
+def findings_of(error: Any, root: tree.Node) -> list[Finding]:
     """What one of pydantic's errors says: usually one finding, several where a check collected them."""
     cause = error.get("ctx", {}).get("error")
     others = cause.others if isinstance(cause, QuantityError) else []
-    return [issue(error, root), *(issue({**error, "ctx": {"error": other}}, root) for other in others)]
+    return [finding_of(error, root), *(finding_of({**error, "ctx": {"error": other}}, root) for other in others)]
 
 
-def issue(error: Any, root: tree.Node) -> Finding:
+def finding_of(error: Any, root: tree.Node) -> Finding:
     """One of pydantic's errors as a finding with its place and what to write."""
     loc = real(error["loc"], root)
     cause = error.get("ctx", {}).get("error")
