@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import Summary
+from scalable.observe import RunView
 from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
 from scalable.observe.costs import MOST_PIECES, OTHERS, Ledger
 from scalable.observe.current import current
@@ -234,7 +234,7 @@ def story() -> list[Record]:
 
 
 def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
-    told = report_of(Summary.of([*story(), ended(3600)]), State.OK, START + 3600)
+    told = report_of(RunView.of([*story(), ended(3600)]), State.OK, START + 3600)
     cost = told["cost"]
     assert (cost["amount"], cost["currency"], cost["basis"]) == (3.6, "EUR", "nodes as observed")
     assert cost["rows"] | {"count": 4, "units": 1, "amount": 1.2, "median": 0.3, "mean": 0.3} == cost["rows"]
@@ -251,21 +251,21 @@ def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
 
 def test_where_nodes_have_no_price_their_hours_are_reported() -> None:
     records = [tariff(currency=""), machine(until=7200, price="0"), placed()]
-    cost = report_of(Summary.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
+    cost = report_of(RunView.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
     assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] == 2.0
 
 
 def test_without_a_tariff_a_report_has_the_sum_only() -> None:
     records = [run_started(), *unit("a"), record("cost", 9, spent={"amount": 1.2, "currency": "EUR"}), ended()]
-    assert report_of(Summary.of(records), State.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
+    assert report_of(RunView.of(records), State.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
 
 
 def test_the_status_says_what_is_left_of_the_budget() -> None:
-    told = current(Summary.of(story()), State.RUNNING, START + 1300)
+    told = current(RunView.of(story()), State.RUNNING, START + 1300)
     assert told["cost"] == {"amount": 1.2, "currency": "EUR"}
     assert told["budget_left"] == {"amount": 3.8, "currency": "EUR"}
     spent = record("cost", 1300, spent={"amount": 6, "currency": "EUR"})
-    assert current(Summary.of([*story(), spent]), State.RUNNING, START)["budget_left"]["amount"] == 0
+    assert current(RunView.of([*story(), spent]), State.RUNNING, START)["budget_left"]["amount"] == 0
 
 
 @pytest.mark.parametrize("price", [None, 7, "seven", "-1", "nan", "1e999999"])

@@ -17,7 +17,7 @@ from rich.text import Text
 from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, Summary, read, report_of, state_of
+from scalable.observe import RunFolder, RunView, read, report_of, state_of
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
@@ -35,9 +35,9 @@ def run(options: argparse.Namespace) -> int:
         write_page(folder, Path(options.output or f"report-{folder.run_id}.html"))
         return 0
     records = read(folder.journal)
-    summary = Summary.of(records)
-    found = report_of(summary, state_of(summary, folder.facts()), time.time())
-    found["run"] |= {"run_id": folder.run_id, "records": summary.records}
+    view = RunView.of(records)
+    found = report_of(view, state_of(view, folder.facts()), time.time())
+    found["run"] |= {"run_id": folder.run_id, "records": view.records}
     found["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
     found = redact(found)
     if options.output is not None:

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
-from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
+from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.current import current
 from scalable.observe.fields import money
@@ -78,17 +78,17 @@ def nothing(options: argparse.Namespace) -> int:
 
 def looked_at(folder: RunFolder) -> Iterator[dict[str, Any]]:
     """What is going on, again at each step; reads only what was written since the last one."""
-    summary, records = Summary(), read(folder.journal)
+    view, records = RunView(), read(folder.journal)
     paused = ""
     while True:
         for record in records.new():
-            summary.add(record)
+            view.take(record)
             if record["kind"] == "operator" and record.get("ask") in ("pause", "resume"):
                 paused = f"paused by {record.get('by') or 'an operator'}" if record["ask"] == "pause" else ""
-        state = state_of(summary, folder.facts())
-        told = {"paused": "" if state.over else paused, "incidents": len(summary.recorded)}
-        told["retries"] = summary.retries.total()
-        yield redact({**current(summary, state, time.time()), "run_id": folder.run_id, **told})
+        state = state_of(view, folder.facts())
+        told = {"paused": "" if state.over else paused, "incidents": len(view.recorded)}
+        told["retries"] = view.retries.total()
+        yield redact({**current(view, state, time.time()), "run_id": folder.run_id, **told})
 
 
 def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:

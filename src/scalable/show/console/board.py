@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, State, Summary, UnknownRunError, read, state_of
+from scalable.observe import RunFolder, RunView, State, UnknownRunError, read, state_of
 from scalable.observe.fields import mapping, text
 from scalable.observe.folders import NAME, RunFolderError, runs_dir
 from scalable.observe.reading import TAIL, parsed
@@ -96,16 +96,16 @@ def reported(run: RunFolder) -> dict[str, Any] | None:
 
 
 def looked_at(run: RunFolder) -> dict[str, Any]:
-    summary = Summary()
+    view = RunView()
     for record in islice(read(run.journal), FIRST):
-        summary.add(record)
-    if not summary.ended:
+        view.take(record)
+    if not view.ended:
         for record in last_records(run.journal):
             if record["kind"] == "ended":
-                summary.add(record)
+                view.take(record)
     facts = run.facts()
-    state = state_of(summary, facts)
-    return entry(run, summary.started or facts, state.value, summary.began or facts.get("t"), list(summary.sweeps))
+    state = state_of(view, facts)
+    return entry(run, view.started or facts, state.value, view.began or facts.get("t"), list(view.sweeps))
 
 
 def last_records(path: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from scalable.observe.fields import mapping, tag_of, text
 from scalable.observe.report import incidents
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 
 LATEST = 50
 MOST_INCIDENTS = 100  # that are listed, the latest
@@ -17,7 +17,7 @@ ALERT = ("alert", "severity", "state", "text", "remedy", "labels", "run")
 
 
 class Troubles:
-    """Keeps the latest of what the summary only counts."""
+    """Keeps the latest of what the view only counts."""
 
     def __init__(self) -> None:
         self.retries: deque[dict[str, Any]] = deque(maxlen=LATEST)
@@ -39,29 +39,27 @@ class Troubles:
             elif record.get("state") == RESOLVED:
                 self.firing.pop(key, None)
 
-    def to_dict(self, summary: Summary, live: Mapping[str, Any], *, over: bool) -> dict[str, Any]:
+    def to_dict(self, view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, Any]:
         told = live.get("alerts")
         active = [mapping(one) for one in told] if isinstance(told, list) else list(self.firing.values())
-        found = [one for one in summary.findings.values() if not one["over"]]
-        all_incidents = incidents(summary)
-        cut = summary.losses.total() > len(summary.incidents) or max(summary.recorded, default=0) > len(
-            summary.recorded
-        )
-        retries = {"count": summary.retries.total(), "by_cause": dict(summary.retries.most_common())}
+        found = [one for one in view.findings.values() if not one["over"]]
+        all_incidents = incidents(view)
+        cut = view.losses.total() > len(view.incidents) or max(view.recorded, default=0) > len(view.recorded)
+        retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
         return {
             "retries": {**retries, "latest": list(self.retries)},
             "alerts": [] if over else active[:LATEST],
             "alerts_past": list(self.past),
             "findings": sorted(found, key=lambda one: one["last"], reverse=True)[:LATEST],
-            "incidents": [incident(one, summary) for one in all_incidents[-MOST_INCIDENTS:]],
+            "incidents": [incident(one, view) for one in all_incidents[-MOST_INCIDENTS:]],
             "incident_count": len(all_incidents),
             "incidents_forgotten": cut,
-            "failures": summary.failures[-LATEST:],
+            "failures": view.failures[-LATEST:],
         }
 
 
-def incident(one: Mapping[str, Any], summary: Summary) -> dict[str, Any]:
+def incident(one: Mapping[str, Any], view: RunView) -> dict[str, Any]:
     """With the number of its file; 0 for a loss that has none."""
-    recorded = summary.recorded.get(one["id"]) is one
+    recorded = view.recorded.get(one["id"]) is one
     facts = {name: one.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
     return {"id": one["id"] if recorded else 0, **facts, "text": text(mapping(one.get("evidence")).get("detail"))}

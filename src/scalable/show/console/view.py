@@ -16,7 +16,7 @@ from scalable.observe.current import WINDOW_S, current
 from scalable.observe.fields import count, memory, money, tag_of, text
 from scalable.observe.liveness import State
 from scalable.observe.report import cost, end_of, plan_vs_actual, rounded, run
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 from scalable.show.console.grids import Grids
 from scalable.show.console.series import Series
 from scalable.show.console.trouble import Troubles
@@ -35,7 +35,7 @@ class View:
     """``add`` every record, then ask for ``sections``; ``grids`` tells its changes by itself."""
 
     def __init__(self) -> None:
-        self.summary = Summary()
+        self.summary = RunView()
         self.grids = Grids()
         self.series = Series()
         self.troubles = Troubles()
@@ -56,7 +56,7 @@ class View:
         """Take in one record that has a time ``t`` and a ``kind``."""
         kind = record["kind"]
         self.bill = None
-        self.summary.add(record)
+        self.summary.take(record)
         self.grids.add(record)
         self.series.add(record, self.summary.memory_limit(tag_of(record)) if kind == "progress" else None)
         self.troubles.add(record)

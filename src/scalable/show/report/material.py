@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, Summary, read, report_of, state_of
+from scalable.observe import RunFolder, RunView, read, report_of, state_of
 from scalable.observe.fields import text
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import HIDDEN, NAME, looks_secret, redact
@@ -52,23 +52,23 @@ class Material:
 
 def material_of(folder: RunFolder, now: float | None = None) -> Material:
     made = time.time() if now is None else now
-    records, summary, course = read(folder.journal), Summary(), Course()
+    records, view, course = read(folder.journal), RunView(), Course()
     for record in records:
-        summary.add(record)
+        view.take(record)
         course.add(record)
-    facts = folder.facts() or dict(summary.started)
-    report = report_of(summary, state_of(summary, facts), made)
-    report["run"] |= {"run_id": folder.run_id, "records": summary.records}
+    facts = folder.facts() or dict(view.started)
+    report = report_of(view, state_of(view, facts), made)
+    report["run"] |= {"run_id": folder.run_id, "records": view.records}
     report["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
     manifest, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"])
-    budget = summary.costs.budget
+    budget = view.costs.budget
     return Material(
         report=redact(report),
         course=course,
         incidents=tuple(IncidentFolder(folder.path).all()),
         results=results_of(folder, facts, report["sweeps"]),
         facts=facts,
-        resources=dict(summary.plan.get("resources_by_tag") or {}),
+        resources=dict(view.plan.get("resources_by_tag") or {}),
         budget=budget.to_dict() if budget is not None else None,
         manifest=manifest,
         changed=changed,

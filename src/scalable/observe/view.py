@@ -1,7 +1,7 @@
-"""What a journal amounts to: a fold, record by record, in bounded memory but for the names of workers.
+"""The one fold of a journal: what a run did and does, for every command, page and report that shows it.
 
-``Summary.add`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
-passed over. Tasks, peaks, retries and findings may come in any order.
+``RunView.take`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
+passed over. Tasks, peaks, retries and findings may come in any order. Memory is bounded but for the names of workers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Work:
 
 
 @dataclass(slots=True)
-class Summary:
+class RunView:
     started: Mapping[str, Any] = field(default_factory=dict)
     """The ``run-started`` record."""
     ended: Mapping[str, Any] = field(default_factory=dict)
@@ -93,13 +93,13 @@ class Summary:
     """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
 
     @classmethod
-    def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
-        summary = cls()
+    def of(cls, records: Iterable[Mapping[str, Any]]) -> RunView:
+        view = cls()
         for record in records:
-            summary.add(record)
-        return summary
+            view.take(record)
+        return view
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def take(self, record: Mapping[str, Any]) -> None:
         """Take in one record that has a time ``t`` and a ``kind``."""
         moment = record["t"]
         self.first = moment if self.first is None else min(self.first, moment)
@@ -337,32 +337,32 @@ def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
     return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
 
 
-TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
-    "run-started": Summary.take_start,
-    "ended": Summary.take_end,
-    "plan": Summary.take_plan,
-    "gauge": Summary.take_gauge,
-    "cost": Summary.take_cost,
-    "scale": Summary.take_scale,
-    "worker-started": lambda summary, record: summary.fleet.started(record),
-    "worker-pending": lambda summary, record: summary.fleet.pending(record),
-    "worker-joined": lambda summary, record: summary.fleet.joined(record),
-    "worker-leaving": lambda summary, record: summary.fleet.going(record),
-    "worker-removed": lambda summary, record: summary.fleet.removed(record),
-    "workers-refused": lambda summary, record: summary.fleet.refused(record),
-    "worker-lost": Summary.take_lost_worker,
-    "task": Summary.take_task,
-    "peaks": Summary.take_peaks,
-    "attempt-started": Summary.take_attempt,
-    "attempt-ended": Summary.take_attempt_end,
-    "run-ended": Summary.take_run_end,
-    "progress": Summary.take_progress,
-    "retry": Summary.take_retry,
-    "incident": Summary.take_incident,
-    "alert": Summary.take_alert,
-    "sweep-started": Summary.take_sweep,
-    "rows": Summary.take_sweep,
-    "sweep-ended": Summary.take_sweep,
-    "finding": Summary.take_finding,
-    "finding-over": Summary.take_finding_over,
+TAKERS: dict[str, Callable[[RunView, Mapping[str, Any]], None]] = {
+    "run-started": RunView.take_start,
+    "ended": RunView.take_end,
+    "plan": RunView.take_plan,
+    "gauge": RunView.take_gauge,
+    "cost": RunView.take_cost,
+    "scale": RunView.take_scale,
+    "worker-started": lambda view, record: view.fleet.started(record),
+    "worker-pending": lambda view, record: view.fleet.pending(record),
+    "worker-joined": lambda view, record: view.fleet.joined(record),
+    "worker-leaving": lambda view, record: view.fleet.going(record),
+    "worker-removed": lambda view, record: view.fleet.removed(record),
+    "workers-refused": lambda view, record: view.fleet.refused(record),
+    "worker-lost": RunView.take_lost_worker,
+    "task": RunView.take_task,
+    "peaks": RunView.take_peaks,
+    "attempt-started": RunView.take_attempt,
+    "attempt-ended": RunView.take_attempt_end,
+    "run-ended": RunView.take_run_end,
+    "progress": RunView.take_progress,
+    "retry": RunView.take_retry,
+    "incident": RunView.take_incident,
+    "alert": RunView.take_alert,
+    "sweep-started": RunView.take_sweep,
+    "rows": RunView.take_sweep,
+    "sweep-ended": RunView.take_sweep,
+    "finding": RunView.take_finding,
+    "finding-over": RunView.take_finding_over,
 }
