@@ -9,23 +9,19 @@ charged with stands beside, so that rows and unattributed are the bill to the la
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from scalable.observe.bills import GRAINS, SECOND, TAIL, UNUSED, WITHOUT_ROWS, Bill, PoolBill, Share, paid, split
-from scalable.observe.fields import count, money, number, text
+from scalable.observe.fields import count, money, number, text, texts
 from scalable.quantities import LARGEST, Money
 
 WHOLE = 10**6  # parts of a machine are counted in millionths
 MOST_PIECES = 100_000  # whose cost is kept one by one; the rest is told as one
 OTHERS = "(others)"
 FINISHED, STOPPED = "finished", "stopped"
-KINDS = frozenset(
-    {"tariff", "machine", "placed", "worker-removed", "worker-lost", "attempt-started", "attempt-ended"}
-    | {"run-ended", "rows", "task"}
-)
 
 
 @dataclass(slots=True)
@@ -68,7 +64,7 @@ class Tenancy:
 
 @dataclass(slots=True)
 class Ledger:
-    """Takes in the records of a run, in any order but for its tariff, which is first; ``bill`` sums them up."""
+    """The part of a ``RunView`` about money; records come in any order after the tariff. ``bill`` sums them up."""
 
     open: bool = False
     """There is a tariff: without one nothing is kept."""
@@ -87,50 +83,15 @@ class Ledger:
     under_way: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     """Worker and start of attempts that have not ended."""
 
-    @classmethod
-    def of(cls, records: Iterable[Mapping[str, Any]]) -> Ledger:
-        ledger = cls()
-        for record in records:
-            ledger.add(record)
-        return ledger
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        kind = record["kind"]
-        if kind not in KINDS or not (self.open or kind == "tariff"):
-            return
-        now, worker, run = micros(record["t"]), text(record.get("worker")), text(record.get("run"))
-        match kind:
-            case "tariff":
-                assumed = record.get("assumed")
-                self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
-                self.assumed = tuple(filter(None, map(text, assumed))) if isinstance(assumed, list) else ()
-                self.budget = money(record.get("budget"))
-            case "machine":
-                self.take_machine(record)
-            case "placed":
-                self.lodgers[worker] = (text(record.get("machine")), part_of(record))
-            case "worker-removed" | "worker-lost":
-                self.gone[worker] = now
-            case "attempt-started":
-                self.under_way[run, count(record.get("attempt"))] = (worker, now)
-            case "attempt-ended":
-                took = number(record.get("seconds"))
-                begun = self.under_way.pop((run, count(record.get("attempt"))), None)
-                time = micros(took) if took is not None else now - begun[1] if begun is not None else 0
-                self.occupy(run, worker, now, time, lost=record.get("outcome") != FINISHED)
-            case "run-ended":
-                self.piece(run).over = record.get("state") != STOPPED
-            case "rows":
-                piece = self.piece(run)
-                piece.rows += count(record.get("count"))
-                piece.sweep, piece.over = text(record.get("sweep")), True
-            case "task":
-                self.take_task(record, worker)
+    def take_tariff(self, record: Mapping[str, Any]) -> None:
+        self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
+        self.assumed = texts(record.get("assumed"))
+        self.budget = money(record.get("budget"))
 
     def take_machine(self, record: Mapping[str, Any]) -> None:
         """Told again when something about it is known better."""
         since, until, tail = (number(record.get(name)) for name in ("since", "until", "tail_s"))
-        if since is not None:
+        if self.open and since is not None:
             self.machines[text(record.get("machine"))] = Machine(
                 pool=text(record.get("pool")),
                 price=grains(record.get("price")),
@@ -139,10 +100,41 @@ class Ledger:
                 tail=micros(max(0.0, tail or 0.0)),
             )
 
-    def take_task(self, record: Mapping[str, Any], worker: str) -> None:
+    def place(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.lodgers[text(record.get("worker"))] = (text(record.get("machine")), part_of(record))
+
+    def lose_worker(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.gone[text(record.get("worker"))] = micros(record["t"])
+
+    def start_attempt(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.under_way[attempt_of(record)] = (text(record.get("worker")), micros(record["t"]))
+
+    def end_attempt(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            now, took = micros(record["t"]), number(record.get("seconds"))
+            begun = self.under_way.pop(attempt_of(record), None)
+            time = micros(took) if took is not None else now - begun[1] if begun is not None else 0
+            name, worker = text(record.get("run")), text(record.get("worker"))
+            self.occupy(name, worker, now, time, lost=record.get("outcome") != FINISHED)
+
+    def end_job(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.piece(text(record.get("run"))).over = record.get("state") != STOPPED
+
+    def take_rows(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            piece = self.piece(text(record.get("run")))
+            piece.rows += count(record.get("count"))
+            piece.sweep, piece.over = text(record.get("sweep")), True
+
+    def take_task(self, record: Mapping[str, Any]) -> None:
         key, begin, end = text(record.get("key")), number(record.get("start")), number(record.get("stop"))
-        if begin is not None and end is not None:
-            self.occupy(key, worker, micros(end), micros(end - begin), lost=record.get("status") != FINISHED)
+        if self.open and begin is not None and end is not None:
+            lost = record.get("status") != FINISHED
+            self.occupy(key, text(record.get("worker")), micros(end), micros(end - begin), lost=lost)
             self.piece(key).over = True
 
     def occupy(self, run: str, worker: str, end: int, time: int, *, lost: bool) -> None:
@@ -230,6 +222,10 @@ def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
     if not over:
         return max(machine.since, now)
     return max(machine.since, now, (now if tenancy.left is None else tenancy.left) + machine.tail)
+
+
+def attempt_of(record: Mapping[str, Any]) -> tuple[str, int]:
+    return text(record.get("run")), count(record.get("attempt"))
 
 
 def latest(one: int | None, other: int) -> int:

@@ -11,17 +11,18 @@ from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView, Work
 from scalable.quantities import Money
 
+DECISION = ("t", "direction", "tag", "count", "reason")
 FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler", "version", "python", "command")
 
 
 def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
     """All there is to say about a run; ``now`` is for runs that have not ended."""
     until = end_of(view, state, now)
-    bill = view.costs.bill(until, over=state.over)
+    bill = view.bill(until, over=state.over)
     return {
         "run": run(view, state, until),
         "workers": {tag: workers(view, tag) for tag in sorted(view.fleet.kinds)},
-        "scaling": {"up": view.scaled["up"], "down": view.scaled["down"], "decisions": view.decisions},
+        "scaling": {"up": view.scaled["up"], "down": view.scaled["down"], "decisions": decisions(view)},
         "tasks": {tag: tasks(work, view.fleet.busy_share(tag, until)) for tag, work in sorted(view.work.items())},
         "sweeps": {name: sweep(one) for name, one in sorted(view.sweeps.items())},
         "failures": sorted(view.failures, key=lambda one: (one["t"], one["task"], one["error"], one["worker"])),
@@ -37,6 +38,10 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         "incidents": incidents(view),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in view.fleet.timeline],
     }
+
+
+def decisions(view: RunView) -> list[dict[str, Any]]:
+    return [{name: one[name] for name in DECISION} for one in view.decisions]
 
 
 def end_of(view: RunView, state: State, now: float) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scalable.observe import RunView
 from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
-from scalable.observe.costs import MOST_PIECES, OTHERS, Ledger
+from scalable.observe.costs import MOST_PIECES, OTHERS
 from scalable.observe.current import current
 from scalable.observe.liveness import State
 from scalable.observe.report import report_of
@@ -35,7 +35,7 @@ EURO = 10**9
 
 
 def billed(*records: Record, until: float = 100.0, over: bool = True) -> Bill:
-    bill = Ledger.of(records).bill(START + until, over=over)
+    bill = RunView.of(records).bill(START + until, over=over)
     assert bill is not None
     assert sum(share.total for share in bill.shares) + sum(bill.unattributed.values()) == bill.total
     return bill
@@ -214,7 +214,7 @@ def test_the_median_counts_rows_not_units() -> None:
 
 def test_beyond_a_bound_work_is_told_as_one() -> None:
     many = (task(f"t{number}", 0, 0) for number in range(MOST_PIECES + 5))
-    ledger = Ledger.of([tariff(), machine(until=10), placed(), *many, task("last", 0, 10)])
+    ledger = RunView.of([tariff(), machine(until=10), placed(), *many, task("last", 0, 10)]).costs
     assert len(ledger.pieces) == MOST_PIECES + 1
     bill = ledger.bill(START + 10, over=True)
     assert bill is not None and [euros(s.total) for s in bill.shares if s.run == OTHERS] == [10]

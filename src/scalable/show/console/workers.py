@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalable.observe.current import NOT_CONNECTED
-from scalable.observe.fields import mapping
+from scalable.observe.fields import listed, mapping
 from scalable.observe.fleet import Worker
 from scalable.observe.view import RunView
 
@@ -31,11 +31,10 @@ def workers(view: RunView, live: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def told_by_session(one: Mapping[str, Any]) -> dict[str, Any]:
-    runs = one.get("runs")
-    listed = [mapping(run) for run in runs] if isinstance(runs, list) else []
+    runs = [mapping(run) for run in listed(one.get("runs"))]
     return {
         **{name: one.get(name) for name in FIELDS},
-        "runs": [{name: run.get(name) for name in RUN_FIELDS} for run in listed],
+        "runs": [{name: run.get(name) for name in RUN_FIELDS} for run in runs],
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.incidents import Incident
-from scalable.observe.summary import MOST_LISTED as REMEMBERED
+from scalable.observe.view import MOST_LISTED as REMEMBERED
 from scalable.observe.words import clock, plain
 from scalable.show.report.elements import Child, Markup, chip, facts, join, more, paragraph, table, tag
 from scalable.show.report.material import Material
