@@ -1,4 +1,4 @@
-"""A view in the shape of ``scalable report --format json``, which ``report.json`` has too; pure."""
+"""A view in the shape of ``scalable report --format json``, which ``report.json`` has too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from scalable.observe.bills import Bill
 from scalable.observe.fields import count, mapping, memory, money, number
-from scalable.observe.liveness import State
+from scalable.observe.folders import RunFolder
+from scalable.observe.liveness import State, state_of
+from scalable.observe.reading import read
 from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView, Work
 from scalable.quantities import Money
@@ -38,6 +40,16 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         "incidents": incidents(view),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in view.fleet.timeline],
     }
+
+
+def recorded_report(folder: RunFolder, now: float) -> tuple[RunView, dict[str, Any]]:
+    """Read a run's journal; return its view, and the report with what the journal itself is like."""
+    records = read(folder.journal)
+    view = RunView.of(records)
+    report = report_of(view, state_of(view, folder.facts()), now)
+    report["run"] |= {"run_id": folder.run_id, "records": view.records}
+    report["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
+    return view, report
 
 
 def decisions(view: RunView) -> list[dict[str, Any]]:

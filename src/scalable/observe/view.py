@@ -75,7 +75,7 @@ class RunView:
     """Who paused the run, if it is paused."""
     retries: Counter[str] = field(default_factory=Counter)
     """By cause."""
-    retried: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MOST_LISTED))
+    retried: list[dict[str, Any]] = field(default_factory=list)
     """The latest of them."""
     losses: Counter[str] = field(default_factory=Counter)
     """Workers and attempts that ended without our wish and without a result, by cause."""
@@ -315,6 +315,7 @@ class RunView:
         run = text(record.get("run"))
         self.place(run, WAITING)
         self.retried.append({"t": record["t"], "run": run or text(record.get("key")), "tag": tag, "cause": cause})
+        del self.retried[:-MOST_LISTED]
 
     def take_incident(self, record: Mapping[str, Any]) -> None:
         """The short form of an incident's file; told again when something about it changed."""

@@ -92,7 +92,7 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
     forgotten = view.losses.total() > len(view.incidents) or max(view.recorded, default=0) > len(view.recorded)
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
-        "retries": {**retries, "latest": list(view.retried)[-LATEST:]},
+        "retries": {**retries, "latest": view.retried[-LATEST:]},
         "alerts": [] if over else active[:LATEST],
         "alerts_past": view.alerts[-LATEST:],
         "findings": sorted(findings, key=lambda one: one["last"], reverse=True)[:LATEST],

@@ -14,6 +14,7 @@ from scalable.show.report.material import Material
 from scalable.show.report.sections import MOST_LISTED, listed
 
 MOST_INCIDENTS = 20  # told with their evidence
+LATEST = 50  # retries and alerts that are listed
 EXCERPT = 30  # lines of evidence
 
 
@@ -29,7 +30,7 @@ def retries(found: Material) -> Markup | None:
     for kind, each in never.items():
         rows += [("worker never joined", kind, f"{each['requested']:,}")] if each["requested"] else []
         rows += [("worker refused", kind, f"{each['refused']:,}")] if each["refused"] else []
-    latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.course.retries]
+    latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.view.retried[-LATEST:]]
     parts = [table("What was lost or run again", ("what", "cause", ">times"), rows)]
     if latest:
         parts.append(more("The latest retries", table("Retries", ("at", "work", "kind", "after"), latest)))
@@ -96,7 +97,8 @@ def alerts(found: Material) -> Markup | None:
     """Findings with what to do about them, then alerts; an alert that only repeats a failure is told there."""
     findings = found.report["findings"]
     failed = {f"{one['task']}: {one['error']}" for one in found.report["failures"]}
-    rung = [one for one in found.course.alerts if one.get("text") not in failed]
+    latest, count = found.view.alerts[-LATEST:], found.view.alert_count
+    rung = [one for one in latest if one.get("text") not in failed]
     if not findings and not rung:
         return None
     told = [
@@ -120,6 +122,5 @@ def alerts(found: Material) -> Markup | None:
         )
 
     columns = ("at", "alert", "state", "severity", "what")
-    kept, count = len(found.course.alerts), found.course.alerts_count
-    title = f"Alerts: the latest {kept} of {count:,}" if kept < count else "Alerts"
+    title = f"Alerts: the latest {len(latest)} of {count:,}" if len(latest) < count else "Alerts"
     return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, title)])
