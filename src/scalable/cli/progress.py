@@ -16,11 +16,12 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.commands.status import looked_at, rate, step_of
+from scalable.cli.commands.status import looks_at, rate, step_of
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
 from scalable.observe import RunFolder
 from scalable.observe.fields import money
+from scalable.observe.following import Follower
 from scalable.observe.words import plain
 from scalable.quantities import Duration
 from scalable.wording import plural
@@ -38,8 +39,9 @@ def shown(run: RunFolder) -> Iterator[None]:
     """Show progress until the block ends."""
     over = threading.Event()
     screen = errors()
+    follower = Follower(run)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        thread = showing(in_pipe, looked_at(run), Trouble(run), over, screen)
+        thread = showing(in_pipe, looks_at(follower), Trouble(follower), over, screen)
         try:
             yield
         finally:
@@ -48,7 +50,7 @@ def shown(run: RunFolder) -> Iterator[None]:
         return
     line = StatusLine(screen)
     with line.below(sys.stdout, sys.stderr):
-        thread = showing(on_terminal, looked_at(run), Trouble(run), over, line)
+        thread = showing(on_terminal, looks_at(follower), Trouble(follower), over, line)
         try:
             yield
         finally:

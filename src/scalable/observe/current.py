@@ -43,6 +43,9 @@ def current(view: RunView, state: State, now: float) -> dict[str, Any]:
         "budget_left": cost(left_of_budget(view.costs, view.spent)),
         "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
         "findings": found,
+        "paused": "" if state.over else view.paused,
+        "incidents": len(view.recorded),
+        "retries": view.retries.total(),
         "alerts": [] if state.over else list(view.firing.values()),
     }
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from decimal import Decimal
 
 from scalable.errors import ScalableError
-from scalable.observe.fields import money, month
+from scalable.observe.fields import month
 from scalable.observe.folders import RunFolder
 from scalable.observe.history import FILE, known, learn
 from scalable.observe.liveness import LOOKED_AT, is_running
@@ -49,7 +49,7 @@ class Account:
         with suppress(OSError):  # another user's, or a disk that does not answer: what is known of it counts on
             for record in self.records.new():
                 if record["kind"] in ("cost", "gauge"):
-                    self.view.pay(record["t"], money(record.get("spent", record.get("cost"))))
+                    self.view.take(record)
         paid = self.view.spent_by_month.get(month(time.time()))
         return paid.amount if paid is not None and paid.currency == currency else Decimal(0)
 

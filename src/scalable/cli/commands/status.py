@@ -16,10 +16,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
-from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
+from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.current import current
 from scalable.observe.fields import money
+from scalable.observe.following import Follower
 from scalable.observe.liveness import State, running
 from scalable.observe.redact import redact
 from scalable.observe.words import length, named, plain
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     folder, others = chosen(options)
     if folder is None:
         return nothing(options)
-    looks = looked_at(folder)
+    looks = looks_at(Follower(folder))
     if options.watch:
         return watch(options, looks)
     status = next(looks)
@@ -68,7 +69,7 @@ def nothing(options: argparse.Namespace) -> int:
     if last is None:
         screen.print(f"nothing is running; no run is recorded in {runs_dir()}", soft_wrap=True)
         return 0
-    status = next(looked_at(last))
+    status = next(looks_at(Follower(last)))
     had = f", {plural(status['incidents'], 'incident')}" if status["incidents"] else ""
     screen.print(f"nothing is running; the last run was {last.run_id}: {status['state']}{had}", soft_wrap=True)
     which = ", scalable incidents  what went wrong" if had else ""
@@ -76,19 +77,11 @@ def nothing(options: argparse.Namespace) -> int:
     return 0
 
 
-def looked_at(folder: RunFolder) -> Iterator[dict[str, Any]]:
+def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
     """What is going on, again at each step; reads only what was written since the last one."""
-    view, records = RunView(), read(folder.journal)
-    paused = ""
     while True:
-        for record in records.new():
-            view.take(record)
-            if record["kind"] == "operator" and record.get("ask") in ("pause", "resume"):
-                paused = f"paused by {record.get('by') or 'an operator'}" if record["ask"] == "pause" else ""
-        state = state_of(view, folder.facts())
-        told = {"paused": "" if state.over else paused, "incidents": len(view.recorded)}
-        told["retries"] = view.retries.total()
-        yield redact({**current(view, state, time.time()), "run_id": folder.run_id, **told})
+        run.look()
+        yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})
 
 
 def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
