@@ -4,6 +4,9 @@ A machine is whatever is paid by the hour: a node that several workers share, or
 every machine it was computed on: the time its unit occupied a worker, by the part of the machine the worker takes, and
 in the same proportion the time in which the machine waited, from its start to the last work on it. What no row can be
 charged with stands beside, so that rows and unattributed are the bill to the last digit.
+
+The sum itself is the one that the session metered; it is only shared out here. In journals of earlier versions, which
+have it rounded, it is computed from the machines' prices and times.
 """
 
 from __future__ import annotations
@@ -82,6 +85,10 @@ class Ledger:
     pieces: dict[str, Piece] = field(default_factory=dict)
     under_way: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     """Worker and start of attempts that have not ended."""
+    metered: int | None = None
+    """Grains that the session has counted as spent."""
+    due: int = 0
+    """Grains that would still be paid if everything ended then."""
 
     def take_tariff(self, record: Mapping[str, Any]) -> None:
         self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
@@ -99,6 +106,11 @@ class Ledger:
                 until=micros(until) if until is not None else None,
                 tail=micros(max(0.0, tail or 0.0)),
             )
+
+    def take_cost(self, record: Mapping[str, Any]) -> None:
+        if self.open and "exact" in record:
+            due = money(record.get("due"))
+            self.metered, self.due = grains(record["exact"]), int(due.amount * GRAINS) if due is not None else 0
 
     def place(self, record: Mapping[str, Any]) -> None:
         if self.open:
@@ -158,23 +170,28 @@ class Ledger:
         busy, idle, lost = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, int](int)
         beside = dict.fromkeys((TAIL, UNUSED, WITHOUT_ROWS), 0)
         pools: defaultdict[str, PoolBill] = defaultdict(PoolBill)
+        ends = {
+            name: end_of(machine, tenancies.get(name, Tenancy()), now, over=over)
+            for name, machine in self.machines.items()
+        }
         foreseen = 0
-        for name, machine in self.machines.items():
+        costs = self.costs(ends, over=over)
+        for (name, machine), cost in zip(self.machines.items(), costs, strict=True):
             tenancy, pool = tenancies.get(name, Tenancy()), pools[machine.pool]
-            end = end_of(machine, tenancy, now, over=over)
-            cost = paid(machine.price, end - machine.since)
-            foreseen += paid(machine.price, end - max(now, machine.since)) if over else 0
+            end = ends[name]
+            there = end - machine.since
             work = sum(tenancy.used.values())
             pool.machines += 1
             pool.cost += cost
             pool.used += work / WHOLE
-            pool.time += end - machine.since if machine.price else 0
-            pool.standing += 0 if machine.price else end - machine.since
+            pool.time += there if machine.price else 0
+            pool.standing += 0 if machine.price else there
+            foreseen += part(cost, end - max(now, machine.since), there) if over else 0
             if not work or tenancy.last is None:
                 beside[UNUSED] += cost
                 continue
-            charged = paid(machine.price, min(tenancy.last, end) - machine.since)
-            direct = min(charged, paid(machine.price, work // WHOLE))
+            charged = part(cost, min(tenancy.last, end) - machine.since, there)
+            direct = min(charged, part(cost, work // WHOLE, there))
             beside[TAIL] += cost - charged
             weights = list(tenancy.used.values())
             for run, own, waited in zip(
@@ -188,8 +205,19 @@ class Ledger:
             if piece.over:
                 shares.append(Share(run, piece.sweep, piece.rows or 1, busy[run], idle[run], lost[run]))
         beside[WITHOUT_ROWS] = sum(busy[run] + idle[run] for run in busy if not self.yielded(run))
-        total = sum(pool.cost for pool in pools.values())
+        total = self.total(sum(costs), over=over)
+        beside[UNUSED] += total - sum(costs)
         return Bill(self.currency, self.basis, total, tuple(shares), beside, foreseen, dict(pools), self.assumed)
+
+    def costs(self, ends: Mapping[str, int], *, over: bool) -> list[int]:
+        """What each machine cost: its part of the metered sum, by price and time."""
+        computed = [paid(machine.price, ends[name] - machine.since) for name, machine in self.machines.items()]
+        return split(self.total(sum(computed), over=over), computed)
+
+    def total(self, computed: int, *, over: bool) -> int:
+        if self.metered is None:
+            return computed
+        return self.metered + (self.due if over else 0)
 
     def yielded(self, run: str) -> bool:
         return run in self.pieces and self.pieces[run].over
@@ -226,6 +254,11 @@ def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
 
 def attempt_of(record: Mapping[str, Any]) -> tuple[str, int]:
     return text(record.get("run")), count(record.get("attempt"))
+
+
+def part(cost: int, time: int, whole: int) -> int:
+    """What some of a machine's time cost."""
+    return cost * min(max(0, time), whole) // whole if whole > 0 else 0
 
 
 def latest(one: int | None, other: int) -> int:

@@ -200,6 +200,7 @@ class RunView:
     def take_cost(self, record: Mapping[str, Any]) -> None:
         self.pay(record["t"], money(record.get("spent")))
         self.per_hour = money(record.get("per_hour")) or self.per_hour
+        self.costs.take_cost(record)
 
     def pay(self, moment: float, spent: Money | None) -> None:
         """What was paid since the last figure belongs to the month it is told in."""

@@ -249,6 +249,31 @@ def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
     assert told["plan_vs_actual"]["node_hours"] == {"planned": 1.5, "actual": 1.0}
 
 
+def metered(exact: str, due: float = 0.0, at: float = 100.0) -> Record:
+    money = {"currency": "EUR"}
+    return record("cost", at, spent={"amount": float(exact), **money}, exact=exact, due={"amount": due, **money})
+
+
+def test_the_sum_is_the_one_that_the_session_metered_and_is_shared_out_by_price_and_time() -> None:
+    machines = [machine("n1", until=100), machine("n2", until=50), placed("w1", "n1"), placed("w2", "n2")]
+    ends = [attempt_ended(name, at=50, worker=worker, seconds=50) for name, worker in (("a", "w1"), ("b", "w2"))]
+    over = [record("run-ended", 50, run=name, state="finished") for name in "ab"]
+    bill = billed(tariff(), *machines, *ends, *over, metered("149.999999997"))
+    assert bill.total == 149_999_999_997
+    assert [share.total for share in bill.shares] == [49_999_999_999, 49_999_999_999]
+    assert bill.unattributed["tail"] == 49_999_999_999
+
+
+def test_a_killed_session_still_pays_what_was_due_at_its_last_sign() -> None:
+    records = (tariff(), machine(), placed(), *unit("a", 20, at=40), metered("40", due=2.5, at=40))
+    assert euros(billed(*records, until=40).total) == 42.5
+    assert euros(billed(*records, until=45, over=False).total) == 40, "while it runs, what is metered by now"
+
+
+def test_a_metered_sum_without_machines_is_charged_to_nobody() -> None:
+    assert billed(tariff(), metered("1.5")).unattributed["unused"] == 1_500_000_000
+
+
 def test_where_nodes_have_no_price_their_hours_are_reported() -> None:
     records = [tariff(currency=""), machine(until=7200, price="0"), placed()]
     cost = report_of(RunView.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
