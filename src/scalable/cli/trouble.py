@@ -13,6 +13,7 @@ from scalable.observe.fields import text
 from scalable.observe.following import Follower
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import redact_text
+from scalable.wording import plural
 
 PLACES = [re.compile(before + r"(\S+?:\d+)") for before in ("called from ", r"\bin ", r"\(")]  # the user's own first
 
@@ -51,7 +52,7 @@ class Trouble:
 
     def retry_line(self, facts: Mapping[str, Any]) -> str:
         self.retries += 1
-        times = "1 retry" if self.retries == 1 else f"{self.retries} retries"
+        times = plural(self.retries, "retry")
         known = self.latest.get(facts["run"])
         if known is None:
             return f"{times}: {facts['run']} is run again after: {facts['cause']}"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import QuantityError, ScalableError
-from scalable.observe.fields import mapping, month, number, text
+from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView
@@ -81,7 +81,7 @@ def merge(history: dict[str, Any], view: RunView) -> None:
         name = f"tag:{tag}"
         if durations := [round(value, 6) for value in work.seconds.sample(MOST_DURATIONS) if possible(value)]:
             before = seconds.get(name)
-            seconds[name] = [*(before if isinstance(before, list) else []), *durations][-MOST_DURATIONS:]
+            seconds[name] = [*listed(before), *durations][-MOST_DURATIONS:]
         if work.peak is not None:
             peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
         if count := work.finished + work.failed:
@@ -97,7 +97,7 @@ def merge(history: dict[str, Any], view: RunView) -> None:
     if provider and startup is not None and possible(startup):
         startups = history.setdefault("startups", {})
         before = startups.get(provider)
-        startups[provider] = [*(before if isinstance(before, list) else []), round(startup, 6)][-MOST_STARTUPS:]
+        startups[provider] = [*listed(before), round(startup, 6)][-MOST_STARTUPS:]
     history["sessions"] = [*history.get("sessions", ()), session(view)][-MOST_SESSIONS:]
     if view.run_id:
         history["runs"] = [*history.get("runs", ()), view.run_id][-MOST_RUNS:]
@@ -119,8 +119,7 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         "provider": text(view.started.get("provider")),
         "cpus": cpus,
     }
-    listed = units.get(sweep.factor)
-    known = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    known = [one for one in listed(units.get(sweep.factor)) if isinstance(one, dict)]
     same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
     means = [value for one in same for value in map(number, one.get("means") or ()) if value is not None]
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before

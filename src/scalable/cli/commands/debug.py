@@ -22,7 +22,7 @@ from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, state_of
-from scalable.observe.encoding import plain
+from scalable.observe.encoding import jsonable
 from scalable.observe.fields import text
 from scalable.observe.jobs import FINAL, JobHistory
 from scalable.quantities import Duration
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         report(error, enter=options.pdb)
         return 1
     if options.format == "json":
-        print_json({"run_id": folder.run_id, "run": options.name, "result": plain(value)})
+        print_json({"run_id": folder.run_id, "run": options.name, "result": jsonable(value)})
     else:
         console().print(repr(value), soft_wrap=True)
     errors().print(f"finished in {Duration(time.monotonic() - began)}: the error did not come again", style="green")
@@ -92,7 +92,9 @@ def run_cell(options: argparse.Namespace) -> int:
         report(error, enter=options.pdb)
         return 1
     if options.format == "json":
-        print_json({"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": plain(metrics)})
+        print_json(
+            {"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": jsonable(metrics)}
+        )
     else:
         console().print(facts([(name, f"{value}") for name, value in metrics.items()]))
     done = ", ".join(evaluation.executed) or "nothing"

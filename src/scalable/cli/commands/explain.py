@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalable.cli import operating
-from scalable.cli.commands.workers import step
+from scalable.cli.commands.workers import how_far
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, RunView, read, state_of
@@ -21,7 +21,7 @@ from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
 from scalable.observe.words import clock, plain
 from scalable.quantities import Memory
-from scalable.wording import MOST_LISTED, plural, undefined
+from scalable.wording import plural, some_of, undefined
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,10 +71,9 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
         view = viewed(folder)
         names = unfinished(view) or list(view.jobs)
         if len(names) != 1:
-            few = ", ".join(sorted(names)[:MOST_LISTED]) or "none is recorded"
-            more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+            few = some_of(sorted(names)) or "none is recorded"
             word = "not finished" if unfinished(view) else "recorded"
-            raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}{more}")
+            raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}")
         [name] = names
     view = viewed(folder, name)
     history = JobHistory.of(view)
@@ -98,7 +97,7 @@ def as_dicts(happened: list[Event]) -> list[dict[str, Any]]:
 
 def doing(one: Mapping[str, Any]) -> str:
     """What it does right now."""
-    parts = [step(one)] if step(one) else []
+    parts = [how_far(one)] if how_far(one) else []
     parts += [str(Memory(one["memory"]))] if one.get("memory") else []
     parts += [f"{one['cpu_s']:.1f} s of CPU"] if one.get("cpu_s") is not None else []
     parts += [f"process {one['pid']}"] if one.get("pid") else []

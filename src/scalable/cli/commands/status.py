@@ -23,7 +23,7 @@ from scalable.observe.fields import money
 from scalable.observe.following import Follower
 from scalable.observe.liveness import State, running
 from scalable.observe.redact import redact
-from scalable.observe.words import length, named, plain
+from scalable.observe.words import length, named, plain, step
 from scalable.quantities import Memory
 from scalable.wording import plural
 
@@ -165,7 +165,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
             pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
     pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
     if status["incidents"] or status["retries"]:
-        retries = "1 retry" if status["retries"] == 1 else f"{status['retries']} retries"
+        retries = plural(status["retries"], "retry")
         shows = "; scalable incidents  shows them" if status["incidents"] else ""
         pairs.append(("trouble", f"{plural(status['incidents'], 'incident')}, {retries}{shows}"))
     if status["rate_per_min"] is not None:
@@ -186,15 +186,8 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def how_far(run: Mapping[str, Any]) -> str:
     """``trial 22/30, 312 MiB``."""
-    step, note = step_of(run), plain(run["note"] or "")
     used = f", {Memory(run['memory'])}" if isinstance(run["memory"], int) and run["memory"] else ""
-    return (note if step and note.endswith(step) else f"{note} {step}".strip()) + used
-
-
-def step_of(run: Mapping[str, Any]) -> str:
-    """``22/30``, or nothing if the run says no number."""
-    of = f"/{run['of']:g}" if isinstance(run["of"], int | float) else ""
-    return f"{run['step']:g}{of}" if isinstance(run["step"], int | float) else ""
+    return step(run) + used
 
 
 def rate(per_minute: float) -> str:
