@@ -49,7 +49,7 @@ class Work:
 
 @dataclass(slots=True)
 class RunView:
-    """All that a journal says of its run. ``take`` every record, then read; nothing but ``take`` changes it."""
+    """All that a journal says of its run. ``take`` every record; ``status``, ``report`` and the rest only read."""
 
     job: str = ""
     """The job whose records are kept in ``events``; of the others only what they amount to is."""
@@ -158,6 +158,11 @@ class RunView:
     @property
     def failed(self) -> int:
         return sum(work.failed for work in self.work.values())
+
+    @property
+    def incidents_forgotten(self) -> bool:
+        """Whether there were more losses or incidents than are kept one by one."""
+        return self.losses.total() > len(self.incidents) or max(self.recorded, default=0) > len(self.recorded)
 
     @property
     def startup_s(self) -> float | None:

@@ -89,7 +89,6 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
     findings = [one for one in view.findings.values() if not one["over"]]
     all_incidents = incidents(view)
-    forgotten = view.losses.total() > len(view.incidents) or max(view.recorded, default=0) > len(view.recorded)
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
         "retries": {**retries, "latest": view.retried[-LATEST:]},
@@ -98,7 +97,7 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
         "findings": sorted(findings, key=lambda one: one["last"], reverse=True)[:LATEST],
         "incidents": [incident(one, view) for one in all_incidents[-MOST_INCIDENTS:]],
         "incident_count": len(all_incidents),
-        "incidents_forgotten": forgotten,
+        "incidents_forgotten": view.incidents_forgotten,
         "failures": view.failures[-LATEST:],
     }
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.incidents import Incident
-from scalable.observe.view import MOST_LISTED as REMEMBERED
 from scalable.observe.words import clock, plain
 from scalable.show.report.elements import Child, Markup, chip, facts, join, more, paragraph, table, tag
 from scalable.show.report.material import Material
@@ -51,7 +50,9 @@ def incidents(found: Material) -> Markup | None:
     note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
     columns = ("at", "kind", "work", "worker", "detail")
     title = "Losses that have no record of their own"
-    rest = listed(others, row, columns, f"{title}, of those that are remembered" if forgotten(found) else title)
+    rest = listed(
+        others, row, columns, f"{title}, of those that are remembered" if found.view.incidents_forgotten else title
+    )
     return join([paragraph(note) if note else None, map(incident, latest), rest])
 
 
@@ -59,11 +60,6 @@ def unrecorded(found: Material) -> list[dict[str, Any]]:
     """Losses that no incident's file tells of."""
     told = {(each.kind, each.run or each.worker) for each in found.incidents}
     return [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
-
-
-def forgotten(found: Material) -> bool:
-    """Whether there were more losses than are remembered one by one."""
-    return bool(sum(found.report["losses"].values()) > REMEMBERED)
 
 
 def incident(each: Incident) -> Markup:
