@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.soaking import CODE, KINDS, LONG, PLAINS, Kind, square
 
 if TYPE_CHECKING:
-    from scalable.observe import RunFolder, Summary
+    from scalable.observe import RunFolder, RunView
     from scalable.session.session import ScalableSession
 
 RESULTS = Path(__file__).parent / "results/soak.json"
@@ -135,7 +135,7 @@ class Place:
 
     def session(self, kind: Kind, name: str, faults: float = 0.0) -> tuple[Seen, dict[str, Any]]:
         """One session, and its rows or results by name."""
-        from scalable.observe import Summary, read
+        from scalable.observe import RunView, read
         from scalable.session.session import ScalableSession
 
         home = self.folder / f"{kind.name}-{name}"
@@ -152,21 +152,21 @@ class Place:
             finally:
                 session.close("interrupted", "the soak gave it up")  # nothing if it has ended
         seen.seconds, seen.faults = time.monotonic() - began, storm.made
-        summary = Summary.of(read(session.folder.journal))
-        seen.done, seen.retries = len(results), sum(summary.retries.values())
-        seen.out_of_memory, seen.failed = summary.out_of_memory, summary.failed
-        seen.stuck = sum(one.get("kind") == "stuck" for one in summary.recorded.values())
-        used = [*summary.run_peaks.values(), *(one.peak or 0 for one in summary.sweeps.values())]
+        view = RunView.of(read(session.folder.journal))
+        seen.done, seen.retries = len(results), sum(view.retries.values())
+        seen.out_of_memory, seen.failed = view.out_of_memory, view.failed
+        seen.stuck = sum(one.get("kind") == "stuck" for one in view.recorded.values())
+        used = [*view.run_peaks.values(), *(one.peak or 0 for one in view.sweeps.values())]
         seen.peak = max(used, default=0)
-        self.look(seen, session, summary)
+        self.look(seen, session, view)
         return seen, results
 
-    def look(self, seen: Seen, session: ScalableSession, summary: Summary) -> None:
+    def look(self, seen: Seen, session: ScalableSession, view: RunView) -> None:
         """What is left of it, and what its driver has become."""
         import psutil
 
-        if summary.status != "ok":
-            seen.left.append(f"ended as {summary.status or 'nothing'}")
+        if view.status != "ok":
+            seen.left.append(f"ended as {view.status or 'nothing'}")
         deadline = time.monotonic() + GONE_WITHIN_S
         while (left := self.left(session.folder)) and time.monotonic() < deadline:
             time.sleep(0.05)

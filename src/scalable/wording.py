@@ -13,7 +13,18 @@ MOST_COMPARED = 2000  # names looked at for one alike, which takes a tenth of a 
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+    if count == 1:
+        return f"1 {noun}"
+    if noun.endswith("ry"):
+        return f"{count} {noun[:-1]}ies"
+    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def some_of(names: Iterable[str], most: int = MOST_LISTED) -> str:
+    """The first of some names as one text, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return f"{', '.join(known[:most])}{more}"
 
 
 def shown(value: object) -> str:

@@ -17,14 +17,14 @@ import psutil
 
 from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
-from scalable.observe import RunFolder, read
+from scalable.observe import RunFolder
 from scalable.observe.fields import number, text
+from scalable.observe.following import Follower
 from scalable.observe.liveness import is_running
 from scalable.worker.runner.process import RUNNER_MARK
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
 LOOPBACK = {"127.0.0.1", "::1"}  # means the machine the driver is on
-GONE = ("worker-lost", "worker-removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,7 @@ class Processes:
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
-        self.records = read(run.journal)
-        self.latest: dict[str, tuple[int, str, float]] = {}
-        """Process, host and moment of joining, of workers that have not gone."""
+        self.follower = Follower(run)
 
     def driver(self) -> Victim:
         """The process that opened the session, if it is on this machine and alive."""
@@ -102,18 +100,15 @@ class Processes:
     def joined(self) -> tuple[list[Victim], list[str]]:
         """Live workers on this machine, and the hosts of others."""
         self.check_it_runs()
-        for record in self.records.new():
-            name, pid = text(record.get("worker")), number(record.get("pid"))
-            if record["kind"] == "worker-joined" and pid is not None:
-                self.latest[name] = (int(pid), text(record.get("host")), float(record["t"]))
-            elif record["kind"] in GONE:
-                self.latest.pop(name, None)
+        self.follower.look()
         addresses = own_addresses() if self.own_driver() is not None else own_addresses() - LOOPBACK
         found, elsewhere = [], set()
-        for name, (pid, host, when) in sorted(self.latest.items()):
-            if host not in addresses:
-                elsewhere.add(host)
-            elif (process := proc.look(pid)) and process.alive and since(process) < when + CLOCKS_S:
+        for name, worker in sorted(self.follower.view.fleet.workers.items()):
+            if worker.joined is None or worker.pid is None:
+                continue
+            if worker.host not in addresses:
+                elsewhere.add(worker.host)
+            elif (process := proc.look(worker.pid)) and process.alive and since(process) < worker.contact + CLOCKS_S:
                 found.append(Victim(process, "worker", name))
         return found, sorted(elsewhere)
 

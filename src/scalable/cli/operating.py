@@ -10,7 +10,7 @@ from typing import Any
 
 from scalable.cli.output import working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
+from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
 from scalable.observe.liveness import State, running
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
@@ -42,7 +42,7 @@ def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **
 
 
 def state(folder: RunFolder) -> State:
-    return state_of(Summary.of(read(folder.journal)), folder.facts())
+    return state_of(RunView.of(read(folder.journal)), folder.facts())
 
 
 def over(folder: RunFolder, what: str) -> str:

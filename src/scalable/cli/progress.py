@@ -16,12 +16,13 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.commands.status import looked_at, rate, step_of
+from scalable.cli.commands.status import looks_at, rate
 from scalable.cli.output import errors
 from scalable.cli.trouble import Trouble
 from scalable.observe import RunFolder
 from scalable.observe.fields import money
-from scalable.observe.words import plain
+from scalable.observe.following import Follower
+from scalable.observe.words import plain, step_number
 from scalable.quantities import Duration
 from scalable.wording import plural
 
@@ -38,8 +39,9 @@ def shown(run: RunFolder) -> Iterator[None]:
     """Show progress until the block ends."""
     over = threading.Event()
     screen = errors()
+    follower = Follower(run)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        thread = showing(in_pipe, looked_at(run), Trouble(run), over, screen)
+        thread = showing(in_pipe, looks_at(follower), Trouble(follower), over, screen)
         try:
             yield
         finally:
@@ -48,7 +50,7 @@ def shown(run: RunFolder) -> Iterator[None]:
         return
     line = StatusLine(screen)
     with line.below(sys.stdout, sys.stderr):
-        thread = showing(on_terminal, looked_at(run), Trouble(run), over, line)
+        thread = showing(on_terminal, looks_at(follower), Trouble(follower), over, line)
         try:
             yield
         finally:
@@ -195,7 +197,7 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
         parts.append(f"{done:,}{f'/{total:,}' if left else ''} done" if total else "no tasks yet")
         parts += [f"{counts[name]:,} {name}" for name in ("running", "waiting", "failed") if counts[name]]
     if retries := status.get("retries", 0):
-        parts.append("1 retry" if retries == 1 else f"{retries} retries")
+        parts.append(plural(retries, "retry"))
     parts += ["paused"] if status.get("paused") else []
     cost = money(status["cost"])
     parts += [str(cost)] if cost is not None else []
@@ -216,7 +218,7 @@ def steps(runs: Sequence[Mapping[str, Any]]) -> str:
     """How far those are that say so: ``trial 12/30, 4/30``."""
     told: dict[str, list[str]] = {}
     for each in runs:
-        step = step_of(each)
+        step = step_number(each)
         if step:
             told.setdefault(plain(each["note"] or "step").removesuffix(step).strip(), []).append(step)
     return ", ".join(f"{word} {', '.join(those)}" for word, those in told.items())

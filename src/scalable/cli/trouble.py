@@ -8,11 +8,12 @@ from typing import Any
 
 from scalable.cli.commands.incidents import limit
 from scalable.errors import ScalableError
-from scalable.observe import RunFolder, read
 from scalable.observe.escalation import more_memory
-from scalable.observe.fields import count, text
+from scalable.observe.fields import text
+from scalable.observe.following import Follower
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import redact_text
+from scalable.wording import plural
 
 PLACES = [re.compile(before + r"(\S+?:\d+)") for before in ("called from ", r"\bin ", r"\(")]  # the user's own first
 
@@ -20,37 +21,42 @@ PLACES = [re.compile(before + r"(\S+?:\d+)") for before in ("called from ", r"\b
 class Trouble:
     """``new`` has the lines since it was asked last; ``retries`` how often something was run again."""
 
-    def __init__(self, run: RunFolder) -> None:
-        self.records = read(run.journal)
-        self.folder = IncidentFolder(run.path)
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.folder = IncidentFolder(follower.run.path)
         self.latest: dict[str, Incident] = {}
         """By run, the last incident it had."""
         self.told: set[int] = set()
         self.retries = 0
 
     def new(self) -> list[str]:
-        lines = [self.line(record) for record in self.records.new() if record["kind"] in ("incident", "retry")]
-        return [redact_text(" ".join(line.split())) for line in lines if line]
+        self.follower.look()
+        view = self.follower.view
+        recorded = [facts for number, facts in view.recorded.items() if number not in self.told]
+        retried = view.retried[max(0, len(view.retried) - (view.retries.total() - self.retries)) :]
+        self.retries = view.retries.total() - len(retried)
+        news = [(facts["started"], self.incident_line, facts) for facts in recorded]
+        news += [(facts["t"], self.retry_line, facts) for facts in retried]
+        lines = [line(facts) for _, line, facts in sorted(news, key=lambda one: one[0])]
+        return [redact_text(" ".join(line.split())) for line in lines]
 
-    def line(self, record: Mapping[str, Any]) -> str:
-        run = text(record.get("run"))
-        if record["kind"] == "retry":
-            self.retries += 1
-            times = "1 retry" if self.retries == 1 else f"{self.retries} retries"
-            known = self.latest.get(run)
-            if known is None:
-                return f"{times}: {run} is run again after: {text(record.get('cause')) or 'unknown'}"
-            return f"{times}: {what(known)}, run again (incident {known.id})"
-        number = count(record.get("id"))
-        if number in self.told:  # told again with its outcome
-            return ""
+    def incident_line(self, facts: Mapping[str, Any]) -> str:
+        number, run = facts["id"], text(facts["run"])
         self.told.add(number)
         try:
-            known = self.folder.get(number)
+            incident = self.folder.get(number)
         except ScalableError:  # on a disk that is slow or full; the journal has the main thing
-            known = Incident(text(record.get("incident")) or "unknown", number, run, guilty=text(record.get("text")))
-        self.latest[run] = known
-        return f"incident {number}: {what(known)}; scalable incidents show {number}"
+            incident = Incident(facts["kind"], number, run, guilty=facts["evidence"]["detail"])
+        self.latest[run] = incident
+        return f"incident {number}: {what(incident)}; scalable incidents show {number}"
+
+    def retry_line(self, facts: Mapping[str, Any]) -> str:
+        self.retries += 1
+        times = plural(self.retries, "retry")
+        known = self.latest.get(facts["run"])
+        if known is None:
+            return f"{times}: {facts['run']} is run again after: {facts['cause']}"
+        return f"{times}: {what(known)}, run again (incident {known.id})"
 
 
 def what(incident: Incident) -> str:

@@ -13,7 +13,7 @@ from scalable.findings import Finding
 from scalable.manifest.models import Task
 from scalable.manifest.targets import SlurmTarget
 from scalable.quantities import Memory
-from scalable.wording import not_defined, plural
+from scalable.wording import not_defined, plural, some_of
 from scalable.worker.project import LARGEST_FILE, MOST_BYTES, MOST_FILES, files
 
 NAMED = 3  # large files that are named
@@ -147,8 +147,7 @@ def project(folder: Path, mode: str) -> Iterator[Finding]:
         text = many if count > MOST_FILES else f"{folder} has {Memory(total)} to upload, at most {Memory(MOST_BYTES)}"
         yield fail("project", f"{text}: too large to upload", "write code: shared, or give the project its own folder")
     elif large:
-        more = f" and {len(large) - NAMED} more" if len(large) > NAMED else ""
-        text = f"not uploaded, being over {Memory(LARGEST_FILE)}: {', '.join(large[:NAMED])}{more}"
+        text = f"not uploaded, being over {Memory(LARGEST_FILE)}: {some_of(large, NAMED)}"
         yield warn("project", text, "workers find such files in a shared folder only")
     else:
         yield ok("project", f"{folder}: {plural(count, 'file')}, {Memory(total)} to upload")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scalable.observe.liveness import State, state_of
     from scalable.observe.reading import Records, read
     from scalable.observe.report import report_of
-    from scalable.observe.summary import Summary
+    from scalable.observe.view import RunView
 
 HOMES = {
     "folders": ("RunFolder", "RunFolderError", "UnknownRunError", "runs_dir"),
@@ -27,7 +27,7 @@ HOMES = {
     "liveness": ("State", "state_of"),
     "reading": ("Records", "read"),
     "report": ("report_of",),
-    "summary": ("Summary",),
+    "view": ("RunView",),
 }
 PUBLIC = {name: home for home, names in HOMES.items() for name in names}
 
@@ -38,8 +38,8 @@ __all__ = [
     "Records",
     "RunFolder",
     "RunFolderError",
+    "RunView",
     "State",
-    "Summary",
     "UnknownRunError",
     "learn",
     "read",

@@ -44,8 +44,8 @@ class Share:
         return self.total / self.rows
 
     def to_dict(self) -> dict[str, Any]:
-        facts = {"run": self.run, "sweep": self.sweep, "rows": self.rows, "per_row": shown(self.per_row)}
-        return {**facts, "amount": shown(self.total), "idle": shown(self.idle), "lost": shown(self.lost)}
+        facts = {"run": self.run, "sweep": self.sweep, "rows": self.rows, "per_row": as_float(self.per_row)}
+        return {**facts, "amount": as_float(self.total), "idle": as_float(self.idle), "lost": as_float(self.lost)}
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class PoolBill:
             "machines": self.machines,
             "hours": round(self.time / HOUR, 6),
             "standing_hours": round(self.standing / HOUR, 6),
-            "amount": shown(self.cost),
+            "amount": as_float(self.cost),
             "busy_share": round(min(1.0, self.used / there), 4) if there else None,
         }
 
@@ -101,24 +101,24 @@ class Bill:
         attributed = sum(share.total for share in self.shares)
         dearest = sorted(self.shares, key=lambda share: (-share.per_row, share.run))[:DEAREST]
         return {
-            "amount": shown(self.total),
+            "amount": as_float(self.total),
             "currency": self.currency or None,
             "basis": self.basis,
             "rows": {
                 "count": rows,
                 "units": len(self.shares),
-                "amount": shown(attributed),
-                "mean": shown(attributed / rows) if rows else None,
-                "median": shown(median(self.shares)) if rows else None,
-                "idle": shown(sum(share.idle for share in self.shares)),
-                "lost": shown(sum(share.lost for share in self.shares)),
+                "amount": as_float(attributed),
+                "mean": as_float(attributed / rows) if rows else None,
+                "median": as_float(median(self.shares)) if rows else None,
+                "idle": as_float(sum(share.idle for share in self.shares)),
+                "lost": as_float(sum(share.lost for share in self.shares)),
                 "dearest": [share.to_dict() for share in dearest],
             },
             "unattributed": {
-                "amount": shown(sum(self.unattributed.values())),
-                **{why: shown(grains) for why, grains in self.unattributed.items()},
+                "amount": as_float(sum(self.unattributed.values())),
+                **{why: as_float(grains) for why, grains in self.unattributed.items()},
             },
-            "foreseen": shown(self.foreseen),
+            "foreseen": as_float(self.foreseen),
             "pools": {name: pool.to_dict() for name, pool in sorted(self.pools.items())},
             "assumed": list(self.assumed),
         }
@@ -147,7 +147,7 @@ def amount(grains: float) -> Decimal:
     return Decimal(round(grains)).scaleb(-9)
 
 
-def shown(grains: float) -> float:
+def as_float(grains: float) -> float:
     return float(amount(grains))
 
 

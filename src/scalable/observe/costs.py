@@ -4,28 +4,27 @@ A machine is whatever is paid by the hour: a node that several workers share, or
 every machine it was computed on: the time its unit occupied a worker, by the part of the machine the worker takes, and
 in the same proportion the time in which the machine waited, from its start to the last work on it. What no row can be
 charged with stands beside, so that rows and unattributed are the bill to the last digit.
+
+The sum itself is the one that the session metered; it is only shared out here. In journals of earlier versions, which
+have it rounded, it is computed from the machines' prices and times.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from scalable.observe.bills import GRAINS, SECOND, TAIL, UNUSED, WITHOUT_ROWS, Bill, PoolBill, Share, paid, split
-from scalable.observe.fields import count, money, number, text
+from scalable.observe.fields import count, money, number, text, texts
 from scalable.quantities import LARGEST, Money
 
 WHOLE = 10**6  # parts of a machine are counted in millionths
 MOST_PIECES = 100_000  # whose cost is kept one by one; the rest is told as one
 OTHERS = "(others)"
 FINISHED, STOPPED = "finished", "stopped"
-KINDS = frozenset(
-    {"tariff", "machine", "placed", "worker-removed", "worker-lost", "attempt-started", "attempt-ended"}
-    | {"run-ended", "rows", "task"}
-)
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class Tenancy:
 
 @dataclass(slots=True)
 class Ledger:
-    """Takes in the records of a run, in any order but for its tariff, which is first; ``bill`` sums them up."""
+    """The part of a ``RunView`` about money; records come in any order after the tariff. ``bill`` sums them up."""
 
     open: bool = False
     """There is a tariff: without one nothing is kept."""
@@ -86,51 +85,20 @@ class Ledger:
     pieces: dict[str, Piece] = field(default_factory=dict)
     under_way: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     """Worker and start of attempts that have not ended."""
+    metered: int | None = None
+    """Grains that the session has counted as spent."""
+    due: int = 0
+    """Grains that would still be paid if everything ended then."""
 
-    @classmethod
-    def of(cls, records: Iterable[Mapping[str, Any]]) -> Ledger:
-        ledger = cls()
-        for record in records:
-            ledger.add(record)
-        return ledger
-
-    def add(self, record: Mapping[str, Any]) -> None:
-        kind = record["kind"]
-        if kind not in KINDS or not (self.open or kind == "tariff"):
-            return
-        now, worker, run = micros(record["t"]), text(record.get("worker")), text(record.get("run"))
-        match kind:
-            case "tariff":
-                assumed = record.get("assumed")
-                self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
-                self.assumed = tuple(filter(None, map(text, assumed))) if isinstance(assumed, list) else ()
-                self.budget = money(record.get("budget"))
-            case "machine":
-                self.take_machine(record)
-            case "placed":
-                self.lodgers[worker] = (text(record.get("machine")), part_of(record))
-            case "worker-removed" | "worker-lost":
-                self.gone[worker] = now
-            case "attempt-started":
-                self.under_way[run, count(record.get("attempt"))] = (worker, now)
-            case "attempt-ended":
-                took = number(record.get("seconds"))
-                begun = self.under_way.pop((run, count(record.get("attempt"))), None)
-                time = micros(took) if took is not None else now - begun[1] if begun is not None else 0
-                self.occupy(run, worker, now, time, lost=record.get("outcome") != FINISHED)
-            case "run-ended":
-                self.piece(run).over = record.get("state") != STOPPED
-            case "rows":
-                piece = self.piece(run)
-                piece.rows += count(record.get("count"))
-                piece.sweep, piece.over = text(record.get("sweep")), True
-            case "task":
-                self.take_task(record, worker)
+    def take_tariff(self, record: Mapping[str, Any]) -> None:
+        self.open, self.currency, self.basis = True, text(record.get("currency")), text(record.get("basis"))
+        self.assumed = texts(record.get("assumed"))
+        self.budget = money(record.get("budget"))
 
     def take_machine(self, record: Mapping[str, Any]) -> None:
         """Told again when something about it is known better."""
         since, until, tail = (number(record.get(name)) for name in ("since", "until", "tail_s"))
-        if since is not None:
+        if self.open and since is not None:
             self.machines[text(record.get("machine"))] = Machine(
                 pool=text(record.get("pool")),
                 price=grains(record.get("price")),
@@ -139,10 +107,46 @@ class Ledger:
                 tail=micros(max(0.0, tail or 0.0)),
             )
 
-    def take_task(self, record: Mapping[str, Any], worker: str) -> None:
+    def take_cost(self, record: Mapping[str, Any]) -> None:
+        if self.open and "exact" in record:
+            due = money(record.get("due"))
+            self.metered, self.due = grains(record["exact"]), int(due.amount * GRAINS) if due is not None else 0
+
+    def place(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.lodgers[text(record.get("worker"))] = (text(record.get("machine")), part_of(record))
+
+    def lose_worker(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.gone[text(record.get("worker"))] = micros(record["t"])
+
+    def start_attempt(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.under_way[attempt_of(record)] = (text(record.get("worker")), micros(record["t"]))
+
+    def end_attempt(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            now, took = micros(record["t"]), number(record.get("seconds"))
+            begun = self.under_way.pop(attempt_of(record), None)
+            time = micros(took) if took is not None else now - begun[1] if begun is not None else 0
+            name, worker = text(record.get("run")), text(record.get("worker"))
+            self.occupy(name, worker, now, time, lost=record.get("outcome") != FINISHED)
+
+    def end_job(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            self.piece(text(record.get("run"))).over = record.get("state") != STOPPED
+
+    def take_rows(self, record: Mapping[str, Any]) -> None:
+        if self.open:
+            piece = self.piece(text(record.get("run")))
+            piece.rows += count(record.get("count"))
+            piece.sweep, piece.over = text(record.get("sweep")), True
+
+    def take_task(self, record: Mapping[str, Any]) -> None:
         key, begin, end = text(record.get("key")), number(record.get("start")), number(record.get("stop"))
-        if begin is not None and end is not None:
-            self.occupy(key, worker, micros(end), micros(end - begin), lost=record.get("status") != FINISHED)
+        if self.open and begin is not None and end is not None:
+            lost = record.get("status") != FINISHED
+            self.occupy(key, text(record.get("worker")), micros(end), micros(end - begin), lost=lost)
             self.piece(key).over = True
 
     def occupy(self, run: str, worker: str, end: int, time: int, *, lost: bool) -> None:
@@ -166,23 +170,28 @@ class Ledger:
         busy, idle, lost = defaultdict[str, int](int), defaultdict[str, int](int), defaultdict[str, int](int)
         beside = dict.fromkeys((TAIL, UNUSED, WITHOUT_ROWS), 0)
         pools: defaultdict[str, PoolBill] = defaultdict(PoolBill)
+        ends = {
+            name: end_of(machine, tenancies.get(name, Tenancy()), now, over=over)
+            for name, machine in self.machines.items()
+        }
         foreseen = 0
-        for name, machine in self.machines.items():
+        costs = self.costs(ends, over=over)
+        for (name, machine), cost in zip(self.machines.items(), costs, strict=True):
             tenancy, pool = tenancies.get(name, Tenancy()), pools[machine.pool]
-            end = end_of(machine, tenancy, now, over=over)
-            cost = paid(machine.price, end - machine.since)
-            foreseen += paid(machine.price, end - max(now, machine.since)) if over else 0
+            end = ends[name]
+            there = end - machine.since
             work = sum(tenancy.used.values())
             pool.machines += 1
             pool.cost += cost
             pool.used += work / WHOLE
-            pool.time += end - machine.since if machine.price else 0
-            pool.standing += 0 if machine.price else end - machine.since
+            pool.time += there if machine.price else 0
+            pool.standing += 0 if machine.price else there
+            foreseen += part(cost, end - max(now, machine.since), there) if over else 0
             if not work or tenancy.last is None:
                 beside[UNUSED] += cost
                 continue
-            charged = paid(machine.price, min(tenancy.last, end) - machine.since)
-            direct = min(charged, paid(machine.price, work // WHOLE))
+            charged = part(cost, min(tenancy.last, end) - machine.since, there)
+            direct = min(charged, part(cost, work // WHOLE, there))
             beside[TAIL] += cost - charged
             weights = list(tenancy.used.values())
             for run, own, waited in zip(
@@ -196,8 +205,19 @@ class Ledger:
             if piece.over:
                 shares.append(Share(run, piece.sweep, piece.rows or 1, busy[run], idle[run], lost[run]))
         beside[WITHOUT_ROWS] = sum(busy[run] + idle[run] for run in busy if not self.yielded(run))
-        total = sum(pool.cost for pool in pools.values())
+        total = self.total(sum(costs), over=over)
+        beside[UNUSED] += total - sum(costs)
         return Bill(self.currency, self.basis, total, tuple(shares), beside, foreseen, dict(pools), self.assumed)
+
+    def costs(self, ends: Mapping[str, int], *, over: bool) -> list[int]:
+        """What each machine cost: its part of the metered sum, by price and time."""
+        computed = [paid(machine.price, ends[name] - machine.since) for name, machine in self.machines.items()]
+        return split(self.total(sum(computed), over=over), computed)
+
+    def total(self, computed: int, *, over: bool) -> int:
+        if self.metered is None:
+            return computed
+        return self.metered + (self.due if over else 0)
 
     def yielded(self, run: str) -> bool:
         return run in self.pieces and self.pieces[run].over
@@ -230,6 +250,15 @@ def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
     if not over:
         return max(machine.since, now)
     return max(machine.since, now, (now if tenancy.left is None else tenancy.left) + machine.tail)
+
+
+def attempt_of(record: Mapping[str, Any]) -> tuple[str, int]:
+    return text(record.get("run")), count(record.get("attempt"))
+
+
+def part(cost: int, time: int, whole: int) -> int:
+    """What some of a machine's time cost."""
+    return cost * min(max(0, time), whole) // whole if whole > 0 else 0
 
 
 def latest(one: int | None, other: int) -> int:

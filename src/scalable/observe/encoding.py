@@ -25,11 +25,11 @@ def line_of(record: dict[str, Any]) -> bytes:
     try:
         text = encode(record)
     except (TypeError, ValueError, RecursionError):
-        record = plain(record)
+        record = jsonable(record)
         text = encode(record)
     if suspicious(text) or len(text) > LONGEST_LINE:
         longest = LONGEST_TEXT if len(text) > LONGEST_LINE else len(text)
-        text = encode(redact(plain(record, longest)))
+        text = encode(redact(jsonable(record, longest)))
     return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
 
 
@@ -38,37 +38,37 @@ def text_of(value: Any) -> str:
     try:
         text = encode(value)
     except (TypeError, ValueError, RecursionError):
-        value = plain(value)
+        value = jsonable(value)
         text = encode(value)
-    return encode(redact(plain(value, len(text)))) if suspicious(text) else text
+    return encode(redact(jsonable(value, len(text)))) if suspicious(text) else text
 
 
-def plain(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
+def jsonable(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
     """Anything as what JSON has; nothing of an unknown object is called."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return str(value) if len(value) <= longest else f"{value[:longest]}… ({len(value):,} characters)"
     if isinstance(value, Enum):
-        return plain(value.value, longest, depth + 1)
+        return jsonable(value.value, longest, depth + 1)
     if isinstance(value, Integral):
         return int(value) if abs(int(value)) < 1 << 64 else None
     if isinstance(value, Real | Decimal):
         return float(value) if isfinite(value) else None
     if isinstance(value, Path):
-        return plain(str(value), longest)
+        return jsonable(str(value), longest)
     if depth > DEEPEST:
         return f"<{type(value).__name__}>"
     if isinstance(value, Mapping):
         return {
-            name if isinstance(name, str) else str(plain(name)): plain(inner, longest, depth + 1)
+            name if isinstance(name, str) else str(jsonable(name)): jsonable(inner, longest, depth + 1)
             for name, inner in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return [plain(inner, longest, depth + 1) for inner in value]
+        return [jsonable(inner, longest, depth + 1) for inner in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name), longest, depth + 1) for field in fields(value)}
+        return {field.name: jsonable(getattr(value, field.name), longest, depth + 1) for field in fields(value)}
     return f"<{type(value).__name__}>"
 
 
-encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=plain).encode
+encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=jsonable).encode

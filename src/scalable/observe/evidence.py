@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scalable.observe.fields import count, mapping, number, text
+from scalable.observe.fields import count, listed, mapping, number, text
 from scalable.quantities import Memory
 
 MOST_LINES = 2000  # of a page; nobody reads on
@@ -57,7 +57,3 @@ def block(title: str, lines: list[str]) -> Iterator[str]:
     if lines:
         yield title
         yield from (f"  {line}" for line in lines)
-
-
-def listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []

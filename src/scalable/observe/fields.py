@@ -33,6 +33,14 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def texts(value: object) -> tuple[str, ...]:
+    return tuple(filter(None, map(text, listed(value))))
+
+
 def tag_of(record: Mapping[str, Any]) -> str:
     return text(record.get("tag")) or UNTAGGED
 

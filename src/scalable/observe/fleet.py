@@ -26,6 +26,11 @@ class Worker:
     asked: float | None = None
     joined: float | None = None
     """Since when it is connected; nothing while it is not."""
+    wanted: bool = False
+    """It was asked for and not told to go."""
+    pid: int | None = None
+    contact: float = 0.0
+    """When it last said that it is connected, and as which process: one may come back before it was missed."""
     lives: int = 0
     slots: int = 1
     host: str = ""
@@ -42,6 +47,8 @@ class Kind:
 
     started: int = 0
     removed: int = 0
+    wanted: int = 0
+    """Those that were asked for and not told to go."""
     live: int = 0
     most: int = 0
     """At any one time."""
@@ -57,6 +64,15 @@ class Kind:
 
 
 @dataclass(slots=True)
+class Peak:
+    """The most memory one worker was seen to use."""
+
+    tag: str
+    bytes: int = 0
+    task: str = ""
+
+
+@dataclass(slots=True)
 class Fleet:
     workers: dict[str, Worker] = field(default_factory=dict)
     kinds: defaultdict[str, Kind] = field(default_factory=lambda: defaultdict(Kind))
@@ -64,6 +80,8 @@ class Fleet:
     busy: Counter[str] = field(default_factory=Counter)
     """Microseconds each worker spent on tasks, also on those that failed."""
     worked_until: dict[str, float] = field(default_factory=dict)
+    peaks: dict[str, Peak] = field(default_factory=dict)
+    """By worker."""
     slowest_start_s: float | None = None
     slowest_end_s: float | None = None
     """From a removed worker's last task to its end."""
@@ -73,18 +91,25 @@ class Fleet:
         worker.asked = number(record.get("t"))
         worker.job = str(record.get("job") or "")
         worker.gone = False
+        self.want(worker, True)
+
+    def want(self, worker: Worker, wanted: bool) -> None:
+        self.kinds[worker.tag].wanted += wanted - worker.wanted
+        worker.wanted = wanted
 
     def pending(self, record: Mapping[str, Any]) -> None:
         self.known(record).waits = text(record.get("reason"))
 
     def joined(self, record: Mapping[str, Any]) -> None:
         worker = self.known(record)
+        pid = number(record.get("pid"))
+        worker.host, worker.contact = text(record.get("host")), record["t"]
+        worker.pid = int(pid) if pid is not None else None
         if worker.joined is not None:
             return
         worker.joined, worker.waits, worker.leaving, worker.gone = record["t"], "", "", False
         worker.lives += 1
         worker.slots = count(record.get("slots")) or 1
-        worker.host = text(record.get("host"))
         took = number(record.get("took_s"))
         if took is not None and took > 0:
             self.slowest_start_s = max(took, self.slowest_start_s or 0.0)
@@ -95,7 +120,9 @@ class Fleet:
         self.point(record["t"], worker.tag)
 
     def going(self, record: Mapping[str, Any]) -> None:
-        self.known(record).leaving = text(record.get("reason"))
+        worker = self.known(record)
+        worker.leaving = text(record.get("reason"))
+        self.want(worker, False)
 
     def removed(self, record: Mapping[str, Any]) -> None:
         worker = self.known(record)
@@ -116,9 +143,16 @@ class Fleet:
         self.busy[name] += round((end - begin) * 1e6)  # whole numbers add up to the same in any order
         self.worked_until[name] = max(end, self.worked_until.get(name, end))
 
+    def use_memory(self, name: str, tag: str, used: int | None, task: str) -> None:
+        if name and used is not None:
+            peak = self.peaks.setdefault(name, Peak(tag))
+            if used > peak.bytes:
+                peak.bytes, peak.task = used, task
+
     def left(self, worker: Worker, moment: float, *, counted: bool) -> bool:
         """Whether it was connected; one that never joined, or went before, changes no count."""
         since, worker.joined, worker.gone, worker.waits = worker.joined, None, True, ""
+        self.want(worker, False)
         if since is None:
             return False
         kind = self.kinds[worker.tag]
@@ -155,6 +189,14 @@ class Fleet:
     def awaited(self, tag: str) -> list[Worker]:
         """Asked for, not here, and not given up."""
         return [w for w in self.workers.values() if w.tag == tag and w.joined is None and not w.gone]
+
+
+def by_tag(timeline: list[Point]) -> dict[str, list[tuple[float, float]]]:
+    """How many workers of each tag there are over time."""
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for moment, tag, live in timeline:
+        lines.setdefault(tag, []).append((moment, float(live)))
+    return lines
 
 
 def thinned(timeline: list[Point]) -> list[Point]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import plain
+from scalable.observe.encoding import jsonable
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
 
@@ -176,7 +176,7 @@ class RunFolder:
 
     def _write(self, path: Path, content: Mapping[str, Any]) -> None:
         try:
-            write_beside(path, json.dumps(redact(plain(content)), indent=2, ensure_ascii=False) + "\n")
+            write_beside(path, json.dumps(redact(jsonable(content)), indent=2, ensure_ascii=False) + "\n")
         except OSError as error:
             raise RunFolderError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import QuantityError, ScalableError
-from scalable.observe.fields import mapping, month, number, text
+from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
-from scalable.observe.summary import Summary
 from scalable.observe.sweeps import SweepProgress
+from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, plain
 
 logger = logging.getLogger("scalable")
@@ -45,7 +45,7 @@ class HistoryError(ScalableError):
     """A history that cannot be read or written; nothing was learned, nothing was lost."""
 
 
-def learn(base: Path | str, summary: Summary, *, wait_s: float = WAIT_S) -> bool:
+def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     """Merge a run into the history of a runs folder; whether there was anything new in it."""
     folder = Path(base)
     try:
@@ -53,9 +53,9 @@ def learn(base: Path | str, summary: Summary, *, wait_s: float = WAIT_S) -> bool
         with locked(folder / LOCK, wait_s):
             path = folder / FILE
             history = known(path)
-            if summary.run_id and summary.run_id in history.get("runs", ()):
+            if view.run_id and view.run_id in history.get("runs", ()):
                 return False
-            merge(history, summary)
+            merge(history, view)
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
@@ -75,39 +75,39 @@ def known(path: Path) -> dict[str, Any]:
     return history
 
 
-def merge(history: dict[str, Any], summary: Summary) -> None:
+def merge(history: dict[str, Any], view: RunView) -> None:
     seconds, peaks, tasks = (history.setdefault(part, {}) for part in ("seconds", "peaks", "tasks"))
-    for tag, work in sorted(summary.work.items()):
+    for tag, work in sorted(view.work.items()):
         name = f"tag:{tag}"
         if durations := [round(value, 6) for value in work.seconds.sample(MOST_DURATIONS) if possible(value)]:
             before = seconds.get(name)
-            seconds[name] = [*(before if isinstance(before, list) else []), *durations][-MOST_DURATIONS:]
+            seconds[name] = [*listed(before), *durations][-MOST_DURATIONS:]
         if work.peak is not None:
             peaks[name] = Memory(max(work.peak, bytes_of(peaks.get(name)))).exact
         if count := work.finished + work.failed:
             tasks[name] = count
-    for run, peak in sorted(summary.run_peaks.items()):
+    for run, peak in sorted(view.run_peaks.items()):
         peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
-    for _, sweep in sorted(summary.sweeps.items()):
+    for _, sweep in sorted(view.sweeps.items()):
         if sweep.factor and sweep.peak is not None:
             name = " ".join(filter(None, (sweep.factor, sweep.run, sweep.settings)))
             peaks[name] = Memory(max(sweep.peak, bytes_of(peaks.get(name)))).exact
-        merge_units(history.setdefault("units", {}), sweep, summary)
-    provider, startup = text(summary.started.get("provider")), summary.startup_s
+        merge_units(history.setdefault("units", {}), sweep, view)
+    provider, startup = text(view.started.get("provider")), view.startup_s
     if provider and startup is not None and possible(startup):
         startups = history.setdefault("startups", {})
         before = startups.get(provider)
-        startups[provider] = [*(before if isinstance(before, list) else []), round(startup, 6)][-MOST_STARTUPS:]
-    history["sessions"] = [*history.get("sessions", ()), session(summary)][-MOST_SESSIONS:]
-    if summary.run_id:
-        history["runs"] = [*history.get("runs", ()), summary.run_id][-MOST_RUNS:]
-    if summary.spent_by_month:
-        history["spent_this_month"] = spent(history.get("spent_this_month"), summary)
+        startups[provider] = [*listed(before), round(startup, 6)][-MOST_STARTUPS:]
+    history["sessions"] = [*history.get("sessions", ()), session(view)][-MOST_SESSIONS:]
+    if view.run_id:
+        history["runs"] = [*history.get("runs", ()), view.run_id][-MOST_RUNS:]
+    if view.spent_by_month:
+        history["spent_this_month"] = spent(history.get("spent_this_month"), view)
 
 
-def merge_units(units: dict[str, Any], sweep: SweepProgress, summary: Summary) -> None:
+def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> None:
     """Durations of a sweep's units, beside the circumstances that they depend on."""
-    size = mapping(mapping(summary.plan.get("resources_by_tag")).get(sweep.tag))
+    size = mapping(mapping(view.plan.get("resources_by_tag")).get(sweep.tag))
     cpus = number(size.get("cpus"))
     durations = [round(value, 6) for value in sweep.took.sample(MOST_DURATIONS) if possible(value)]
     if not (sweep.factor and durations and cpus and cpus > 0):
@@ -116,11 +116,10 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, summary: Summary) -
         "run": sweep.run,
         "settings": sweep.settings,
         "trials": sweep.trials,
-        "provider": text(summary.started.get("provider")),
+        "provider": text(view.started.get("provider")),
         "cpus": cpus,
     }
-    listed = units.get(sweep.factor)
-    known = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    known = [one for one in listed(units.get(sweep.factor)) if isinstance(one, dict)]
     same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
     means = [value for one in same for value in map(number, one.get("means") or ()) if value is not None]
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
@@ -143,10 +142,10 @@ def levels(means: list[float], latest: float) -> list[float]:
     return [*alike, round(latest, 6)][-MOST_SWEEPS:]
 
 
-def session(summary: Summary) -> dict[str, Any]:
+def session(view: RunView) -> dict[str, Any]:
     """One session for the acceptance criteria."""
-    found: dict[str, Any] = {"oom_kills": summary.out_of_memory, "failures": summary.failed}
-    for name, took in (("scale_up_s", summary.fleet.slowest_start_s), ("scale_down_s", summary.fleet.slowest_end_s)):
+    found: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
+    for name, took in (("scale_up_s", view.fleet.slowest_start_s), ("scale_down_s", view.fleet.slowest_end_s)):
         if took is not None and possible(took):
             found[name] = round(took, 6)
     return found
@@ -157,13 +156,13 @@ def possible(seconds: float) -> bool:
     return round(seconds, 6) > 0 and seconds < LONGEST_S
 
 
-def spent(before: object, summary: Summary) -> dict[str, str]:
+def spent(before: object, view: RunView) -> dict[str, str]:
     """This month's bill with the run's part in it. Earlier months are over, later ones are never overwritten.
 
     Only a clock that was wrong speaks of a month to come; kept, it would hide what is spent until that month.
     """
-    told, today = max(summary.spent_by_month), month(time.time())
-    amount, latest = summary.spent_by_month[told], min(told or today, today)
+    told, today = max(view.spent_by_month), month(time.time())
+    amount, latest = view.spent_by_month[told], min(told or today, today)
     then = text(mapping(before).get("month"))
     try:
         paid = Money.parse(mapping(before).get("amount") if then else before) if before else None

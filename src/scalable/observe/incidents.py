@@ -17,9 +17,9 @@ from secrets import token_hex
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import plain
+from scalable.observe.encoding import jsonable
 from scalable.observe.escalation import AGAIN_WITHIN_S, advice, severity
-from scalable.observe.fields import count, mapping, number, text
+from scalable.observe.fields import count, mapping, number, text, texts
 from scalable.observe.files import write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.redact import redact
@@ -66,7 +66,7 @@ class Incident:
     def to_dict(self) -> dict[str, Any]:
         """As it is written down: plain, bounded and without secrets."""
         found = {**{one.name: getattr(self, one.name) for one in fields(self)}, "evidence": dict(self.evidence)}
-        return dict(redact(plain({"id": found.pop("id"), **found}, LONGEST_TEXT)))
+        return dict(redact(jsonable({"id": found.pop("id"), **found}, LONGEST_TEXT)))
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Incident:
@@ -223,7 +223,3 @@ def span(numbers: list[int]) -> str:
     if len(numbers) > NAMED:
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers))
-
-
-def texts(value: object) -> tuple[str, ...]:
-    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()

@@ -290,6 +290,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "cost": Kind(
         "what was paid so far",
-        {"spent": "by now", "per_hour": "at this moment", "due": "will be paid if all ends now"},
+        {
+            "spent": "by now",
+            "exact": "the same amount as text, with all its digits",
+            "per_hour": "at this moment",
+            "due": "will be paid if all ends now",
+        },
     ),
 }  # fmt: skip

@@ -15,7 +15,7 @@ from scalable import proc
 from scalable.observe.fields import number, text
 from scalable.observe.folders import RunFolder
 from scalable.observe.reading import has_ended, read
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 
 LATER_S = 600.0  # a process that began so long after the run is another one with the same number; clocks may be set
 LOOKED_AT = 50  # how many of the latest runs are looked at for one that runs
@@ -36,14 +36,14 @@ class State(Enum):
         return self is not State.RUNNING
 
 
-def state_of(summary: Summary, facts: Mapping[str, Any] | None = None) -> State:
+def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
     """Where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
-    if summary.status:
+    if view.status:
         ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
-        return ends.get(summary.status, State.FAILED)
-    told = summary.started or facts or {}
-    pid, began = number(told.get("pid")), number(told.get("t")) or summary.first
-    if pid is None and not summary.records:
+        return ends.get(view.status, State.FAILED)
+    told = view.started or facts or {}
+    pid, began = number(told.get("pid")), number(told.get("t")) or view.first
+    if pid is None and not view.records:
         return State.EMPTY
     if pid is None or text(told.get("host")) != socket.gethostname():
         return State.RUNNING
@@ -59,13 +59,13 @@ def is_running(run: RunFolder) -> bool:
     """Reads only the ends of the journal: its start, which names the process, and its last lines."""
     if has_ended(run.journal):
         return False
-    summary = Summary()
+    view = RunView()
     with suppress(OSError):  # another user's run; its run.json says as much, if that can be read
         for record in read(run.journal):
-            summary.add(record)
-            if summary.started or summary.records > LOOKED_AT:
+            view.take(record)
+            if view.started or view.records > LOOKED_AT:
                 break
-    return not state_of(summary, run.facts()).over
+    return not state_of(view, run.facts()).over
 
 
 def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:

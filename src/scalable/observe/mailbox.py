@@ -22,7 +22,7 @@ from typing import Any
 
 from scalable import proc
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import plain
+from scalable.observe.encoding import jsonable
 from scalable.observe.fields import mapping, number, text
 from scalable.observe.folders import RunFolder
 from scalable.observe.liveness import is_running
@@ -84,7 +84,7 @@ def ask(
     asked = {"ask": question, "arguments": arguments, "by": by or who(), "asked": time.time(), "within_s": within_s}
     try:
         run.control.mkdir(mode=0o700, exist_ok=True)
-        write(run.control / f"{name}{ASK}", json.dumps(plain(asked)).encode())
+        write(run.control / f"{name}{ASK}", json.dumps(jsonable(asked)).encode())
     except OSError as error:
         owner = f", as the user who started {run.run_id}" if isinstance(error, PermissionError) else ""
         raise NoAnswerError(f"{run.control} cannot be written: {error.strerror}; ask where it can be{owner}") from None
@@ -201,7 +201,7 @@ class Mailbox:
                 if isinstance(value, bytes):
                     told[key] = {"file": f"{question}.{key}{BYTES}"}
                     write(self.folder / told[key]["file"], value)
-            content = redact(plain(told, LONGEST_TEXT))
+            content = redact(jsonable(told, LONGEST_TEXT))
             write(self.folder / f"{question}{ANSWER}", json.dumps(content).encode("utf-8", "backslashreplace"))
         except OSError as error:
             remove(self.folder, question)

@@ -103,7 +103,7 @@ def exposition(samples: Iterable[Sample]) -> str:
         metric = METRICS[name]
         lines.append(f"# HELP {name} {metric.help.translate(ESCAPES)}")
         lines.append(f"# TYPE {name} {metric.kind}")
-        lines += sorted(f"{name}{labels_of(metric, sample)} {number(sample.value)}" for sample in found[name])
+        lines += sorted(f"{name}{labels_of(metric, sample)} {exposed(sample.value)}" for sample in found[name])
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -114,7 +114,7 @@ def labels_of(metric: Metric, sample: Sample) -> str:
     return f"{{{','.join(pairs)}}}"
 
 
-def number(value: float) -> str:
+def exposed(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

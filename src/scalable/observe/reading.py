@@ -17,6 +17,7 @@ CHUNK = 1 << 20  # bytes read at once
 LATEST = 1e12  # seconds; no clock shows such a time
 POLL_S = 0.2  # how often a followed file is looked at; the writer flushes as often
 LONGEST = 1 << 26  # bytes without an end of line that may still become a record
+ENDINGS = 20  # lines among which that of the end is: others may write what they had under way
 TAIL = 1 << 16  # bytes at the end of a journal in which its last records are looked for
 
 
@@ -89,16 +90,20 @@ def read(
     return Records(Path(path), follow=follow, stop=stop, poll_s=poll_s)
 
 
-def has_ended(path: Path) -> bool:
-    """Whether the journal's last line says that the run ended; reads only the end of the file."""
+def last_records(path: Path, most: int = TAIL) -> list[Record]:
+    """The records in at most so many lines at the end of a journal; none if it cannot be read."""
     try:
         with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
+            file.seek(max(0, file.seek(0, 2) - TAIL))
             lines = file.read().split(b"\n")
     except OSError:
-        return False
-    return any((record := parsed(line)) is not None and record["kind"] == "ended" for line in reversed(lines[-20:]))
+        return []
+    return [record for line in lines[-most:] if (record := parsed(line)) is not None]
+
+
+def has_ended(path: Path) -> bool:
+    """Whether the journal's last lines say that the run ended; reads only the end of the file."""
+    return any(record["kind"] == "ended" for record in last_records(path, ENDINGS))
 
 
 def parsed(line: bytes) -> Record | None:

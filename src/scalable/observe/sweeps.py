@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.observe.distribution import Distribution
 from scalable.observe.fields import count, mapping, memory, number, text
+
+RECENT = 500  # units whose rows a sweep's rate is computed from
 
 
 @dataclass(slots=True)
@@ -61,6 +64,8 @@ class SweepProgress:
     rows_per_unit: int = 0
     peak: int | None = None
     """The most a unit used, whatever became of it."""
+    recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    """When rows came lately, and how many."""
 
     @property
     def cores(self) -> float | None:
@@ -81,6 +86,7 @@ class SweepProgress:
 
     def take_rows(self, record: Mapping[str, Any], end: UnitEnd | None = None) -> None:
         rows, failed = count(record.get("count")), count(record.get("failed"))
+        self.recent.append((record["t"], rows))
         self.rows += rows
         self.failed += failed
         self.units_done += 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import floor, log10
+from typing import Any
 
-from scalable.observe.fields import money
+from scalable.observe.fields import money, number
 from scalable.quantities import Duration, Memory
 
 UNKNOWN = "–"
@@ -24,6 +26,18 @@ def plain(value: object) -> str:
         value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
     line = " ".join(str(value).split())
     return "".join(letter if letter.isprintable() else "�" for letter in line)
+
+
+def step(run: Mapping[str, Any]) -> str:
+    """How far a run is, such as ``trial 22/30``."""
+    far, note = step_number(run), plain(run.get("note") or "")
+    return note if far and note.endswith(far) else f"{note} {far}".strip()  # a note may say it itself
+
+
+def step_number(run: Mapping[str, Any]) -> str:
+    """``22/30``, or nothing if the run says no number."""
+    done, of = number(run.get("step")), number(run.get("of"))
+    return f"{done:g}{f'/{of:g}' if of is not None else ''}" if done is not None else ""
 
 
 def named(value: object) -> str:
@@ -69,11 +83,11 @@ def stamp(when: float | None, form: str) -> str:
         return ""
 
 
-def measured(number: float | None) -> str:
+def measured(value: float | None) -> str:
     """A metric."""
-    if number is None:
+    if value is None:
         return UNKNOWN
-    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def decimals(size: float) -> int:

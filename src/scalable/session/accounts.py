@@ -13,12 +13,12 @@ from contextlib import suppress
 from decimal import Decimal
 
 from scalable.errors import ScalableError
-from scalable.observe.fields import money, month
+from scalable.observe.fields import month
 from scalable.observe.folders import RunFolder
 from scalable.observe.history import FILE, known, learn
 from scalable.observe.liveness import LOOKED_AT, is_running
 from scalable.observe.reading import Records, read
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 from scalable.quantities import Money
 
 logger = logging.getLogger("scalable")
@@ -32,7 +32,7 @@ def catch_up(own: RunFolder) -> None:
         for run in RunFolder.list(base)[-LOOKED_AT:]:
             if run != own and run.run_id not in learned and not is_running(run):
                 with suppress(OSError):  # another user's run
-                    learn(base, Summary.of(read(run.journal)))
+                    learn(base, RunView.of(read(run.journal)))
     except ScalableError as error:  # a spoilt history: the runs themselves are recorded
         logger.warning("%s", error)
 
@@ -42,15 +42,15 @@ class Account:
 
     def __init__(self, run: RunFolder) -> None:
         self.records = Records(run.journal)
-        self.summary = Summary()
+        self.view = RunView()
 
     def spent(self, currency: str) -> Decimal:
         """What it paid this month by now, in this money."""
         with suppress(OSError):  # another user's, or a disk that does not answer: what is known of it counts on
             for record in self.records.new():
                 if record["kind"] in ("cost", "gauge"):
-                    self.summary.pay(record["t"], money(record.get("spent", record.get("cost"))))
-        paid = self.summary.spent_by_month.get(month(time.time()))
+                    self.view.take(record)
+        paid = self.view.spent_by_month.get(month(time.time()))
         return paid.amount if paid is not None and paid.currency == currency else Decimal(0)
 
 

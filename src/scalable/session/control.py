@@ -19,7 +19,7 @@ from scalable.observe.fields import number
 from scalable.observe.folders import RunFolder
 from scalable.observe.mailbox import Mailbox, Question
 from scalable.session.roster import roster
-from scalable.wording import MOST_LISTED, not_defined, plural, undefined
+from scalable.wording import not_defined, plural, some_of, undefined
 
 if TYPE_CHECKING:
     from scalable.session.driver import Driver
@@ -234,8 +234,10 @@ class Control:
         if len(runs) == 1:
             return next(iter(runs))
         if runs:
-            raise UsageError(f"{len(runs)} runs are not finished; name one of {listed(runs)}")
-        raise UsageError(f"no run is unfinished; name one of {listed(self.driver.engine.state.runs) or 'none'}")
+            raise UsageError(f"{len(runs)} runs are not finished; name one of {some_of(sorted(runs))}")
+        raise UsageError(
+            f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.state.runs)) or 'none'}"
+        )
 
     def names(self) -> list[str]:
         state = self.driver.engine.state
@@ -253,7 +255,7 @@ class Control:
         try:
             await asyncio.wait_for(ends, DEAD_WITHIN_S)
         except TimeoutError:
-            left = listed(name for name in workers if name in self.driver.cluster.members)
+            left = some_of(sorted(name for name in workers if name in self.driver.cluster.members))
             raise ScalableError(f"{left} told to die and still there after {DEAD_WITHIN_S:.0f} s") from None
 
     async def until(self, condition: Callable[[], bool], otherwise: str) -> None:
@@ -270,12 +272,6 @@ class Control:
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(undefined(noun, name, known))
-
-
-def listed(names: Iterable[str], most: int = MOST_LISTED) -> str:
-    found = sorted(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return f"{', '.join(found[:most])}{more}"
 
 
 QUESTIONS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {

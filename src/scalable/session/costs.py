@@ -1,8 +1,8 @@
 """The meter of a session: which machines are paid, since when, who is on them, and what that amounts to right now.
 
-What it sees goes to the journal as records ``tariff``, ``machine`` and ``placed``, from which the bill is made, and as
-``cost``; the engine hears it as ``SpendChanged``, so that its brake works with the same figures. It goes on listening
-while the cluster closes: workers are paid until they are gone.
+What it sees goes to the journal: as records ``cost`` what is to be paid, which no reader computes again, and as
+``tariff``, ``machine`` and ``placed`` what that is for. The engine hears it as ``SpendChanged``, so that its brake
+works with the same figures. It goes on listening while the cluster closes: workers are paid until they are gone.
 """
 
 from __future__ import annotations
@@ -177,7 +177,9 @@ class Meter:
         told = SpendChanged(Money(spent, currency), Money(per_hour, currency), Money(due, currency), elsewhere=beside)
         self.spent = told.spent
         amounts = {"spent": told.spent, "per_hour": told.per_hour, "due": told.wind_down}
-        self.journal.write("cost", **{name: one.to_dict() for name, one in amounts.items()})
+        self.journal.write(
+            "cost", exact=plain(round(spent, 9)), **{name: one.to_dict() for name, one in amounts.items()}
+        )
         if not self.closing:
             self.tell(told)
 

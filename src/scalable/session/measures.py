@@ -69,7 +69,7 @@ class Measures:
                 sweep = self.sweeps[facts["sweep"]] = SweepProgress(facts["sweep"])
                 sweep.start({"t": time.time(), **facts})
             case "rows" if facts["sweep"] in self.sweeps:
-                self.sweeps[facts["sweep"]].take_rows(facts)
+                self.sweeps[facts["sweep"]].take_rows({"t": time.time(), **facts})
 
     def stored(self, worker: str, rows: int) -> None:
         self.rows[worker].append((self.driver.now(), rows))

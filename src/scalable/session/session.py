@@ -29,7 +29,7 @@ from scalable.observe.journal import Journal
 from scalable.observe.liveness import state_of
 from scalable.observe.reading import read
 from scalable.observe.report import report_of
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 from scalable.planning.campaign import plan_all
 from scalable.planning.components import plan_components
 from scalable.planning.front import Choice
@@ -372,10 +372,10 @@ class ScalableSession:
     def conclude(self) -> None:
         """What is left of a run: its report, and what the next plan can learn from it."""
         assert self.run is not None
-        summary = Summary.of(read(self.run.journal))
+        view = RunView.of(read(self.run.journal))
         try:
-            self.run.write_report(report_of(summary, state_of(summary), time.time()))
-            learn(self.run.path.parent, summary)
+            self.run.write_report(report_of(view, state_of(view), time.time()))
+            learn(self.run.path.parent, view)
         except ScalableError as error:  # a full disk or a spoilt history: the run itself is over and in its journal
             logger.warning("%s", error)
 

@@ -18,6 +18,7 @@ from scalable.catalogue import Variant
 from scalable.errors import ScalableError
 from scalable.store import Row
 from scalable.sweeps.grid import Cell
+from scalable.wording import plural, some_of
 
 LISTED = 5  # rows named in a sentence about missing or failed ones; machines get all
 MISSING = "missing"  # the word for a cell without a row, beside the store's own finished and failed
@@ -225,9 +226,7 @@ def cell_name(cell: Cell) -> str:
 
 def named(cells: Sequence[Cell], word: str) -> str:
     """``3 rows missing: none AAVEUSDC fold 0 at 10 bps, …``."""
-    first = ", ".join(map(cell_name, cells[:LISTED]))
-    more = f" and {len(cells) - LISTED} more" if len(cells) > LISTED else ""
-    return f"{len(cells)} {'row' if len(cells) == 1 else 'rows'} {word}: {first}{more}"
+    return f"{plural(len(cells), 'row')} {word}: {some_of(map(cell_name, cells), LISTED)}"
 
 
 def pandas_module() -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import Journal, RunFolder, Summary
+from scalable.observe import Journal, RunFolder, RunView
 
 START = 1_776_248_100.0  # 2026-04-15 10:15:00 UTC
 GIB = 1024**3
@@ -106,8 +106,8 @@ def a_plan(**fields: Any) -> Record:
     return record("plan", 0.1, **fields)
 
 
-def summed(*records: Record) -> Summary:
-    return Summary.of(records)
+def summed(*records: Record) -> RunView:
+    return RunView.of(records)
 
 
 def a_run(base: Path, *records: Record, end: bool = True, pid: int | None = None, **facts: Any) -> RunFolder:

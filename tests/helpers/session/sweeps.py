@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from scalable.observe import RunView
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
-from scalable.show.console.grids import Grids
 from scalable.store import Filter, Row, open_store
 from tests.helpers.session.builders import Project
 
@@ -78,10 +78,8 @@ class Sweeps:
 
     def grid(self) -> str:
         """What the latest run's journal tells of the grid, a letter for each row."""
-        grids = Grids()
-        for record in self.project.journal():
-            grids.add(record)
-        return str(grids.to_list()[0]["cells"])
+        view = RunView.of(self.project.journal())
+        return str(view.grids.to_list()[0]["cells"])
 
 
 AT_ONCE = {"retry": {"delay": "0s"}}

@@ -12,13 +12,13 @@ from tests.helpers.observe.history import understood
 def test_processes_that_end_at_the_same_time_all_leave_what_they_learned(tmp_path: Path) -> None:
     code = """
 import sys
-from scalable.observe import Summary, learn
+from scalable.observe import RunView, learn
 base, writer = sys.argv[1:]
 sys.stdin.readline()
 for number in range(10):
     name = f"run-{writer}-{number}"
     task = {"t": 2.0, "kind": "task", "tag": f"tag{writer}", "start": 1.0, "stop": 2.0, "status": "finished"}
-    learn(base, Summary.of([{"t": 1.0, "kind": "run-started", "run_id": name}, task]))
+    learn(base, RunView.of([{"t": 1.0, "kind": "run-started", "run_id": name}, task]))
 """
     writers = [
         subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n)], stdin=subprocess.PIPE, text=True)

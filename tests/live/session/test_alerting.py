@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scalable import chaos
-from scalable.observe import Summary, read, state_of
+from scalable.observe import RunView, read, state_of
 from scalable.observe.alerts import Watch, scaled
 from scalable.observe.current import current
 from scalable.session import live
@@ -162,8 +162,8 @@ def told(driver: Driver) -> dict[str, Any]:
 
 
 def status_of(driver: Driver) -> dict[str, Any]:
-    summary = Summary.of(read(driver.journal.path))
-    return current(summary, state_of(summary), summary.last or 0.0)
+    view = RunView.of(read(driver.journal.path))
+    return current(view, state_of(view), view.last or 0.0)
 
 
 def alerts_of(project: Project, state: str) -> set[str]:

@@ -16,7 +16,7 @@ from distributed import CancelledError
 from scalable import ScalableSession, proc
 from scalable.errors import UsageError
 from scalable.observe.liveness import state_of
-from scalable.observe.summary import Summary
+from scalable.observe.view import RunView
 from scalable.testing.providers import footprint
 from tests.helpers.session.builders import Project, here
 from tests.helpers.waiting import LONG_S, until
@@ -83,7 +83,7 @@ def test_two_sessions_at_once_know_nothing_of_each_other(project: Project) -> No
             second.submit(here, tag="gcam")
         one.close()
         assert second.submit(here, tag="demeter").result().startswith("demeter-")
-    states = [state_of(Summary.of(project.journal(run=run))).value for run in range(2)]
+    states = [state_of(RunView.of(project.journal(run=run))).value for run in range(2)]
     assert states == ["ok", "ok"]
 
 

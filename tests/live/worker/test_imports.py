@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-NEEDLESS = ("pydantic", "sqlalchemy", "scalable.manifest", "scalable.engine", "scalable.observe.summary")
+NEEDLESS = ("pydantic", "sqlalchemy", "scalable.manifest", "scalable.engine", "scalable.observe.view")
 
 
 def test_a_worker_starts_without_what_only_drivers_and_readers_need() -> None:

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from scalable.cli.commands.results import show_variants
 from scalable.cli.commands.status import how_far
-from scalable.cli.commands.workers import step
 from scalable.cli.progress import described, news
+from scalable.observe.words import step
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.sweeps.gates.builders import an_outcome
 from tests.helpers.sweeps.gates.stores import a_folder
@@ -60,7 +60,7 @@ def test_a_step_that_the_note_says_is_not_said_again() -> None:
     [run] = a_status("trial 3/25")["runs"]
     assert how_far(run) == "trial 3/25, 1 MiB"
     assert how_far({**run, "note": "trial"}) == "trial 3/25, 1 MiB"
-    assert step({**run, "attempt": 1}) == step({**run, "note": "trial", "attempt": 1}) == "trial 3/25"
+    assert step(run) == step({**run, "note": "trial"}) == "trial 3/25"
 
 
 def test_a_reason_that_many_rows_failed_for_is_told_once_with_how_to_look_closer(call: Call, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from scalable.cli.commands.status import looked_at
+from scalable.cli.commands.status import looks_at
 from scalable.cli.progress import StatusLine, in_pipe, on_terminal
 from scalable.cli.trouble import Trouble, what
+from scalable.observe.following import Follower
 from scalable.observe.incidents import Incident, IncidentFolder
 from tests.helpers.observe.builders import a_run, record, write
 
@@ -28,7 +29,7 @@ STUCK = Incident(
 def test_a_run_that_was_stuck_is_told_when_it_is_found_and_when_it_is_run_again(tmp_path: Path) -> None:
     folder = a_run(tmp_path)
     IncidentFolder(folder.path).open(STUCK)
-    trouble = Trouble(folder)
+    trouble = Trouble(Follower(folder))
     assert trouble.new() == []
     about = {"id": 1, "incident": "stuck", "run": "uni", "text": STUCK.guilty}
     write(folder, [record("incident", 6, **about)])
@@ -50,13 +51,14 @@ def test_trouble_of_the_last_moment_is_shown_in_a_pipe_and_on_a_terminal(tmp_pat
         page = io.StringIO()
         screen = Console(file=page, width=100, force_terminal=show is on_terminal)
         where: Any = StatusLine(screen) if show is on_terminal else screen
-        show(looked_at(folder), Trouble(folder), over, where)
+        follower = Follower(folder)
+        show(looks_at(follower), Trouble(follower), over, where)
         assert "! 1 retry: uni is run again after: worker lost" in page.getvalue()
 
 
 def test_a_record_that_cannot_be_read_is_told_from_the_journal(tmp_path: Path) -> None:
     folder = a_run(tmp_path)
-    trouble = Trouble(folder)
+    trouble = Trouble(Follower(folder))
     write(folder, [record("incident", 6, id=3, incident="stuck", run="uni", text="wait in jobs.py:20")])
     assert trouble.new() == ["incident 3: uni was stuck in jobs.py:20, killed; scalable incidents show 3"]
 
@@ -80,7 +82,7 @@ def test_each_kind_has_its_words(incident: Incident, line: str) -> None:
 
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
     folder = a_run(tmp_path)
-    trouble = Trouble(folder)
+    trouble = Trouble(Follower(folder))
     write(folder, [record("incident", 6, id=1, incident="crashed", run="fit DB_PASSWORD=correct-horse-battery")])
     [line] = trouble.new()
     assert "correct-horse" not in line

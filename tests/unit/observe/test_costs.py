@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import Summary
+from scalable.observe import RunView
 from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
-from scalable.observe.costs import MOST_PIECES, OTHERS, Ledger
+from scalable.observe.costs import MOST_PIECES, OTHERS
 from scalable.observe.current import current
 from scalable.observe.liveness import State
 from scalable.observe.report import report_of
@@ -35,7 +35,7 @@ EURO = 10**9
 
 
 def billed(*records: Record, until: float = 100.0, over: bool = True) -> Bill:
-    bill = Ledger.of(records).bill(START + until, over=over)
+    bill = RunView.of(records).bill(START + until, over=over)
     assert bill is not None
     assert sum(share.total for share in bill.shares) + sum(bill.unattributed.values()) == bill.total
     return bill
@@ -214,7 +214,7 @@ def test_the_median_counts_rows_not_units() -> None:
 
 def test_beyond_a_bound_work_is_told_as_one() -> None:
     many = (task(f"t{number}", 0, 0) for number in range(MOST_PIECES + 5))
-    ledger = Ledger.of([tariff(), machine(until=10), placed(), *many, task("last", 0, 10)])
+    ledger = RunView.of([tariff(), machine(until=10), placed(), *many, task("last", 0, 10)]).costs
     assert len(ledger.pieces) == MOST_PIECES + 1
     bill = ledger.bill(START + 10, over=True)
     assert bill is not None and [euros(s.total) for s in bill.shares if s.run == OTHERS] == [10]
@@ -234,7 +234,7 @@ def story() -> list[Record]:
 
 
 def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
-    told = report_of(Summary.of([*story(), ended(3600)]), State.OK, START + 3600)
+    told = report_of(RunView.of([*story(), ended(3600)]), State.OK, START + 3600)
     cost = told["cost"]
     assert (cost["amount"], cost["currency"], cost["basis"]) == (3.6, "EUR", "nodes as observed")
     assert cost["rows"] | {"count": 4, "units": 1, "amount": 1.2, "median": 0.3, "mean": 0.3} == cost["rows"]
@@ -249,23 +249,48 @@ def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
     assert told["plan_vs_actual"]["node_hours"] == {"planned": 1.5, "actual": 1.0}
 
 
+def metered(exact: str, due: float = 0.0, at: float = 100.0) -> Record:
+    money = {"currency": "EUR"}
+    return record("cost", at, spent={"amount": float(exact), **money}, exact=exact, due={"amount": due, **money})
+
+
+def test_the_sum_is_the_one_that_the_session_metered_and_is_shared_out_by_price_and_time() -> None:
+    machines = [machine("n1", until=100), machine("n2", until=50), placed("w1", "n1"), placed("w2", "n2")]
+    ends = [attempt_ended(name, at=50, worker=worker, seconds=50) for name, worker in (("a", "w1"), ("b", "w2"))]
+    over = [record("run-ended", 50, run=name, state="finished") for name in "ab"]
+    bill = billed(tariff(), *machines, *ends, *over, metered("149.999999997"))
+    assert bill.total == 149_999_999_997
+    assert [share.total for share in bill.shares] == [49_999_999_999, 49_999_999_999]
+    assert bill.unattributed["tail"] == 49_999_999_999
+
+
+def test_a_killed_session_still_pays_what_was_due_at_its_last_sign() -> None:
+    records = (tariff(), machine(), placed(), *unit("a", 20, at=40), metered("40", due=2.5, at=40))
+    assert euros(billed(*records, until=40).total) == 42.5
+    assert euros(billed(*records, until=45, over=False).total) == 40, "while it runs, what is metered by now"
+
+
+def test_a_metered_sum_without_machines_is_charged_to_nobody() -> None:
+    assert billed(tariff(), metered("1.5")).unattributed["unused"] == 1_500_000_000
+
+
 def test_where_nodes_have_no_price_their_hours_are_reported() -> None:
     records = [tariff(currency=""), machine(until=7200, price="0"), placed()]
-    cost = report_of(Summary.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
+    cost = report_of(RunView.of([run_started(), *records, ended(7200)]), State.OK, START)["cost"]
     assert cost["currency"] is None and cost["pools"]["compute"]["standing_hours"] == 2.0
 
 
 def test_without_a_tariff_a_report_has_the_sum_only() -> None:
     records = [run_started(), *unit("a"), record("cost", 9, spent={"amount": 1.2, "currency": "EUR"}), ended()]
-    assert report_of(Summary.of(records), State.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
+    assert report_of(RunView.of(records), State.OK, START)["cost"] == {"amount": 1.2, "currency": "EUR"}
 
 
 def test_the_status_says_what_is_left_of_the_budget() -> None:
-    told = current(Summary.of(story()), State.RUNNING, START + 1300)
+    told = current(RunView.of(story()), State.RUNNING, START + 1300)
     assert told["cost"] == {"amount": 1.2, "currency": "EUR"}
     assert told["budget_left"] == {"amount": 3.8, "currency": "EUR"}
     spent = record("cost", 1300, spent={"amount": 6, "currency": "EUR"})
-    assert current(Summary.of([*story(), spent]), State.RUNNING, START)["budget_left"]["amount"] == 0
+    assert current(RunView.of([*story(), spent]), State.RUNNING, START)["budget_left"]["amount"] == 0
 
 
 @pytest.mark.parametrize("price", [None, 7, "seven", "-1", "nan", "1e999999"])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import HistoryError, Summary, learn
+from scalable.observe import HistoryError, RunView, learn
 from scalable.observe.fields import month
 from scalable.quantities import Memory
 from tests.helpers.observe.builders import (
@@ -37,7 +37,7 @@ from tests.helpers.observe.history import understood, written
 APRIL, MAY = 0.0, 31 * 86400.0  # seconds after the builders' start
 
 
-def a_summary(name: str, *records: Record) -> Summary:
+def a_summary(name: str, *records: Record) -> RunView:
     return summed(run_started(name), *records)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import scalable
 from scalable.observe.journal import AT_ONCE
 from scalable.observe.kinds import KINDS
-from scalable.observe.summary import TAKERS
+from scalable.observe.view import TAKERS
 
 SOURCES = Path(scalable.__file__).parent
 PASSED_ON = {"tell": "cluster/cluster.py", "_record": "cluster/diagnosis/watching.py"}  # to journal.write

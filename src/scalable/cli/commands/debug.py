@@ -21,10 +21,10 @@ import scalable
 from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, read
-from scalable.observe.encoding import plain
+from scalable.observe import RunFolder, RunView, read, state_of
+from scalable.observe.encoding import jsonable
 from scalable.observe.fields import text
-from scalable.observe.story import FINAL, Story
+from scalable.observe.jobs import FINAL, JobHistory
 from scalable.quantities import Duration
 from scalable.wording import undefined
 
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         report(error, enter=options.pdb)
         return 1
     if options.format == "json":
-        print_json({"run_id": folder.run_id, "run": options.name, "result": plain(value)})
+        print_json({"run_id": folder.run_id, "run": options.name, "result": jsonable(value)})
     else:
         console().print(repr(value), soft_wrap=True)
     errors().print(f"finished in {Duration(time.monotonic() - began)}: the error did not come again", style="green")
@@ -92,7 +92,9 @@ def run_cell(options: argparse.Namespace) -> int:
         report(error, enter=options.pdb)
         return 1
     if options.format == "json":
-        print_json({"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": plain(metrics)})
+        print_json(
+            {"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": jsonable(metrics)}
+        )
     else:
         console().print(facts([(name, f"{value}") for name, value in metrics.items()]))
     done = ", ".join(evaluation.executed) or "nothing"
@@ -132,24 +134,25 @@ def saved(folder: RunFolder, name: str) -> Path:
         if path.stat().st_uid not in (os.geteuid(), 0):
             raise ScalableError(f"{path} belongs to another user; what it holds would be executed as yours")
         return path
-    story = Story.of(read(folder.journal), name)
-    if not story.known:
-        kept = [run for run in story.states if folder.work(run).exists()]
-        raise UsageError(undefined("run", name, kept or story.states))
-    if story.direct:
+    view = RunView.of(read(folder.journal), name)
+    history = JobHistory.of(view)
+    if not history.known:
+        kept = [job for job in view.jobs if folder.work(job).exists()]
+        raise UsageError(undefined("run", name, kept or view.jobs))
+    if history.direct:
         raise ScalableError(f"{name} was handed to Dask directly, which keeps nothing: call its function in a script")
-    if story.state == "finished":
+    if history.state == "finished":
         raise ScalableError(
             f"{name} finished, and only runs that did not are kept; scalable run --task {name}  repeats"
         )
-    if operating.state(folder).over:
-        if story.happened and story.state not in FINAL:
+    if state_of(view, folder.facts()).over:
+        if history.events and history.state not in FINAL:
             why = f"its session ended before it was given up; scalable run --task {name}  runs it again"
             raise ScalableError(f"{name} was not kept: {why}")
         why = "it was never started, or what it was given is too large to be kept"
         raise ScalableError(f"{name} was not kept: {why}; call its function yourself with what the manifest says")
     raise ScalableError(
-        f"{name} is {story.state}: what it does is kept once it has failed; scalable explain {name}  says more"
+        f"{name} is {history.state}: what it does is kept once it has failed; scalable explain {name}  says more"
     )
 
 

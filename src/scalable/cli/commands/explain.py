@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalable.cli import operating
-from scalable.cli.commands.workers import step
+from scalable.cli.commands.workers import how_far
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.observe import RunFolder, read
+from scalable.observe import RunFolder, RunView, read, state_of
+from scalable.observe.jobs import Event, JobHistory, unfinished
 from scalable.observe.liveness import State, is_running
 from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
-from scalable.observe.story import Story
 from scalable.observe.words import clock, plain
 from scalable.quantities import Memory
-from scalable.wording import MOST_LISTED, plural, undefined
+from scalable.wording import plural, some_of, undefined
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,51 +49,55 @@ def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
     try:
         answer = operating.asked(folder, "explain", run=name)
     except WrongQuestionError:
-        story = Story.of(read(folder.journal), name or "")
-        if name is None or not story.known:
+        history = JobHistory.of(viewed(folder, name or ""))
+        if name is None or not history.known:
             raise
-        return told(story, operating.state(folder))  # a plain Dask task, which the engine does not know
+        return told(history, operating.state(folder))  # a plain Dask task, which the engine does not know
     except NoAnswerError as error:
-        story = Story.of(read(folder.journal), name or "")
-        if not story.known:
+        history = JobHistory.of(viewed(folder, name or ""))
+        if not history.known:
             raise
         said = f"the session does not answer, so this is what its journal says: {error}"
-        return {**told(story, operating.state(folder)), "lines": [said]}
+        return {**told(history, operating.state(folder)), "lines": [said]}
     lines = [*answer["lines"], *map(doing, answer["doing"])]
-    story = Story.of(read(folder.journal), answer["run"])
-    happened = [one for one in story.happened if one.kind in ("incident", "alert", "operator")]
+    history = JobHistory.of(viewed(folder, answer["run"]))
+    happened = [event for event in history.events if event.kind in ("incident", "alert", "operator")]
     found = {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
-    return {**found, "incident": story.incident}
+    return {**found, "incident": history.incident}
 
 
 def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
     if name is None:
-        story = Story.of(read(folder.journal))
-        names = story.unfinished() or list(story.states)
+        view = viewed(folder)
+        names = unfinished(view) or list(view.jobs)
         if len(names) != 1:
-            few = ", ".join(sorted(names)[:MOST_LISTED]) or "none is recorded"
-            more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-            word = "not finished" if story.unfinished() else "recorded"
-            raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}{more}")
+            few = some_of(sorted(names)) or "none is recorded"
+            word = "not finished" if unfinished(view) else "recorded"
+            raise UsageError(f"name one of the {plural(len(names), 'run')} {word} in {folder.run_id}: {few}")
         [name] = names
-    story = Story.of(read(folder.journal), name)
-    if not story.known:
-        raise UsageError(undefined("run", name, story.states))
-    return told(story, operating.state(folder))
+    view = viewed(folder, name)
+    history = JobHistory.of(view)
+    if not history.known:
+        raise UsageError(undefined("run", name, view.jobs))
+    return told(history, state_of(view, folder.facts()))
 
 
-def told(story: Story, session: State) -> dict[str, Any]:
-    found = {"run": story.run, "state": story.state_in(session), "lines": [story.close(session)]}
-    return {**found, "happened": as_dicts(story.happened), "incident": story.incident}
+def viewed(folder: RunFolder, job: str = "") -> RunView:
+    return RunView.of(read(folder.journal), job)
 
 
-def as_dicts(happened: list[Any]) -> list[dict[str, Any]]:
+def told(history: JobHistory, session: State) -> dict[str, Any]:
+    found = {"run": history.job, "state": history.state_in(session), "lines": [history.close(session)]}
+    return {**found, "happened": as_dicts(history.events), "incident": history.incident}
+
+
+def as_dicts(happened: list[Event]) -> list[dict[str, Any]]:
     return [{"t": one.t, "kind": one.kind, "text": one.text} for one in happened]
 
 
 def doing(one: Mapping[str, Any]) -> str:
     """What it does right now."""
-    parts = [step(one)] if step(one) else []
+    parts = [how_far(one)] if how_far(one) else []
     parts += [str(Memory(one["memory"]))] if one.get("memory") else []
     parts += [f"{one['cpu_s']:.1f} s of CPU"] if one.get("cpu_s") is not None else []
     parts += [f"process {one['pid']}"] if one.get("pid") else []

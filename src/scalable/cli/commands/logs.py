@@ -15,6 +15,7 @@ from scalable.observe import RunFolder
 from scalable.observe.liveness import is_running, running
 from scalable.observe.logs import LogReader, log_files, merged
 from scalable.observe.redact import Redactor
+from scalable.wording import some_of
 
 EVERY_S = 0.3  # how often followed logs are looked at
 LISTED = 20  # workers named in a message
@@ -66,9 +67,8 @@ def worker(folder: RunFolder, name: str) -> str:
     for candidate in (name, stem):
         if candidate in known:
             return candidate
-    listed = ", ".join(list(known)[:LISTED]) or "none yet"
-    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
-    raise UsageError(f"worker {name!r} has no log in {folder.run_id}; those that have: {listed}{more}")
+    names = some_of(known, LISTED) or "none yet"
+    raise UsageError(f"worker {name!r} has no log in {folder.run_id}; those that have: {names}")
 
 
 def print_line(screen: Console, name: str, line: str, several: bool) -> None:

@@ -17,11 +17,11 @@ from rich.text import Text
 from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
-from scalable.findings import Finding
-from scalable.observe import RunFolder, Summary, read, report_of, state_of
+from scalable.findings import Finding\nfrom scalable.observe import RunFolder
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
+from scalable.observe.report import recorded_report
 from scalable.observe.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
 from scalable.quantities import percent
 from scalable.wording import plural
@@ -35,12 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "html":
         write_page(folder, Path(options.output or f"report-{folder.run_id}.html"))
         return 0
-    records = read(folder.journal)
-    summary = Summary.of(records)
-    found = report_of(summary, state_of(summary, folder.facts()), time.time())
-    found["run"] |= {"run_id": folder.run_id, "records": summary.records}
-    found["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
-    found = redact(found)
+    found = redact(recorded_report(folder, time.time())[1])
     if options.output is not None:
         write(Path(options.output), found, options.format)
     elif options.format == "json":

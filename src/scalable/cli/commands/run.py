@@ -24,7 +24,7 @@ from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
-from scalable.observe import RunFolder, Summary, read
+from scalable.observe import RunFolder, RunView, read
 from scalable.planning.loads import profile_of
 from scalable.quantities import Duration
 from scalable.session.outcomes import SweepOutcome
@@ -274,18 +274,18 @@ def show_error(error: BaseException, script: str) -> None:
 
 def conclude(folder: RunFolder, noun: str = "task") -> None:
     """One line about what happened, on stderr: stdout is the script's."""
-    summary = Summary.of(read(folder.journal))
-    if not summary.status:  # the disk did not take it, or someone could not wait for the end
+    view = RunView.of(read(folder.journal))
+    if not view.status:  # the disk did not take it, or someone could not wait for the end
         told = f"{folder.run_id}: its end is not in its journal; scalable report  shows what is"
         errors().print(told, style="bold red", soft_wrap=True)
         return
-    ended = sum(work.finished for work in summary.work.values())
-    failed = f", {summary.failed} failed" if summary.failed else ""
-    took = Duration(summary.last - summary.began) if summary.began is not None and summary.last is not None else "–"
-    style = "green" if summary.status == "ok" else "bold red"
-    text = f"{folder.run_id}: {summary.status} in {took}, {plural(ended, noun)} done{failed}"
-    if summary.recorded:
-        text += f", {plural(len(summary.recorded), 'incident')} (scalable incidents)"
+    ended = sum(work.finished for work in view.work.values())
+    failed = f", {view.failed} failed" if view.failed else ""
+    took = Duration(view.last - view.began) if view.began is not None and view.last is not None else "–"
+    style = "green" if view.status == "ok" else "bold red"
+    text = f"{folder.run_id}: {view.status} in {took}, {plural(ended, noun)} done{failed}"
+    if view.recorded:
+        text += f", {plural(len(view.recorded), 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
 
 

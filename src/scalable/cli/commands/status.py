@@ -17,13 +17,14 @@ from rich.text import Text
 
 from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.findings import Finding, Severity
-from scalable.observe import RunFolder, Summary, read, runs_dir, state_of
+from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.current import current
 from scalable.observe.fields import money
+from scalable.observe.following import Follower
 from scalable.observe.liveness import State, running
 from scalable.observe.redact import redact
-from scalable.observe.words import length, named, plain
+from scalable.observe.words import length, named, plain, step
 from scalable.quantities import Memory
 from scalable.wording import plural
 
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     folder, others = chosen(options)
     if folder is None:
         return nothing(options)
-    looks = looked_at(folder)
+    looks = looks_at(Follower(folder))
     if options.watch:
         return watch(options, looks)
     status = next(looks)
@@ -69,7 +70,7 @@ def nothing(options: argparse.Namespace) -> int:
     if last is None:
         screen.print(f"nothing is running; no run is recorded in {runs_dir()}", soft_wrap=True)
         return 0
-    status = next(looked_at(last))
+    status = next(looks_at(Follower(last)))
     had = f", {plural(status['incidents'], 'incident')}" if status["incidents"] else ""
     screen.print(f"nothing is running; the last run was {last.run_id}: {status['state']}{had}", soft_wrap=True)
     which = ", scalable incidents  what went wrong" if had else ""
@@ -77,19 +78,11 @@ def nothing(options: argparse.Namespace) -> int:
     return 0
 
 
-def looked_at(folder: RunFolder) -> Iterator[dict[str, Any]]:
+def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
     """What is going on, again at each step; reads only what was written since the last one."""
-    summary, records = Summary(), read(folder.journal)
-    paused = ""
     while True:
-        for record in records.new():
-            summary.add(record)
-            if record["kind"] == "operator" and record.get("ask") in ("pause", "resume"):
-                paused = f"paused by {record.get('by') or 'an operator'}" if record["ask"] == "pause" else ""
-        state = state_of(summary, folder.facts())
-        told = {"paused": "" if state.over else paused, "incidents": len(summary.recorded)}
-        told["retries"] = summary.retries.total()
-        yield redact({**current(summary, state, time.time()), "run_id": folder.run_id, **told})
+        run.look()
+        yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})
 
 
 def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
@@ -172,7 +165,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
             pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
     pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
     if status["incidents"] or status["retries"]:
-        retries = "1 retry" if status["retries"] == 1 else f"{status['retries']} retries"
+        retries = plural(status["retries"], "retry")
         shows = "; scalable incidents  shows them" if status["incidents"] else ""
         pairs.append(("trouble", f"{plural(status['incidents'], 'incident')}, {retries}{shows}"))
     if status["rate_per_min"] is not None:
@@ -193,15 +186,8 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def how_far(run: Mapping[str, Any]) -> str:
     """``trial 22/30, 312 MiB``."""
-    step, note = step_of(run), plain(run["note"] or "")
     used = f", {Memory(run['memory'])}" if isinstance(run["memory"], int) and run["memory"] else ""
-    return (note if step and note.endswith(step) else f"{note} {step}".strip()) + used
-
-
-def step_of(run: Mapping[str, Any]) -> str:
-    """``22/30``, or nothing if the run says no number."""
-    of = f"/{run['of']:g}" if isinstance(run["of"], int | float) else ""
-    return f"{run['step']:g}{of}" if isinstance(run["step"], int | float) else ""
+    return step(run) + used
 
 
 def rate(per_minute: float) -> str:

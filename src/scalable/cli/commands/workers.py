@@ -11,7 +11,7 @@ from rich.text import Text
 from scalable.cli import operating
 from scalable.cli.output import Cell, console, note, print_json, show_table
 from scalable.observe.liveness import is_running
-from scalable.observe.words import UNKNOWN, length, plain, size
+from scalable.observe.words import UNKNOWN, length, plain, size, step
 from scalable.quantities import Duration
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
@@ -61,7 +61,7 @@ def shown(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
     for number, one in enumerate(runs):
         before: Sequence[Cell] = first if number == 0 else ("", "", "")
         after: Sequence[Cell] = last if number == 0 else ("", "", "")
-        lines.append((*before, cut(one["run"]), step(one), silent(one), *after))
+        lines.append((*before, cut(one["run"]), how_far(one), silent(one), *after))
     return lines
 
 
@@ -73,15 +73,10 @@ def tasks(worker: Mapping[str, Any]) -> str:
     return f"{cut(worker['tasks'][0])}{more}"
 
 
-def step(one: Mapping[str, Any]) -> str:
-    """How far a run is, such as ``trial 22/30``."""
-    parts = [plain(one["note"])] if one.get("note") else []
-    if one.get("step") is not None:
-        far = f"{one['step']:g}/{one['of']:g}" if one.get("of") is not None else f"{one['step']:g}"
-        parts += [far] if not parts or not parts[0].endswith(far) else []  # a note may say it itself
-    if one["attempt"] > 1:
-        parts.append(f"(attempt {one['attempt']})")
-    return " ".join(parts)
+def how_far(one: Mapping[str, Any]) -> str:
+    """How far a run is, such as ``trial 22/30 (attempt 2)``."""
+    attempt = f"(attempt {one['attempt']})" if one["attempt"] > 1 else ""
+    return f"{step(one)} {attempt}".strip()
 
 
 def silent(one: Mapping[str, Any]) -> Text:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, State, Summary, UnknownRunError, read, state_of
+from scalable.observe import RunFolder, RunView, State, UnknownRunError, read, state_of
 from scalable.observe.fields import mapping, text
 from scalable.observe.folders import NAME, RunFolderError, runs_dir
-from scalable.observe.reading import TAIL, parsed
+from scalable.observe.reading import last_records
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
@@ -96,26 +96,14 @@ def reported(run: RunFolder) -> dict[str, Any] | None:
 
 
 def looked_at(run: RunFolder) -> dict[str, Any]:
-    summary = Summary()
-    for record in islice(read(run.journal), FIRST):
-        summary.add(record)
-    if not summary.ended:
+    view = RunView.of(islice(read(run.journal), FIRST))
+    if not view.ended:
         for record in last_records(run.journal):
             if record["kind"] == "ended":
-                summary.add(record)
+                view.take(record)
     facts = run.facts()
-    state = state_of(summary, facts)
-    return entry(run, summary.started or facts, state.value, summary.began or facts.get("t"), list(summary.sweeps))
-
-
-def last_records(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            lines = file.read().split(b"\n")
-    except OSError:
-        return
-    yield from (record for line in lines if (record := parsed(line)) is not None)
+    state = state_of(view, facts)
+    return entry(run, view.started or facts, state.value, view.began or facts.get("t"), list(view.sweeps))
 
 
 def entry(run: RunFolder, facts: Mapping[str, Any], state: str, began: object, sweeps: list[str]) -> dict[str, Any]:

@@ -10,14 +10,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
-from scalable.observe import RunFolder, read, state_of
+from scalable.observe import RunFolder, RunView
+from scalable.observe.following import Follower
+from scalable.observe.grids import Grid
+from scalable.show.console.sections import sections, use_memory
 from scalable.show.console.stored import dead_letters
-from scalable.show.console.view import View
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
 OVER_EVERY_S = 5.0  # the same of one that is over
@@ -102,13 +103,13 @@ class Feed:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.start_anew()
+        self.follower = Follower(self.run)
+        self.grids: dict[str, tuple[Grid, bytes]] = {}
+        """By sweep, its grid and the letters it had at the last look."""
 
-    def start_anew(self) -> None:
-        """From the beginning of the journal, also when another one has taken its place."""
-        self.records, self.view = read(self.run.journal), View()
-        self.reading: Iterator[dict[str, Any]] | None = None
-        self.view.grids.reshaped = True
+    @property
+    def view(self) -> RunView:
+        return self.follower.view
 
     def watch(self, watcher: Watcher) -> None:
         self.watchers.add(watcher)
@@ -123,7 +124,7 @@ class Feed:
                 if (news := await asyncio.to_thread(self.look)) is None:
                     continue
                 self.publish(news)
-                if self.view.summary.sweeps and self.counted != self.view.aside and self.counting is None:
+                if self.view.sweeps and self.counted != self.view.aside and self.counting is None:
                     self.counting = asyncio.create_task(self.count_letters())
                 alone_since = None if self.watchers else alone_since or time.monotonic()
                 await self.pause(OVER_EVERY_S if news.over else EVERY_S)
@@ -162,22 +163,31 @@ class Feed:
 
         Nothing comes of it before the journal is read to its end: by its first half, a run that ended well is gone.
         """
-        if self.records.shrunk:
-            self.start_anew()
-        self.reading = self.reading or self.records.new()
-        batch = list(islice(self.reading, AT_ONCE))
-        for record in batch:
-            self.view.add(record)
-        if len(batch) == AT_ONCE:
+        if not self.follower.look(AT_ONCE):
             return None
-        self.reading = None
-        state = state_of(self.view.summary, self.run.facts())
+        view, state = self.view, self.follower.state
         live = {} if state.over else self.run.live()
-        sections = self.view.sections(state, time.time(), live, self.run.run_id)
-        sections["trouble"]["dead_letters"] = self.letters
-        reshaped, cells = self.view.grids.changes()
-        sections["grid"] = self.view.grids.to_list()
-        return News({name: encode(told) for name, told in sections.items()}, reshaped, cells, state.over)
+        use_memory(view, live)
+        found = sections(view, state, time.time(), live, self.run.run_id)
+        found["trouble"]["dead_letters"] = self.letters
+        reshaped, cells = self.changed_cells(over=state.over)
+        found["grid"] = view.grids.to_list(over=state.over)
+        return News({name: encode(section) for name, section in found.items()}, reshaped, cells, state.over)
+
+    def changed_cells(self, *, over: bool) -> tuple[bool, list[dict[str, Any]]]:
+        """Whether a grid came or went since the last call, and which cells of those that were there changed."""
+        known = self.grids
+        self.grids = {name: (grid, grid.letters(over=over)) for name, grid in self.view.grids.by_sweep.items()}
+        same = known.keys() == self.grids.keys()
+        if not same or any(known[name][0] is not grid for name, (grid, _) in self.grids.items()):
+            return True, []
+        changes = []
+        for name, (_, letters) in self.grids.items():
+            if letters != (before := known[name][1]):
+                pairs = enumerate(zip(letters, before, strict=True))
+                cells = [[at, chr(now)] for at, (now, then) in pairs if now != then]
+                changes.append({"sweep": name, "changed": cells})
+        return False, changes
 
     def publish(self, news: News) -> None:
         """Tell the watchers what differs from what they know."""

@@ -185,7 +185,7 @@ class Results(Handler):
         run = await asyncio.to_thread(self.run)
         sweep = self.get_query_argument("sweep", "")
         feed = self.console.watching.feeds.get(run.run_id)
-        one = feed.view.summary.sweeps.get(sweep) if feed else None
+        one = feed.view.sweeps.get(sweep) if feed else None
         rows = (one.rows, one.failed, one.status) if one else await asyncio.to_thread(size_of, run)
         return await self.console.judging.results(run, sweep, rows)
 

@@ -11,7 +11,7 @@ from typing import Any
 from scalable.observe.folders import RunFolder, RunFolderError, UnknownRunError, age
 from scalable.show.console.board import Board
 from scalable.show.console.feed import Feed, Watcher, encode
-from scalable.show.console.view import empty
+from scalable.show.console.sections import empty
 
 NOTHING = ""  # seen by who has heard that nothing has run
 LATEST_EVERY_S = 1.0  # how often it is looked whether another run began

@@ -24,16 +24,16 @@ Child = str | float | None | Iterable["Child"]
 Cell = Child
 
 
-def text(value: str | float) -> Markup:
+def escaped(value: str | float) -> Markup:
     if isinstance(value, Markup):
         return value
     if not isinstance(value, str):
-        return Markup(number(value))
+        return Markup(coordinate(value))
     plain = value if value.isprintable() else "".join(one if one.isprintable() or one in KEPT else "�" for one in value)
     return Markup(escape(redact_text(plain)))
 
 
-def number(value: float) -> str:
+def coordinate(value: float) -> str:
     """A coordinate or a count: a tenth of a pixel is all that can be seen."""
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
@@ -43,14 +43,14 @@ def join(children: Iterable[Child]) -> Markup:
     for child in children:
         if child is None:
             continue
-        parts.append(text(child) if isinstance(child, str | int | float) else join(child))
+        parts.append(escaped(child) if isinstance(child, str | int | float) else join(child))
     return Markup("".join(parts))
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
     """An element. ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
         if value is not None
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, Summary, read, report_of, state_of
+from scalable.observe import RunFolder, RunView
 from scalable.observe.fields import text
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import HIDDEN, NAME, looks_secret, redact
-from scalable.show.report.course import Course
+from scalable.observe.report import recorded_report
 from scalable.show.report.results import SweepResults, results_of
 
 LONGEST_MANIFEST = 40_000  # characters shown of one
@@ -26,13 +26,11 @@ FLOWING = re.compile(rf"""((?:{NAME})[\w.-]*["']?\s*:\s+)[^\s"'{{\[,}}][^,}}\n]*
 class Material:
     report: dict[str, Any]
     """As ``scalable report --format json`` prints it."""
-    course: Course
+    view: RunView
     incidents: tuple[Incident, ...]
     results: tuple[SweepResults, ...]
     facts: dict[str, Any]
     """What ``run.json`` says."""
-    resources: dict[str, Any]
-    """What a worker of each tag may use, as planned."""
     budget: dict[str, Any] | None
     manifest: str
     """Its text as it is now; empty if it cannot be read."""
@@ -52,23 +50,16 @@ class Material:
 
 def material_of(folder: RunFolder, now: float | None = None) -> Material:
     made = time.time() if now is None else now
-    records, summary, course = read(folder.journal), Summary(), Course()
-    for record in records:
-        summary.add(record)
-        course.add(record)
-    facts = folder.facts() or dict(summary.started)
-    report = report_of(summary, state_of(summary, facts), made)
-    report["run"] |= {"run_id": folder.run_id, "records": summary.records}
-    report["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
+    view, report = recorded_report(folder, made)
+    facts = folder.facts() or dict(view.started)
     manifest, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"])
-    budget = summary.costs.budget
+    budget = view.costs.budget
     return Material(
         report=redact(report),
-        course=course,
+        view=view,
         incidents=tuple(IncidentFolder(folder.path).all()),
         results=results_of(folder, facts, report["sweeps"]),
         facts=facts,
-        resources=dict(summary.plan.get("resources_by_tag") or {}),
         budget=budget.to_dict() if budget is not None else None,
         manifest=manifest,
         changed=changed,

@@ -12,7 +12,7 @@ from scalable.show.report.elements import Child, Markup, chip, facts, paragraph,
 from scalable.show.report.material import Material
 from scalable.show.report.results import SweepResults
 from scalable.show.report.sections import sentence
-from scalable.show.report.trouble_sections import forgotten, unrecorded
+from scalable.show.report.trouble_sections import unrecorded
 from scalable.sweeps.decisions import Decision, Verdict
 
 STATES = {"ok": "good", "failed": "bad", "running": "live"}
@@ -153,4 +153,4 @@ def tiles(found: Material) -> Iterator[tuple[str, str, str, str]]:
     count = report["retries"]["count"]
     yield "retries", f"{count:,}", "", "warn" if count else ""
     troubles = len(found.incidents) + len(unrecorded(found))
-    yield "incidents", f"{troubles:,}", "or more" if forgotten(found) else "", "bad" if troubles else ""
+    yield "incidents", f"{troubles:,}", "or more" if found.view.incidents_forgotten else "", "bad" if troubles else ""

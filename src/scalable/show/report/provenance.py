@@ -10,7 +10,7 @@ from scalable.show.report.elements import Child, Markup, facts, join, more, para
 from scalable.show.report.material import Material
 from scalable.show.report.results import SweepResults
 from scalable.sweeps.workload import SHIPPED
-from scalable.wording import plural
+from scalable.wording import plural, some_of
 
 SHORT = 16  # characters of a fingerprint that are shown
 
@@ -64,7 +64,7 @@ def sweep(each: SweepResults) -> Markup | None:
         ("factor", f"{grid.factor}: {', '.join(map(str, grid.variants))}"),
         (
             "assets",
-            ", ".join(grid.assets[:20]) + (f" and {len(grid.assets) - 20} more" if len(grid.assets) > 20 else ""),
+            some_of(grid.assets),
         ),
         ("folds, costs", f"{plural(grid.folds, 'fold')}; {', '.join(f'{cost:g}' for cost in grid.costs_bps)} bps"),
         ("trials, seed", f"{grid.trials} trials, seed {grid.seed}"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scalable.observe.fleet import by_tag
+from scalable.observe.series import Points
+from scalable.observe.view import RunView
 from scalable.quantities import Memory, percent
-from scalable.show.report.course import Course, Points, line_until
 from scalable.show.report.drawing import (
     Scale,
     area,
@@ -32,26 +34,26 @@ TIGHT = 0.8  # above this part of its limit a peak is worth a colour
 
 
 def timeline(
-    course: Course, began: float, until: float, decisions: Sequence[Mapping[str, Any]], expected: int
+    view: RunView, began: float, until: float, decisions: Sequence[Mapping[str, Any]], expected: int
 ) -> Markup:
     """Workers by kind, work that waits and runs, and rows, one above the other over the same time."""
     span = max(1.0, until - began)
     x = Scale(0.0, span, LEFT, RIGHT)
     panels: list[tuple[str, list[tuple[Points, str]], float, Sequence[tuple[float, str]]]] = []
-    if course.live:
+    if view.fleet.timeline:
         live = [
             (shifted(line_until(points, until), began), f"c{at % COLOURS + 1}")
-            for at, points in enumerate(course.live.values())
+            for at, points in enumerate(by_tag(view.fleet.timeline).values())
         ]
         panels.append(("workers", live, highest(live), marks_of(decisions, began)))
     tasks = [
-        (shifted(line_until(points, until), began), kind)
-        for points, kind in ((course.waiting, "muted"), (course.running, "c2"))
+        (shifted(line_until(view.series.line(name), until), began), kind)
+        for name, kind in (("waiting", "muted"), ("running", "c2"))
     ]
     if highest(tasks) > 0:
         panels.append(("tasks that wait and run", tasks, highest(tasks), ()))
-    if course.rows:
-        rows = [(shifted(line_until([(began, 0.0), *course.rows], until), began), "good")]
+    if view.series.rows:
+        rows = [(shifted(line_until([(began, 0.0), *view.series.rows], until), began), "good")]
         panels.append(("rows stored", rows, max(highest(rows), expected), ()))
     drawn: list[Child] = []
     top = 22.0
@@ -74,6 +76,11 @@ def timeline(
 
 def highest(lines: Sequence[tuple[Points, str]]) -> float:
     return max((value for points, _ in lines for _, value in points), default=0.0)
+
+
+def line_until(points: Points, end: float) -> Points:
+    """The line on to a moment at which nothing was told."""
+    return [*points, (end, points[-1][1])] if points and points[-1][0] < end else points
 
 
 def shifted(points: Points, began: float) -> Points:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scalable.observe.fields import mapping, memory
+from scalable.observe.fields import mapping
+from scalable.observe.fleet import by_tag
 from scalable.observe.words import UNKNOWN, clock, hours, length, paid, plain, size
 from scalable.quantities import percent
 from scalable.show.report.drawing import legend
@@ -25,16 +26,18 @@ WARN_AT = 1.25  # a figure that is this much above its plan is worth a colour
 
 def going(found: Material) -> Markup | None:
     began = found.report["run"]["started"]
-    if began is None or not (found.course.live or found.course.rows or found.course.waiting):
+    view = found.view
+    waiting = view.series.line("waiting")
+    if began is None or not (view.fleet.timeline or view.series.rows or waiting):
         return None
     sweeps = found.report["sweeps"].values()
     expected = sum(one["expected"] - one["there"] for one in sweeps)
     decisions = found.report["scaling"]["decisions"]
-    picture = timeline(found.course, began, found.until, decisions, expected)
-    keys = [(f"workers {tag_}", f"c{at % COLOURS + 1}") for at, tag_ in enumerate(found.course.live)]
-    if any(value for _, value in found.course.waiting):
+    picture = timeline(view, began, found.until, decisions, expected)
+    keys = [(f"workers {tag_}", f"c{at % COLOURS + 1}") for at, tag_ in enumerate(by_tag(view.fleet.timeline))]
+    if any(value for _, value in waiting):
         keys += [("waiting", "muted"), ("running", "c2")]
-    if found.course.rows:
+    if view.series.rows:
         keys += [("rows", "good"), ("rows asked for", "goal")]
     rows = [
         (tag_, one["started"], one["removed"], one["final"], one["most"], busy(found, tag_))
@@ -61,8 +64,8 @@ def memory_used(found: Material) -> Markup | None:
     both = found.report["plan_vs_actual"] or {}
     planned = {kind: each["planned"] for kind, each in mapping(both.get("peaks")).items()}
     kinds = [(kind, one["bytes"], one["limit"], planned.get(kind)) for kind, one in peaks.items()]
-    limits = {kind: memory(mapping(each).get("memory")) for kind, each in found.resources.items()}
-    workers = [(name, one.bytes, limits.get(one.tag), None) for name, one in found.course.peaks.items() if one.bytes]
+    view = found.view
+    workers = [(name, one.bytes, view.memory_limit(one.tag), None) for name, one in view.fleet.peaks.items()]
     workers.sort(key=lambda each: (-(each[1] / each[2] if each[2] else 0), -each[1], each[0]))
     rows = []
     for kind, one in peaks.items():

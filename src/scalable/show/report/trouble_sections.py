@@ -7,13 +7,13 @@ from typing import Any
 
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.incidents import Incident
-from scalable.observe.summary import MOST_LISTED as REMEMBERED
 from scalable.observe.words import clock, plain
 from scalable.show.report.elements import Child, Markup, chip, facts, join, more, paragraph, table, tag
 from scalable.show.report.material import Material
 from scalable.show.report.sections import MOST_LISTED, listed
 
 MOST_INCIDENTS = 20  # told with their evidence
+LATEST = 50  # retries and alerts that are listed
 EXCERPT = 30  # lines of evidence
 
 
@@ -29,7 +29,7 @@ def retries(found: Material) -> Markup | None:
     for kind, each in never.items():
         rows += [("worker never joined", kind, f"{each['requested']:,}")] if each["requested"] else []
         rows += [("worker refused", kind, f"{each['refused']:,}")] if each["refused"] else []
-    latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.course.retries]
+    latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.view.retried[-LATEST:]]
     parts = [table("What was lost or run again", ("what", "cause", ">times"), rows)]
     if latest:
         parts.append(more("The latest retries", table("Retries", ("at", "work", "kind", "after"), latest)))
@@ -50,7 +50,9 @@ def incidents(found: Material) -> Markup | None:
     note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
     columns = ("at", "kind", "work", "worker", "detail")
     title = "Losses that have no record of their own"
-    rest = listed(others, row, columns, f"{title}, of those that are remembered" if forgotten(found) else title)
+    rest = listed(
+        others, row, columns, f"{title}, of those that are remembered" if found.view.incidents_forgotten else title
+    )
     return join([paragraph(note) if note else None, map(incident, latest), rest])
 
 
@@ -58,11 +60,6 @@ def unrecorded(found: Material) -> list[dict[str, Any]]:
     """Losses that no incident's file tells of."""
     told = {(each.kind, each.run or each.worker) for each in found.incidents}
     return [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
-
-
-def forgotten(found: Material) -> bool:
-    """Whether there were more losses than are remembered one by one."""
-    return bool(sum(found.report["losses"].values()) > REMEMBERED)
 
 
 def incident(each: Incident) -> Markup:
@@ -96,7 +93,8 @@ def alerts(found: Material) -> Markup | None:
     """Findings with what to do about them, then alerts; an alert that only repeats a failure is told there."""
     findings = found.report["findings"]
     failed = {f"{one['task']}: {one['error']}" for one in found.report["failures"]}
-    rung = [one for one in found.course.alerts if one.get("text") not in failed]
+    latest, count = found.view.alerts[-LATEST:], found.view.alert_count
+    rung = [one for one in latest if one.get("text") not in failed]
     if not findings and not rung:
         return None
     told = [
@@ -120,6 +118,5 @@ def alerts(found: Material) -> Markup | None:
         )
 
     columns = ("at", "alert", "state", "severity", "what")
-    kept, count = len(found.course.alerts), found.course.alerts_count
-    title = f"Alerts: the latest {kept} of {count:,}" if kept < count else "Alerts"
+    title = f"Alerts: the latest {len(latest)} of {count:,}" if len(latest) < count else "Alerts"
     return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, title)])

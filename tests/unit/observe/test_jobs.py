@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from scalable.observe import State
-from scalable.observe.story import MOST_EVENTS, Story
+from scalable.observe import RunView, State
+from scalable.observe.jobs import JobHistory, unfinished
+from scalable.observe.view import MOST_EVENTS
 from tests.helpers.observe.builders import GIB, START, Record, attempt, attempt_ended, record, task
+
+
+def history(records: Iterable[Record], job: str) -> JobHistory:
+    return JobHistory.of(RunView.of(records, job))
 
 
 def run_ended(run: str, state: str = "finished", at: float = 30.0, reason: str = "") -> Record:
@@ -31,8 +37,8 @@ def a_stuck_run() -> list[Record]:
 
 
 def test_a_run_is_told_from_its_first_attempt_to_its_end() -> None:
-    story = Story.of(a_stuck_run(), "uni")
-    assert [one.text for one in story.happened] == [
+    job = history(a_stuck_run(), "uni")
+    assert [one.text for one in job.events] == [
         "attempt 1 started on w1 (demeter)",
         "attempt 1 was lost after 5 min: stuck, peak 2 GiB, in cleanlab/filter.py:404",
         "incident 1: stuck, fork in cleanlab/filter.py:404",
@@ -42,37 +48,37 @@ def test_a_run_is_told_from_its_first_attempt_to_its_end() -> None:
         "attempt 2 finished after 41 s",
         "finished",
     ]
-    assert story.happened[0].t == START + 1
-    assert (story.state, story.close(State.OK)) == ("finished", "finished")
+    assert job.events[0].t == START + 1
+    assert (job.state, job.close(State.OK)) == ("finished", "finished")
 
 
 def test_other_runs_are_known_by_name_and_state_only() -> None:
-    story = Story.of(a_stuck_run(), "uni")
-    assert story.states == {"uni": "finished", "aave": "running"}
-    assert story.unfinished() == ["aave"]
+    view = RunView.of(a_stuck_run(), "uni")
+    assert view.jobs == {"uni": "finished", "aave": "running"}
+    assert unfinished(view) == ["aave"]
 
 
 def test_a_run_that_a_killed_session_left_says_where_it_was() -> None:
-    story = Story.of([attempt("uni", worker="w7")], "uni")
-    assert story.close(State.GONE) == "the session ended while it ran on w7: interrupted (the process is gone)"
-    assert (story.state_in(State.GONE), story.state_in(State.RUNNING)) == ("not finished", "running")
-    assert story.close(State.RUNNING) == "running on w7"
+    job = history([attempt("uni", worker="w7")], "uni")
+    assert job.close(State.GONE) == "the session ended while it ran on w7: interrupted (the process is gone)"
+    assert (job.state_in(State.GONE), job.state_in(State.RUNNING)) == ("not finished", "running")
+    assert job.close(State.RUNNING) == "running on w7"
 
 
 def test_a_run_that_waited_for_another_try_says_so() -> None:
-    story = Story.of([attempt("uni"), attempt_ended("uni", "worker lost")], "uni")
-    assert story.close(State.INTERRUPTED) == "the session ended before it was started again: interrupted"
+    job = history([attempt("uni"), attempt_ended("uni", "worker lost")], "uni")
+    assert job.close(State.INTERRUPTED) == "the session ended before it was started again: interrupted"
 
 
 def test_a_failed_run_ends_with_its_reason() -> None:
-    story = Story.of([attempt("uni"), run_ended("uni", "failed", reason="ValueError: no data for 2031")], "uni")
-    assert story.happened[-1].text == "failed: ValueError: no data for 2031"
-    assert story.close(State.FAILED) == "failed: ValueError: no data for 2031"
+    job = history([attempt("uni"), run_ended("uni", "failed", reason="ValueError: no data for 2031")], "uni")
+    assert job.events[-1].text == "failed: ValueError: no data for 2031"
+    assert job.close(State.FAILED) == "failed: ValueError: no data for 2031"
 
 
 def test_what_was_just_said_is_not_said_again_by_an_alert_or_an_outcome() -> None:
     reason = "crashed after 2 attempts"
-    story = Story.of(
+    job = history(
         [
             attempt("uni"),
             record("incident", 10, id=4, incident="crashed", run="uni", text="SIGSEGV in fit.py:7"),
@@ -82,19 +88,19 @@ def test_what_was_just_said_is_not_said_again_by_an_alert_or_an_outcome() -> Non
         ],
         "uni",
     )
-    assert [one.text for one in story.happened][1:] == [
+    assert [one.text for one in job.events][1:] == [
         "incident 4: crashed, SIGSEGV in fit.py:7",
         f"failed: {reason}",
     ]
-    assert story.incident == 4
+    assert job.incident == 4
 
 
 def test_incidents_of_a_guarded_task_are_told_with_its_key() -> None:
     about = record("incident", 3, id=1, incident="stuck", run="uni-9bc785f0", worker="w1", text="in jobs.py:20")
-    story = Story.of([about, task("uni", ok=False)], "uni")
-    assert [one.kind for one in story.happened] == ["incident", "task"]
-    assert (story.state, story.incident) == ("failed", 1)
-    assert not Story.of([about], "un").known
+    job = history([about, task("uni", ok=False)], "uni")
+    assert [one.kind for one in job.events] == ["incident", "task"]
+    assert (job.state, job.incident) == ("failed", 1)
+    assert not history([about], "un").known
 
 
 @pytest.mark.parametrize(
@@ -107,24 +113,24 @@ def test_incidents_of_a_guarded_task_are_told_with_its_key() -> None:
     ],
 )
 def test_what_operators_did_is_told_of_the_runs_it_concerned(fields: dict[str, object], concerns: bool) -> None:
-    story = Story.of([attempt("uni"), record("operator", 5, by="ann@n1", **fields)], "uni")
-    assert [one.kind for one in story.happened] == ["attempt-started", *(["operator"] if concerns else [])]
+    job = history([attempt("uni"), record("operator", 5, by="ann@n1", **fields)], "uni")
+    assert [one.kind for one in job.events] == ["attempt-started", *(["operator"] if concerns else [])]
     if concerns:
-        assert story.happened[-1].text == f"{fields['ask']} {fields['target']}".strip() + ", by ann@n1"
+        assert job.events[-1].text == f"{fields['ask']} {fields['target']}".strip() + ", by ann@n1"
 
 
 def test_a_plain_task_is_told_by_its_key() -> None:
-    story = Story.of([task("inc-1"), task("inc-2", ok=False)], "inc-2")
-    assert [one.text for one in story.happened] == ["failed on w1: ValueError: inc-2 is bad"]
-    assert story.known and story.states == {"inc-2": "failed"}
-    assert "handed to Dask directly" in story.close(State.OK)
+    job = history([task("inc-1"), task("inc-2", ok=False)], "inc-2")
+    assert [one.text for one in job.events] == ["failed on w1: ValueError: inc-2 is bad"]
+    assert job.known and job.state == "failed"
+    assert "handed to Dask directly" in job.close(State.OK)
 
 
 def test_a_name_that_is_nowhere_is_not_known() -> None:
-    story = Story.of(a_stuck_run(), "nobody")
-    assert not story.known
-    assert not Story.of([], "nobody").known
-    assert not Story.of([record("operator", ask="pause", target="", runs=[])], "nobody").known
+    job = history(a_stuck_run(), "nobody")
+    assert not job.known
+    assert not history([], "nobody").known
+    assert not history([record("operator", ask="pause", target="", runs=[])], "nobody").known
 
 
 def test_records_with_nonsense_in_them_do_no_harm() -> None:
@@ -139,10 +145,10 @@ def test_records_with_nonsense_in_them_do_no_harm() -> None:
     }
     kinds = ("attempt-started", "attempt-ended", "retry", "incident", "alert", "run-ended", "operator", "task")
     for kind in kinds:
-        Story.of([record(kind, run="uni", target="uni", key="uni", **strange)], "uni").close(State.OK)
-        Story.of([record(kind, run=["uni"])], "uni")
+        history([record(kind, run="uni", target="uni", key="uni", **strange)], "uni").close(State.OK)
+        history([record(kind, run=["uni"])], "uni")
 
 
 def test_a_run_that_was_tried_without_end_does_not_fill_the_memory() -> None:
-    story = Story.of((attempt("uni", number) for number in range(MOST_EVENTS * 2)), "uni")
-    assert len(story.happened) == MOST_EVENTS
+    job = history((attempt("uni", number) for number in range(MOST_EVENTS * 2)), "uni")
+    assert len(job.events) == MOST_EVENTS

@@ -1,25 +1,34 @@
-"""What a journal amounts to: a fold, record by record, in bounded memory but for the names of workers.
+"""The one fold of a journal: what a run did and does, for every command, page and report that shows it.
 
-``Summary.add`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
-passed over. Tasks, peaks, retries and findings may come in any order.
+``RunView.take`` knows nothing of files and clocks; records of unknown kinds and with fields that make no sense are
+passed over. Tasks, peaks, retries and findings may come in any order. Memory is bounded but for the names of workers.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalable.observe.bills import Bill
 from scalable.observe.costs import Ledger
 from scalable.observe.distribution import Distribution
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.observe.fleet import Fleet
+from scalable.observe.grids import Grids
+from scalable.observe.series import Series
 from scalable.observe.sweeps import SweepProgress, UnitEnd
 from scalable.quantities import Money
 
 OUT_OF_MEMORY = "out of memory"
-FINISHED = "finished"
+FINISHED, ENDED = "finished", "ended"
+RUNNING, WAITING = "running", "waiting"  # where a job is that has not ended, as far as the journal tells
+ABOUT_ALL = frozenset({"pause", "resume"})  # what operators do that concerns every job
+GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded function's name gets to be the name of its runner's work
+MOST_EVENTS = 1000  # of one job; one that was tried more often has the same to tell again
+MOST_JOBS = 100_000  # whose states are kept
 MOST_LISTED = 500  # of decisions, alerts, incidents, findings; the counts go on
 ALERT = ("t", "alert", "text", "run", "state", "severity", "remedy", "labels")
 RECENT = 500  # ends of tasks that a rate is computed from
@@ -39,7 +48,14 @@ class Work:
 
 
 @dataclass(slots=True)
-class Summary:
+class RunView:
+    """All that a journal says of its run. ``take`` every record; ``status``, ``report`` and the rest only read."""
+
+    job: str = ""
+    """The job whose records are kept in ``events``; of the others only what they amount to is."""
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    jobs: dict[str, str] = field(default_factory=dict)
+    """Where each job is: running, waiting, or how it ended."""
     started: Mapping[str, Any] = field(default_factory=dict)
     """The ``run-started`` record."""
     ended: Mapping[str, Any] = field(default_factory=dict)
@@ -54,8 +70,13 @@ class Summary:
     work_ended: float | None = None
     scaled: Counter[str] = field(default_factory=Counter)
     decisions: list[dict[str, Any]] = field(default_factory=list)
+    """Each with the number of workers that were wanted before and after it."""
+    paused: str = ""
+    """Who paused the run, if it is paused."""
     retries: Counter[str] = field(default_factory=Counter)
     """By cause."""
+    retried: list[dict[str, Any]] = field(default_factory=list)
+    """The latest of them."""
     losses: Counter[str] = field(default_factory=Counter)
     """Workers and attempts that ended without our wish and without a result, by cause."""
     incidents: list[dict[str, Any]] = field(default_factory=list)
@@ -65,7 +86,8 @@ class Summary:
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
-    alerted: Counter[str] = field(default_factory=Counter)
+    alert_count: int = 0
+    """All of them, also those that are not listed, and their ends."""
     firing: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Alerts that have begun and are not over, by what they are about."""
     findings: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
@@ -87,25 +109,32 @@ class Summary:
     progress: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How far attempts under way have said to be, by run."""
     sweeps: dict[str, SweepProgress] = field(default_factory=dict)
+    grids: Grids = field(default_factory=Grids)
+    series: Series = field(default_factory=Series)
+    aside: int = 0
+    """Records of rows that became dead letters."""
     unit_ends: dict[str, UnitEnd] = field(default_factory=dict)
     """Of units of sweeps whose rows are not stored yet, by run."""
     short_of_memory: dict[str, Counter[str]] = field(default_factory=dict)
     """By worker, how often it and its attempts ran out of memory; one event may be told both ways."""
+    last_bill: tuple[tuple[Any, ...], Bill | None] | None = None
+    """What ``bill`` answered last and to which question: it takes every unit of the run."""
 
     @classmethod
-    def of(cls, records: Iterable[Mapping[str, Any]]) -> Summary:
-        summary = cls()
+    def of(cls, records: Iterable[Mapping[str, Any]], job: str = "") -> RunView:
+        view = cls(job)
         for record in records:
-            summary.add(record)
-        return summary
+            view.take(record)
+        return view
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def take(self, record: Mapping[str, Any]) -> None:
         """Take in one record that has a time ``t`` and a ``kind``."""
         moment = record["t"]
         self.first = moment if self.first is None else min(self.first, moment)
         self.last = moment if self.last is None else max(self.last, moment)
         self.records += 1
-        self.costs.add(record)
+        if self.job and concerns(record, self.job) and len(self.events) < MOST_EVENTS:
+            self.events.append(record)
         if take := TAKERS.get(record["kind"]):
             take(self, record)
 
@@ -131,6 +160,11 @@ class Summary:
         return sum(work.failed for work in self.work.values())
 
     @property
+    def incidents_forgotten(self) -> bool:
+        """Whether there were more losses or incidents than are kept one by one."""
+        return self.losses.total() > len(self.incidents) or max(self.recorded, default=0) > len(self.recorded)
+
+    @property
     def startup_s(self) -> float | None:
         """From the start to a sweep's first unit, without the time in which workers were there and no sweep was."""
         asked = min((sweep.began for sweep in self.sweeps.values() if sweep.began is not None), default=None)
@@ -142,6 +176,13 @@ class Summary:
     def memory_limit(self, tag: str) -> int | None:
         """What a worker of a tag may use, as planned."""
         return memory(mapping(mapping(self.plan.get("resources_by_tag")).get(tag)).get("memory"))
+
+    def bill(self, until: float, *, over: bool) -> Bill | None:
+        """What the run cost and for what, up to a moment; nothing where nothing is charged."""
+        question = (self.records, until, over)
+        if self.last_bill is None or self.last_bill[0] != question:
+            self.last_bill = question, self.costs.bill(until, over=over)
+        return self.last_bill[1]
 
     # What the kinds of records mean
 
@@ -158,11 +199,13 @@ class Summary:
     def take_gauge(self, record: Mapping[str, Any]) -> None:
         if record["t"] >= self.gauge.get("t", record["t"]):
             self.gauge = dict(record)
+        self.series.take_gauge(record)
         self.pay(record["t"], money(record.get("cost")))
 
     def take_cost(self, record: Mapping[str, Any]) -> None:
         self.pay(record["t"], money(record.get("spent")))
         self.per_hour = money(record.get("per_hour")) or self.per_hour
+        self.costs.take_cost(record)
 
     def pay(self, moment: float, spent: Money | None) -> None:
         """What was paid since the last figure belongs to the month it is told in."""
@@ -175,17 +218,33 @@ class Summary:
         self.spent = spent if spent > before else before
 
     def take_scale(self, record: Mapping[str, Any]) -> None:
-        direction = text(record.get("direction"))
+        direction, by = text(record.get("direction")), count(record.get("count"))
         if direction in ("up", "down"):
+            before = self.fleet.kinds[tag].wanted if (tag := tag_of(record)) in self.fleet.kinds else 0
+            after = before + by if direction == "up" else max(0, before - by)
+            facts = {name: record.get(name) for name in ("t", "direction", "tag", "count", "reason")}
             self.scaled[direction] += 1
-            self.decisions.append({name: record.get(name) for name in ("t", "direction", "tag", "count", "reason")})
+            self.decisions.append({**facts, "from": before, "to": after})
             del self.decisions[:-MOST_LISTED]
+
+    def take_operator(self, record: Mapping[str, Any]) -> None:
+        if record.get("ask") in ("pause", "resume"):
+            by = text(record.get("by")) or "an operator"
+            self.paused = f"paused by {by}" if record["ask"] == "pause" else ""
+
+    def take_removed_worker(self, record: Mapping[str, Any]) -> None:
+        self.fleet.removed(record)
+        self.costs.lose_worker(record)
 
     def take_lost_worker(self, record: Mapping[str, Any]) -> None:
         self.fleet.lost(record)
+        self.costs.lose_worker(record)
         self.lose(record, text(record.get("cause")) or "worker lost", "worker", text(record.get("detail")))
 
     def take_task(self, record: Mapping[str, Any]) -> None:
+        self.costs.take_task(record)
+        if (key := text(record.get("key"))) == self.job and key:
+            self.jobs[key] = text(record.get("status")) or ENDED
         work = self.work[tag_of(record)]
         finished = record.get("status") == FINISHED
         work.finished += finished
@@ -200,14 +259,20 @@ class Summary:
         work = self.work[tag_of(record)]
         for key, peak in mapping(record.get("peaks")).items():
             self.raise_peak(work, memory(peak), key)
+            self.fleet.use_memory(text(record.get("worker")), tag_of(record), memory(peak), key)
 
     def take_attempt(self, record: Mapping[str, Any]) -> None:
         run = text(record.get("run"))
+        self.costs.start_attempt(record)
+        self.grids.start_unit(run)
+        self.place(run, RUNNING)
         self.run_tags[run] = tag_of(record)
         self.running[run] = (text(record.get("worker")), tag_of(record))
 
     def take_attempt_end(self, record: Mapping[str, Any]) -> None:
         run, outcome = text(record.get("run")), text(record.get("outcome"))
+        self.costs.end_attempt(record)
+        self.place(run, WAITING)
         self.running.pop(run, None)
         self.progress.pop(run, None)
         tag = tag_of(record) if record.get("tag") else self.run_tags.get(run, UNTAGGED)
@@ -218,16 +283,22 @@ class Summary:
             self.spend(work, end - took, end, text(record.get("worker")), outcome == FINISHED)
         peak = memory(record.get("peak"))
         self.raise_peak(work, peak, run)
+        self.fleet.use_memory(text(record.get("worker")), tag_of(record), peak, run)
         name = run.partition("#")[0]
         if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
             self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
         if self.sweeps and (run in self.unit_ends or len(self.unit_ends) < MOST_LISTED):
             self.unit_ends.setdefault(run, UnitEnd()).take(record, finished=outcome == FINISHED)
         if outcome != FINISHED:
+            self.grids.lose_unit(run)
             self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
 
     def take_run_end(self, record: Mapping[str, Any]) -> None:
         run, state = text(record.get("run")), text(record.get("state"))
+        self.costs.end_job(record)
+        self.place(run, state or ENDED)
+        if state != FINISHED:
+            self.grids.lose_unit(run)
         self.running.pop(run, None)
         work = self.work[self.run_tags.pop(run, UNTAGGED)]
         work.finished += state == FINISHED
@@ -237,12 +308,20 @@ class Summary:
         self.recent.append(record["t"])
 
     def take_progress(self, record: Mapping[str, Any]) -> None:
-        if (run := text(record.get("run"))) in self.running:
+        run, used = text(record.get("run")), memory(record.get("memory"))
+        self.fleet.use_memory(text(record.get("worker")), tag_of(record), used, run)
+        self.series.use_memory(used, self.memory_limit(tag_of(record)))
+        if run in self.running:
             self.progress[run] = {name: record.get(name) for name in ("step", "of", "note", "memory")}
 
     def take_retry(self, record: Mapping[str, Any]) -> None:
-        self.retries[text(record.get("cause")) or "unknown"] += 1
-        self.work[tag_of(record)].retries += 1
+        cause, tag = text(record.get("cause")) or "unknown", tag_of(record)
+        self.retries[cause] += 1
+        self.work[tag].retries += 1
+        run = text(record.get("run"))
+        self.place(run, WAITING)
+        self.retried.append({"t": record["t"], "run": run or text(record.get("key")), "tag": tag, "cause": cause})
+        del self.retried[:-MOST_LISTED]
 
     def take_incident(self, record: Mapping[str, Any]) -> None:
         """The short form of an incident's file; told again when something about it changed."""
@@ -256,19 +335,26 @@ class Summary:
             if len(self.recorded) > MOST_LISTED:
                 del self.recorded[min(self.recorded)]
 
-    def take_sweep(self, record: Mapping[str, Any]) -> None:
-        """The sweep's own records; which of them it is, its kind says."""
+    def take_sweep_start(self, record: Mapping[str, Any]) -> None:
+        self.sweep(record).start(record)
+        self.grids.start_sweep(record)
+
+    def take_rows(self, record: Mapping[str, Any]) -> None:
+        run = text(record.get("run"))
+        self.sweep(record).take_rows(record, self.unit_ends.pop(run, None))
+        self.grids.take_rows(record)
+        self.costs.take_rows(record)
+        self.series.take_rows(record["t"], count(record.get("count")))
+        self.aside += record.get("aside") is True
+        self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
+
+    def take_sweep_end(self, record: Mapping[str, Any]) -> None:
+        self.sweep(record).end(record)
+        self.grids.end_sweep(record)
+
+    def sweep(self, record: Mapping[str, Any]) -> SweepProgress:
         name = text(record.get("sweep"))
-        sweep = self.sweeps.setdefault(name, SweepProgress(name))
-        match record["kind"]:
-            case "sweep-started":
-                sweep.start(record)
-            case "rows":
-                run = text(record.get("run"))
-                sweep.take_rows(record, self.unit_ends.pop(run, None))
-                self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
-            case _:
-                sweep.end(record)
+        return self.sweeps.setdefault(name, SweepProgress(name))
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
         name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
@@ -278,7 +364,7 @@ class Summary:
             self.firing.pop(about, None)
         elif state == "firing" and len(self.firing) < MOST_LISTED:
             self.firing[about] = told
-        self.alerted[name] += state != "resolved"
+        self.alert_count += 1
         self.alerts.append(told)
         del self.alerts[:-MOST_LISTED]
 
@@ -304,6 +390,10 @@ class Summary:
     def withdraw(self, key: tuple[str, str]) -> None:
         if key in self.findings and key in self.withdrawn:
             self.findings[key]["over"] = self.withdrawn[key] >= self.findings[key]["last"]
+
+    def place(self, job: str, state: str) -> None:
+        if job and (job in self.jobs or len(self.jobs) < MOST_JOBS or job == self.job):
+            self.jobs[job] = state
 
     def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1
@@ -332,37 +422,58 @@ class Summary:
         del self.incidents[:-MOST_LISTED]
 
 
+def concerns(record: Mapping[str, Any], job: str) -> bool:
+    """Whether a record tells of a job, or of what an operator did about it."""
+    name = text(record.get("run"))
+    match record["kind"]:
+        case "operator":
+            runs = record.get("runs")
+            named = job in (name, record.get("target")) or (isinstance(runs, list) and job in runs)
+            return named or record.get("ask") in ABOUT_ALL
+        case "incident":
+            return job in (name, GUARDED.sub("", name))
+        case "task":
+            return job in (name, record.get("key"))
+        case _:
+            return name == job
+
+
 def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
     """Which situation a finding tells of, whatever its figures are."""
     return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
 
 
-TAKERS: dict[str, Callable[[Summary, Mapping[str, Any]], None]] = {
-    "run-started": Summary.take_start,
-    "ended": Summary.take_end,
-    "plan": Summary.take_plan,
-    "gauge": Summary.take_gauge,
-    "cost": Summary.take_cost,
-    "scale": Summary.take_scale,
-    "worker-started": lambda summary, record: summary.fleet.started(record),
-    "worker-pending": lambda summary, record: summary.fleet.pending(record),
-    "worker-joined": lambda summary, record: summary.fleet.joined(record),
-    "worker-leaving": lambda summary, record: summary.fleet.going(record),
-    "worker-removed": lambda summary, record: summary.fleet.removed(record),
-    "workers-refused": lambda summary, record: summary.fleet.refused(record),
-    "worker-lost": Summary.take_lost_worker,
-    "task": Summary.take_task,
-    "peaks": Summary.take_peaks,
-    "attempt-started": Summary.take_attempt,
-    "attempt-ended": Summary.take_attempt_end,
-    "run-ended": Summary.take_run_end,
-    "progress": Summary.take_progress,
-    "retry": Summary.take_retry,
-    "incident": Summary.take_incident,
-    "alert": Summary.take_alert,
-    "sweep-started": Summary.take_sweep,
-    "rows": Summary.take_sweep,
-    "sweep-ended": Summary.take_sweep,
-    "finding": Summary.take_finding,
-    "finding-over": Summary.take_finding_over,
+TAKERS: dict[str, Callable[[RunView, Mapping[str, Any]], None]] = {
+    "run-started": RunView.take_start,
+    "ended": RunView.take_end,
+    "plan": RunView.take_plan,
+    "gauge": RunView.take_gauge,
+    "cost": RunView.take_cost,
+    "scale": RunView.take_scale,
+    "worker-started": lambda view, record: view.fleet.started(record),
+    "worker-pending": lambda view, record: view.fleet.pending(record),
+    "worker-joined": lambda view, record: view.fleet.joined(record),
+    "worker-leaving": lambda view, record: view.fleet.going(record),
+    "worker-removed": RunView.take_removed_worker,
+    "workers-refused": lambda view, record: view.fleet.refused(record),
+    "worker-lost": RunView.take_lost_worker,
+    "task": RunView.take_task,
+    "peaks": RunView.take_peaks,
+    "attempt-started": RunView.take_attempt,
+    "attempt-ended": RunView.take_attempt_end,
+    "run-ended": RunView.take_run_end,
+    "progress": RunView.take_progress,
+    "retry": RunView.take_retry,
+    "incident": RunView.take_incident,
+    "alert": RunView.take_alert,
+    "operator": RunView.take_operator,
+    "sweep-started": RunView.take_sweep_start,
+    "sweep-units": lambda view, record: view.grids.take_units(record),
+    "rows": RunView.take_rows,
+    "sweep-ended": RunView.take_sweep_end,
+    "tariff": lambda view, record: view.costs.take_tariff(record),
+    "machine": lambda view, record: view.costs.take_machine(record),
+    "placed": lambda view, record: view.costs.place(record),
+    "finding": RunView.take_finding,
+    "finding-over": RunView.take_finding_over,
 }

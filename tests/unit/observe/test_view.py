@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import State, Summary, report_of
+from scalable.observe import RunView, State, report_of
 from scalable.observe.current import current
 from scalable.observe.distribution import Distribution
 from tests.helpers.observe.builders import (
@@ -112,9 +112,9 @@ def test_the_timeline_says_how_many_workers_there_were() -> None:
 
 
 def test_a_run_whose_clock_was_set_back_took_no_negative_time() -> None:
-    summary = summed(run_started(), ended(-3600))
-    assert report_of(summary, State.OK, START)["run"]["duration_s"] == 0
-    assert current(summary, State.OK, START)["elapsed_s"] == 0
+    view = summed(run_started(), ended(-3600))
+    assert report_of(view, State.OK, START)["run"]["duration_s"] == 0
+    assert current(view, State.OK, START)["elapsed_s"] == 0
 
 
 def test_a_long_timeline_is_thinned_and_keeps_its_ends() -> None:
@@ -288,14 +288,14 @@ def test_quantiles_of_any_number_of_values_are_off_by_a_hundredth_at_most(values
 
 
 def test_a_hundred_thousand_records_are_folded_in_little_memory() -> None:
-    summary = Summary()
+    view = RunView()
     for number in range(100_000):
-        summary.add(task(f"inc-{number}", number / 100, 1 + number % 7))
-    found = report_of(summary, State.OK, START)["tasks"]["demeter"]
+        view.take(task(f"inc-{number}", number / 100, 1 + number % 7))
+    found = report_of(view, State.OK, START)["tasks"]["demeter"]
     assert found["count"] == 100_000
     assert found["seconds"]["p50"] == pytest.approx(4, rel=0.011)
-    assert len(summary.recent) <= 500
-    assert summary.work["demeter"].seconds._few is None
+    assert len(view.recent) <= 500
+    assert view.work["demeter"].seconds._few is None
 
 
 def test_failed_tasks_and_runs_are_listed_with_their_errors() -> None:
@@ -312,13 +312,13 @@ def test_the_highest_peak_stands_beside_its_limit_of_the_plan() -> None:
 
 
 def test_one_lack_of_memory_told_by_the_run_and_by_its_worker_is_one() -> None:
-    summary = summed(
+    view = summed(
         joined("w1"),
         attempt_ended("r1", "out of memory", worker="w1"),
         lost("w1", cause="out of memory"),
         lost("w2", cause="out of memory"),
     )
-    assert summary.out_of_memory == 2
+    assert view.out_of_memory == 2
 
 
 def test_cost_is_what_was_spent_last_and_belongs_to_the_months_it_was_spent_in() -> None:
@@ -327,9 +327,9 @@ def test_cost_is_what_was_spent_last_and_belongs_to_the_months_it_was_spent_in()
     def paid(at: float, amount: float) -> Record:
         return record("cost", at, spent={"amount": amount, "currency": "EUR"})
 
-    summary = summed(paid(1, 1.0), paid(2, 1.5), paid(month_s, 4.0))
-    assert str(summary.spent) == "EUR 4.00"
-    assert {month: str(amount) for month, amount in summary.spent_by_month.items()} == {
+    view = summed(paid(1, 1.0), paid(2, 1.5), paid(month_s, 4.0))
+    assert str(view.spent) == "EUR 4.00"
+    assert {month: str(amount) for month, amount in view.spent_by_month.items()} == {
         "2026-04": "EUR 1.50",
         "2026-05": "EUR 2.50",
     }
@@ -441,10 +441,10 @@ anything = st.builds(
 
 @given(st.lists(anything, max_size=20))
 def test_records_that_make_no_sense_never_stop_a_report(records: list[Record]) -> None:
-    summary = Summary.of(records)
+    view = RunView.of(records)
     for state in State:
-        report_of(summary, state, START)
-        current(summary, state, START)
+        report_of(view, state, START)
+        current(view, state, START)
 
 
 def test_the_status_says_who_is_here_who_is_awaited_and_why() -> None:

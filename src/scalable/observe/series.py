@@ -1,13 +1,16 @@
-"""How a run went over time, in a bounded number of points: workers, queue, memory and money."""
+"""How a run went over time, in a bounded number of points: workers, queue, rows, memory and money."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, number
+from scalable.observe.fields import UNTAGGED, count, mapping, money, number
 
 MOST_POINTS = 600  # as many as a chart has room for; when there are more, every other one is dropped
+LINES = ("t", "waiting", "running", "memory_share", "cost")
+
+Points = list[tuple[float, float]]
 
 
 class Series:
@@ -22,26 +25,26 @@ class Series:
         self.skipped = 0
         self.share: float | None = None
         """The highest part of its limit that a worker used since the last point."""
+        self.rows: Points = []
+        """Rows stored since the run began, all sweeps together; told when they come, not with the gauges."""
 
-    def add(self, record: Mapping[str, Any], limit: int | None) -> None:
-        """``limit`` is the memory of a worker of the record's tag."""
-        if record["kind"] == "progress":
-            self.use(memory(record.get("memory")), limit)
-        elif record["kind"] == "gauge":
-            self.take_gauge(record)
-
-    def use(self, used: int | None, limit: int | None) -> None:
+    def use_memory(self, used: int | None, limit: int | None) -> None:
         if used and limit:
             self.share = max(used / limit, self.share or 0.0)
 
+    def take_rows(self, moment: float, rows: int) -> None:
+        self.rows.append((moment, (self.rows[-1][1] if self.rows else 0.0) + rows))
+        if len(self.rows) > 2 * MOST_POINTS:
+            self.rows[:] = [*self.rows[:-1:2], self.rows[-1]]
+
     def take_gauge(self, record: Mapping[str, Any]) -> None:
         workers = mapping(record.get("workers"))
-        tasks = [mapping(told) for told in mapping(record.get("tasks")).values()]
+        tasks = [mapping(counts) for counts in mapping(record.get("tasks")).values()]
         point = {
             "t": record["t"],
-            "live": {tag or UNTAGGED: count(mapping(told).get("live")) for tag, told in workers.items()},
-            "waiting": sum(count(told.get("waiting")) for told in tasks),
-            "running": sum(count(told.get("running")) for told in tasks),
+            "live": {tag or UNTAGGED: count(mapping(counts).get("live")) for tag, counts in workers.items()},
+            "waiting": sum(count(counts.get("waiting")) for counts in tasks),
+            "running": sum(count(counts.get("running")) for counts in tasks),
             "memory_share": round(self.share, 4) if self.share is not None else None,
             "cost": number(mapping(record.get("cost")).get("amount")) if money(record.get("cost")) else None,
         }
@@ -53,16 +56,20 @@ class Series:
         if len(self.points) > MOST_POINTS - 1:
             self.latest = self.points[-1]
             for dropped, later in zip(self.points[1::2], self.points[2::2], strict=False):
-                shares = [one["memory_share"] for one in (dropped, later) if one["memory_share"] is not None]
+                shares = [point["memory_share"] for point in (dropped, later) if point["memory_share"] is not None]
                 later["memory_share"] = max(shares, default=None)
             self.points = self.points[::2]
             self.every *= 2
 
+    def all_points(self) -> list[dict[str, Any]]:
+        return [*self.points, *([self.latest] if self.latest else [])]
+
+    def line(self, name: str) -> Points:
+        """One figure over time."""
+        return [(point["t"], float(point[name])) for point in self.all_points()]
+
     def to_dict(self) -> dict[str, Any]:
-        points = [*self.points, *([self.latest] if self.latest else [])]
+        points = self.all_points()
         tags = dict.fromkeys(tag for point in points for tag in point["live"])
         lines = {name: [point[name] for point in points] for name in LINES}
         return {**lines, "live": {tag: [point["live"].get(tag, 0) for point in points] for tag in tags}}
-
-
-LINES = ("t", "waiting", "running", "memory_share", "cost")

@@ -1,0 +1,114 @@
+"""What the page shows of a run: its view, and what ``live.json`` says this moment, as sections.
+
+Pure, and bounded however large the run is. Whatever ``scalable status`` and ``scalable report`` say, too, comes from
+the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scalable.observe.current import WINDOW_S, current
+from scalable.observe.fields import UNTAGGED, listed, mapping, memory, money, text
+from scalable.observe.liveness import State
+from scalable.observe.report import cost, end_of, incidents, plan_vs_actual, rounded, run
+from scalable.observe.sweeps import RECENT, SweepProgress
+from scalable.observe.view import RunView
+from scalable.show.console.workers import workers
+
+MOST_DECISIONS = 100
+LATEST = 50  # retries, alerts, findings and failures that are listed
+MOST_INCIDENTS = 100  # that are listed, the latest
+NOTHING_YET = "nothing has run yet"
+RUN_FIELDS = (
+    "run_id", "project", "target", "provider", "state", "reason", "paused", "started", "ended", "elapsed_s", "host",
+    "silent_s", "rate_per_min", "left_s", "command", "now",
+)  # fmt: skip
+
+
+def sections(view: RunView, state: State, now: float, live: Mapping[str, Any], run_id: str = "") -> dict[str, Any]:
+    """Everything but the grids, which are told by their changes."""
+    figures = current(view, state, now)
+    until = end_of(view, state, now)
+    paused = text(live.get("paused")) if live else view.paused
+    facts = {**run(view, state, until), **figures, "paused": "" if state.over else paused, "now": now}
+    sweeps = [sweep(progress, until, over=state.over) for progress in view.sweeps.values()]
+    facts |= {"run_id": run_id or figures["run_id"]}
+    facts |= {"left_s": max((one["left_s"] for one in sweeps if one["left_s"] is not None), default=figures["left_s"])}
+    return {
+        "run": {name: facts.get(name) for name in RUN_FIELDS},
+        "sweeps": sweeps,
+        "workers": [] if state.over else workers(view, live),
+        "series": view.series.to_dict(),
+        "decisions": [decision(one) for one in view.decisions[-MOST_DECISIONS:]],
+        "cost": money_spent(view, figures),
+        "trouble": trouble(view, live, over=state.over),
+        "plan": plan_vs_actual(view, until, view.bill(until, over=True) if state.over else None) if view.plan else None,
+    }
+
+
+def use_memory(view: RunView, live: Mapping[str, Any]) -> None:
+    """Count what the session says its workers use now to the next point of the series."""
+    for worker in map(mapping, listed(live.get("workers"))):
+        view.series.use_memory(memory(worker.get("memory")), memory(worker.get("memory_limit")))
+
+
+def sweep(progress: SweepProgress, until: float, *, over: bool) -> dict[str, Any]:
+    names = ("factor", "tag", "status", "reason", "expected", "there", "rows", "failed", "units", "units_done", "began")
+    facts = {"name": progress.sweep, **{name: getattr(progress, name) for name in names}, "left_s": None}
+    if progress.status != "running":
+        return facts
+    if over:
+        return {**facts, "status": "interrupted"}
+    recent = [(moment, rows) for moment, rows in progress.recent if until - WINDOW_S < moment <= until]
+    left, came = progress.expected - progress.there - progress.rows, sum(rows for _, rows in recent)
+    if recent and came and left > 0:
+        forgotten = len(progress.recent) == RECENT
+        first = recent[0][0] if forgotten else progress.began or 0.0
+        since = max(until - recent[0][0], until - max(first, until - WINDOW_S), 1.0)
+        facts["left_s"] = rounded(left * since / came)
+    return facts
+
+
+def decision(one: Mapping[str, Any]) -> dict[str, Any]:
+    """With the number of workers before and after it."""
+    facts = {name: one[name] for name in ("t", "direction", "from", "to")}
+    return {**facts, "tag": text(one["tag"]) or UNTAGGED, "reason": text(one["reason"])}
+
+
+def money_spent(view: RunView, figures: Mapping[str, Any]) -> dict[str, Any]:
+    spent = {"spent": figures["cost"], "per_hour": figures["per_hour"]}
+    budget = {"budget": cost(view.costs.budget), "budget_left": figures["budget_left"]}
+    return {**spent, **budget, "planned": cost(money(view.plan.get("cost")))}
+
+
+def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, Any]:
+    """What went wrong in a run and what is wrong now: retries, alerts, findings, incidents, failures."""
+    firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
+    active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
+    findings = [one for one in view.findings.values() if not one["over"]]
+    all_incidents = incidents(view)
+    retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
+    return {
+        "retries": {**retries, "latest": view.retried[-LATEST:]},
+        "alerts": [] if over else active[:LATEST],
+        "alerts_past": view.alerts[-LATEST:],
+        "findings": sorted(findings, key=lambda one: one["last"], reverse=True)[:LATEST],
+        "incidents": [incident(one, view) for one in all_incidents[-MOST_INCIDENTS:]],
+        "incident_count": len(all_incidents),
+        "incidents_forgotten": view.incidents_forgotten,
+        "failures": view.failures[-LATEST:],
+    }
+
+
+def incident(one: Mapping[str, Any], view: RunView) -> dict[str, Any]:
+    """With the number of its file; 0 for a loss that has none."""
+    recorded = view.recorded.get(one["id"]) is one
+    facts = {name: one.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
+    return {"id": one["id"] if recorded else 0, **facts, "text": text(mapping(one.get("evidence")).get("detail"))}
+
+
+def empty(now: float) -> dict[str, Any]:
+    """The section ``run`` where nothing has run."""
+    return {**dict.fromkeys(RUN_FIELDS), "run_id": "", "state": NOTHING_YET, "reason": "", "paused": "", "now": now}
