@@ -7,6 +7,7 @@ import struct
 import sys
 import threading
 from collections import Counter
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -52,6 +53,17 @@ def test_what_equals_has_one_key_however_it_came_about() -> None:
     assert key_of(Counter("ab")) == key_of(Counter("ba"))
     shared = [1]
     assert key_of([shared, shared]) == key_of([[1], [1]])
+
+
+def test_keys_stay_the_same_from_version_to_version() -> None:
+    """What is kept is found by its key: if this fails, everything that was kept before is computed again."""
+    value = {"text": "é", "numbers": [1, -2.5, 3 + 4j], "flags": (True, None), "bytes": b"\0", "set": {1, 2}}
+    assert key_of(value) == "e618129c0de990ddd1d14d1ff42459bc"
+
+
+def test_the_value_of_an_enums_member_counts_beside_its_name() -> None:
+    now, again, later = (Enum("Mode", {"FAST": number}) for number in (1, 1, 2))  # type: ignore[misc]
+    assert key_of(now["FAST"]) == key_of(again["FAST"]) != key_of(later["FAST"])
 
 
 def test_a_value_may_say_itself_what_counts() -> None:
