@@ -75,11 +75,11 @@ async def test_leaving_by_sys_exit_is_an_error_of_the_work_and_the_runner_stays(
 
 @on_a_desk()
 async def test_code_that_cannot_be_loaded_names_the_missing_module(desk: Desk) -> None:
-    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.runner.gone")
+    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.helpers.runner.gone")
     desk.supervisor.give("gone", content)
     end = await desk.end_of("gone")
     assert end.cause == ends.CANNOT_START
-    assert "No module named 'tests.runner.gone'" in end.message
+    assert "No module named 'tests.helpers.runner.gone'" in end.message
 
 
 @on_a_desk()
