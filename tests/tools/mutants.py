@@ -3,7 +3,8 @@
 ``python -m tests.tools.mutants --seed 1 --count 30`` draws the same list for everybody who has the same source: one
 group after the other, and within a group by turns a negated condition, a dropped statement and a changed constant.
 Tests run in the order in which they are likely to catch a defect: the unit tests of its room, the other tests, then
-the journeys if ``--journeys`` is given. A mutant whose tests do not end in time counts as caught.
+the journeys if ``--journeys`` is given. A test that fails counts only if it passes without the defect. A mutant whose
+tests do not end in time counts as caught.
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from tests.helpers.paths import ROOT
 
 LIMIT_S = 900.0  # for all tests of one mutant; several times what the unit tests take on a busy machine
 SHOWN = 48  # characters of source in a row of the table
+CAUGHT, SURVIVED, TIMED_OUT = "caught", "survived", "timed out"
+BROKEN = "broken"  # the test that failed does so without the mutant as well
 KINDS = ("condition", "statement", "constant")
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider")
 NO_TESTS = 5  # pytest's exit status when no test was selected
-CAUGHT_BY = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+CAUGHT_BY = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 LOGGERS = frozenset({"log", "logger", "logging"})
 COMPARISONS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 WIDENED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
@@ -85,7 +88,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the tests made of a mutant: ``caught``, ``survived`` or ``timed out``, and the test that failed first."""
+    """What the tests made of a mutant: caught, survived, timed out or broken, and the test that failed first."""
 
     number: int
     group: str
@@ -98,8 +101,8 @@ class Outcome:
         mutant = self.mutant
         where = f"{mutant.file.removeprefix('src/scalable/')}:{mutant.line}"
         change = f"{shortened(mutant.before)} → {shortened(mutant.after)}"
-        caught_by = "SURVIVED" if self.result == "survived" else self.caught_by or self.result
-        return f"| {self.number} | {where} | {mutant.kind} | `{change}` | {caught_by} |"
+        told = self.result if self.result == CAUGHT else self.result.upper()
+        return f"| {self.number} | {where} | {mutant.kind} | `{change}` | {told} | {self.caught_by} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,20 +110,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drawn = draw(options.seed, options.count)
     chosen = [(number, *entry) for number, entry in enumerate(drawn, 1) if not options.only or number in options.only]
     outcomes = []
-    print("| | where | kind | before → after | caught by |\n|---|---|---|---|---|", flush=True)
+    print("| | where | kind | before → after | result | by |\n|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = copy_tree(Path(folder) / "tree")
         for number, group, mutant in chosen:
-            result, caught_by, seconds = ("listed", "", 0.0) if options.list else attempt(tree, group, mutant, options)
+            result, caught_by, seconds = ("", "", 0.0) if options.list else attempt(tree, group, mutant, options)
             outcomes.append(Outcome(number, group, mutant, result, caught_by, seconds))
             print(outcomes[-1].row(), flush=True)
             if options.output:
                 Path(options.output).write_text(json.dumps([asdict(o) for o in outcomes], indent=1), encoding="utf-8")
     if options.list:
         return 0
-    survived = sum(outcome.result == "survived" for outcome in outcomes)
-    print(f"{len(outcomes) - survived} of {len(outcomes)} caught")
-    return 1 if survived else 0
+    caught = sum(outcome.result in (CAUGHT, TIMED_OUT) for outcome in outcomes)
+    print(f"{caught} of {len(outcomes)} caught")
+    return 0 if caught == len(outcomes) else 1
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -244,10 +247,12 @@ def attempt(tree: Path, group: str, mutant: Mutant, options: argparse.Namespace)
         for tests in stages(group, options):
             left_s = LIMIT_S - (time.monotonic() - started)
             result, caught_by = tested(tree, tests, left_s)
-            if result != "survived":
+            if result != SURVIVED:
                 break
     finally:
         plant(path, source)
+    if caught_by and tested(tree, [caught_by], LIMIT_S)[0] != SURVIVED:
+        result = BROKEN
     return result, caught_by, round(time.monotonic() - started, 1)
 
 
@@ -286,11 +291,11 @@ def tested(tree: Path, tests: list[str], limit_s: float) -> tuple[str, str]:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return "timed out", ""
+        return TIMED_OUT, ""
     if process.returncode in (0, NO_TESTS):
-        return "survived", ""
+        return SURVIVED, ""
     caught_by = CAUGHT_BY.search(text)
-    return "caught", caught_by[1] if caught_by else text.strip().splitlines()[-1]
+    return CAUGHT, caught_by[1] if caught_by else ""  # without a test if pytest itself could not start
 
 
 def shortened(text: str) -> str:
