@@ -34,7 +34,7 @@ BROKEN = "broken"  # the test that failed does so without the mutant as well
 KINDS = ("condition", "statement", "constant")
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "-p", "no:cacheprovider")
 NO_TESTS = 5  # pytest's exit status when no test was selected
-CAUGHT_BY = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+CAUGHT_BY = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 LOGGERS = frozenset({"log", "logger", "logging"})
 COMPARISONS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 WIDENED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
