@@ -59,6 +59,8 @@ def test_keys_stay_the_same_from_version_to_version() -> None:
     """What is kept is found by its key: if this fails, everything that was kept before is computed again."""
     value = {"text": "é", "numbers": [1, -2.5, 3 + 4j], "flags": (True, None), "bytes": b"\0", "set": {1, 2}}
     assert key_of(value) == "e618129c0de990ddd1d14d1ff42459bc"
+    assert key_of(bytes((1 << 16) - 1)) == "f0dd54442382e3beb300a0185a452594"
+    assert key_of(bytes(1 << 16)) == "a9a6ee9e5c7e1e77891bd5a0fa29d3e5"
 
 
 def test_the_value_of_an_enums_member_counts_beside_its_name() -> None:
