@@ -6,7 +6,7 @@ import pickle
 import struct
 import sys
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from enum import Enum
 from typing import Any
 
@@ -66,6 +66,32 @@ def test_keys_stay_the_same_from_version_to_version() -> None:
 def test_the_value_of_an_enums_member_counts_beside_its_name() -> None:
     now, again, later = (Enum("Mode", {"FAST": number}) for number in (1, 1, 2))  # type: ignore[misc]
     assert key_of(now["FAST"]) == key_of(again["FAST"]) != key_of(later["FAST"])
+
+
+class Made:
+    """An object that pickle makes by calling something."""
+
+    def __init__(self, make: Any, *arguments: Any) -> None:
+        self.reduced = make, arguments
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.reduced
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Made(list, 1), Made(dict, 1)),
+        (Made(list, 1), Made(list, 2)),
+        (Plain(a=1), Plain(a=2)),
+        (deque([1]), deque([2])),
+        (deque([1], maxlen=1), deque([1], maxlen=2)),
+        (Counter("a"), Counter("b")),
+        (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+    ],
+)
+def test_objects_differ_by_what_makes_them_by_their_state_and_by_what_they_hold(one: Any, other: Any) -> None:
+    assert key_of(one) == key_of(one) != key_of(other)
 
 
 def test_a_value_may_say_itself_what_counts() -> None:
