@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import struct
 import sys
 import threading
 from collections import Counter, OrderedDict, deque
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import pytest
@@ -87,11 +89,20 @@ class Made:
         (deque([1]), deque([2])),
         (deque([1], maxlen=1), deque([1], maxlen=2)),
         (Counter("a"), Counter("b")),
+        (partial(int, base=2), partial(int, base=3)),
         (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
     ],
 )
 def test_objects_differ_by_what_makes_them_by_their_state_and_by_what_they_hold(one: Any, other: Any) -> None:
     assert key_of(one) == key_of(one) != key_of(other)
+
+
+def test_what_a_type_says_of_itself_comes_before_what_is_registered_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    outspoken, silent = key_of(Made(list, 1)), key_of(Plain(a=1))
+    for kind in (Made, Plain):
+        monkeypatch.setitem(copyreg.dispatch_table, kind, lambda value: (list, ("registered",)))
+    assert key_of(Made(list, 1)) == outspoken
+    assert key_of(Plain(a=1)) != silent
 
 
 def test_a_value_may_say_itself_what_counts() -> None:
