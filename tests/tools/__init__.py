@@ -1,1 +1,1 @@
-"""Real systems to test against, started by the tests themselves: a private Slurm, a PostgreSQL, an Apptainer."""
+"""Real systems to test against, started by the tests themselves, and ``mutants``, which tests the tests."""

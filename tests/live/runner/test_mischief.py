@@ -53,7 +53,7 @@ async def test_work_that_a_spoiled_runner_cannot_load_is_given_to_a_fresh_one(de
         desk.give(str(number), work.give_back, number)
     for number in range(20):
         assert (await desk.end_of(str(number))).cause == ends.FINISHED
-    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.runner.gone")
+    content = pickle.dumps((work.give_back, (), {})).replace(b"tests.helpers.runner.work", b"tests.helpers.runner.gone")
     desk.supervisor.give("gone", content)
     assert (await desk.end_of("gone")).cause == ends.CANNOT_START
 

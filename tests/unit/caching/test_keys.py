@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import struct
 import sys
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict, deque
+from enum import Enum
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,6 +55,60 @@ def test_what_equals_has_one_key_however_it_came_about() -> None:
     assert key_of(Counter("ab")) == key_of(Counter("ba"))
     shared = [1]
     assert key_of([shared, shared]) == key_of([[1], [1]])
+
+
+def test_keys_stay_the_same_from_version_to_version() -> None:
+    """What is kept is found by its key: if this fails, everything that was kept before is computed again."""
+    value = {"text": "é", "numbers": [1, -2.5, 3 + 4j], "flags": (True, None), "bytes": b"\0", "set": {1, 2}}
+    assert key_of(value) == "e618129c0de990ddd1d14d1ff42459bc"
+    assert key_of(bytes((1 << 16) - 1)) == "f0dd54442382e3beb300a0185a452594"
+    assert key_of(bytes(1 << 16)) == "a9a6ee9e5c7e1e77891bd5a0fa29d3e5"
+
+
+def fast(number: int) -> Enum:
+    class Mode(Enum):
+        FAST = number
+
+    return Mode.FAST
+
+
+def test_the_value_of_an_enums_member_counts_beside_its_name() -> None:
+    assert key_of(fast(1)) == key_of(fast(1)) != key_of(fast(2))
+
+
+class Made:
+    """An object that pickle makes by calling something."""
+
+    def __init__(self, make: Any, *arguments: Any) -> None:
+        self.reduced = make, arguments
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.reduced
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Made(list, 1), Made(dict, 1)),
+        (Made(list, 1), Made(list, 2)),
+        (Plain(a=1), Plain(a=2)),
+        (deque([1]), deque([2])),
+        (deque([1], maxlen=1), deque([1], maxlen=2)),
+        (Counter("a"), Counter("b")),
+        (partial(int, base=2), partial(int, base=3)),
+        (OrderedDict(a=1, b=2), OrderedDict(b=2, a=1)),
+    ],
+)
+def test_objects_differ_by_what_makes_them_by_their_state_and_by_what_they_hold(one: Any, other: Any) -> None:
+    assert key_of(one) == key_of(one) != key_of(other)
+
+
+def test_what_a_type_says_of_itself_comes_before_what_is_registered_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    outspoken, silent = key_of(Made(list, 1)), key_of(Plain(a=1))
+    for kind in (Made, Plain):
+        monkeypatch.setitem(copyreg.dispatch_table, kind, lambda value: (list, ("registered",)))
+    assert key_of(Made(list, 1)) == outspoken
+    assert key_of(Plain(a=1)) != silent
 
 
 def test_a_value_may_say_itself_what_counts() -> None:

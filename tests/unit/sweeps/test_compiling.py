@@ -145,6 +145,13 @@ def test_rows_are_units_by_a_stage_that_all_of_them_need(sweep: str, units: list
     assert sum(len(unit.cells) for unit in found.units) == len(found.cells)
 
 
+def test_a_stage_is_counted_for_the_rows_that_ask_for_it_and_once_for_those_that_share_it() -> None:
+    sweep = "factor: btc, variants: ['off', 'on'], assets: [A, BB], folds: 2, costs_bps: [1, 2]"
+    shared = made(f"{sweep}, run: '{__name__}:ALONE'").sharing()
+    assert shared == {"prices": (16, 2), "overlay": (8, 1), "joined": (16, 4)}
+    assert made(SMALL).sharing() == {"table": (16, 2), "fitted": (16, 8), "row": (16, 16)}, "noise is left out"
+
+
 def test_a_unit_that_some_rows_do_without_is_refused() -> None:
     with pytest.raises(StageError, match=r"unit overlay: some rows do without .*: prices, joined"):
         Workload((prices, overlay, joined), unit="overlay")

@@ -17,7 +17,8 @@ from rich.text import Text
 from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
-from scalable.findings import Finding\nfrom scalable.observe import RunFolder
+from scalable.findings import Finding
+from scalable.observe import RunFolder
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact

@@ -39,6 +39,7 @@ def test_two_metrics_clearly_better_and_none_worse_is_lock() -> None:
     assert standings(one)["sharpe"] is standings(one)["sortino"] is Standing.BETTER
     assert all(check.holds for check in one.lock_needs)
     assert not any(check.holds for check in one.abandon_if)
+    assert one.abandon_if[0].figures == "none is"
     assert "sharpe +0.0" in one.reason
     assert "80 trades or more in every fold" in one.reason
     assert "all 150 rows are there" in one.reason
@@ -63,6 +64,7 @@ def test_a_primary_metric_clearly_worse_is_abandon_whatever_else_is_gained() -> 
     one = judgement(an_outcome({"isotonic": {**GOOD, "max_drawdown": 2.0}}))
     assert one.verdict is Verdict.ABANDON
     assert one.reason.startswith("significantly worse in what matters most: max_drawdown +0.0")
+    assert one.abandon_if[0].figures.startswith("that is max_drawdown +0.0")
 
 
 def test_another_metric_significantly_worse_stands_in_the_way_of_lock_but_does_not_abandon() -> None:

@@ -57,6 +57,13 @@ def test_pairs_without_a_difference_are_left_out_of_the_signed_rank_test() -> No
     assert wilcoxon(np.zeros(25)) == (1.0, 0)
 
 
+def test_beyond_the_exact_sizes_the_signed_rank_test_is_scipys_approximation() -> None:
+    differences = draws(3, 201, shift=0.12)
+    approximation = stats.wilcoxon(differences, method="asymptotic", correction=True).pvalue
+    assert wilcoxon(differences)[0] == pytest.approx(approximation, rel=1e-9)
+    assert wilcoxon(np.tile([1.0, -1.0], 101)) == (1.0, 0)  # falls outweigh rises by nothing
+
+
 def test_beyond_the_exact_sizes_the_approximation_continues_the_exact_values(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.round(draws(3, 200, shift=0.12), 1)  # with ties and zeros
     exact, leaning = wilcoxon(differences)
@@ -82,6 +89,7 @@ def test_corrected_p_values_are_those_of_scipy_and_keep_their_places() -> None:
 
 def test_the_effect_is_the_mean_in_units_of_the_spread() -> None:
     assert effect_size(np.array([1.0, 2.0, 3.0])) == pytest.approx(2.0)
+    assert effect_size(np.array([1.0, 3.0])) == pytest.approx(2**0.5)
     assert effect_size(np.array([-1.0, 1.0])) == 0
 
 
