@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, Summary, read
+from scalable.observe import RunFolder, RunView, read
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.plan import plan_sweep
@@ -70,7 +70,7 @@ def turn(seed: int) -> dict[str, float]:
     session = ScalableSession.from_yaml("scalable.yaml")
     plan = session.plan_sweep("burn")
     assert session.run_sweep("burn", plan).complete
-    summary = Summary.of(read(RunFolder.find(session.folder.run_id).journal))
+    summary = RunView.of(read(RunFolder.find(session.folder.run_id).journal))
     assert summary.work_began is not None
     assert summary.work_ended is not None
     worked = summary.work_ended - summary.work_began
