@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunFolder, Summary, read
+from scalable.observe import RunFolder, RunView, read
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.plan import plan_sweep
@@ -70,11 +70,11 @@ def turn(seed: int) -> dict[str, float]:
     session = ScalableSession.from_yaml("scalable.yaml")
     plan = session.plan_sweep("burn")
     assert session.run_sweep("burn", plan).complete
-    summary = Summary.of(read(RunFolder.find(session.folder.run_id).journal))
-    assert summary.work_began is not None
-    assert summary.work_ended is not None
-    worked = summary.work_ended - summary.work_began
-    started = summary.startup_s or 0.0
+    view = RunView.of(read(RunFolder.find(session.folder.run_id).journal))
+    assert view.work_began is not None
+    assert view.work_ended is not None
+    worked = view.work_ended - view.work_began
+    started = view.startup_s or 0.0
     again = plan_sweep(session.site(), "burn", Choice(), of_the_latest(history())).wall_s + started
     return {"planned s": plan.total_s, "actual s": started + worked, "replayed s": again}
 
