@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from scalable.cluster.base import DeploymentSpec
 from scalable.engine import Rules
 from scalable.manifest import load_file
 from scalable.planning.campaign import plan_all
@@ -14,9 +13,9 @@ from scalable.planning.components import plan_components
 from scalable.planning.history import History
 from scalable.planning.loads import sweep_load
 from scalable.planning.placement import PoolRoom
+from scalable.planning.rules import rules_for
 from scalable.planning.site import Site
 from scalable.quantities import Money
-from scalable.session.rules import rules
 from tests.helpers.paths import ROOT
 from tests.helpers.planning.builders import MACHINE
 
@@ -42,14 +41,13 @@ def a_site(path: Path, target: str) -> Site:
 def simulated(site: Site) -> Rules:
     """Of all sweeps of a manifest together."""
     jobs = [sweep_load(site, name, History()).job(2) for name in site.manifest.sweeps]
-    return site.stage(jobs).rules
+    return site.stage(jobs, budget=BUDGET).rules
 
 
 def live(site: Site, target: str) -> Rules:
     """Of a session that was started with its own plan."""
     plan = plan_components(site, target) if site.manifest.components else plan_all(site)
-    spec = DeploymentSpec.from_manifest(site.manifest, target_name=target)
-    return rules(spec, plan.scale_plan, None, BUDGET)
+    return rules_for(site, plan.scale_plan, budget=BUDGET)
 
 
 def kinds(given: Rules) -> dict[str, tuple[object, ...]]:
