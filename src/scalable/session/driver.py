@@ -294,16 +294,16 @@ class Driver:
                     logger.warning("%s", text)
 
     async def add(self, tag: str, count: int, request: int) -> None:
-        names: list[str] = []
         try:
-            names = await self.cluster.launch(count, self.cluster.templates[tag], partly=True)
+            await self.cluster.launch(count, self.cluster.templates[tag], partly=True)
         except LaunchRefused:
             pass  # the cluster has told its listeners, this driver among them
         except UsageError:
             assert self.cluster.status.name != "running"  # it was closed in the meantime
         finally:
             self.launching -= 1
-            self.requests[request] = tuple(names)
+            known = {name for names in self.requests for name in names or ()}
+            self.requests[request] = tuple(m.name for m in self.cluster.members.values() if m.name not in known)
 
     def spent(self, told: SpendChanged) -> None:
         """Tell the engine what is paid, and which of its requests that includes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
 from scalable.session.costs import WorkerMeter
+from scalable.session.driver import Driver
 from scalable.session.tariffs import Tariff, in_one_currency
 
 
@@ -106,3 +108,14 @@ def test_in_the_simulated_world_the_same_brake_starts_nothing_more_and_lets_what
     assert paid.amount <= 1
     _, rest, _ = simulated(runs[16:], "5 EUR")
     assert rest == {RunState.FINISHED: 24}
+
+
+def test_the_engine_is_told_which_of_its_requests_the_figures_include() -> None:
+    driver: Any = object.__new__(Driver)
+    driver.cluster = Agency()
+    driver.cluster.members = dict.fromkeys(("a-0", "a-1", "a-2"))
+    driver.meter = SimpleNamespace(counts={"a-0", "a-2"}.__contains__)
+    driver.requests = [("a-0", "gone"), ("a-1",), ("a-2",), None]
+    assert driver.covered() == 1, "nothing is known yet of the machine of a-1"
+    driver.meter.counts = {"a-0", "a-1", "a-2"}.__contains__
+    assert driver.covered() == 3, "the last was not answered yet"
