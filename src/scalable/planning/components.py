@@ -213,8 +213,9 @@ def tight(manifest: Manifest, history: History) -> Iterable[str]:
         if peak is None or component.memory is None or peak.bytes <= OOM_RISK * component.memory.bytes:
             continue
         share = percent(round(peak.bytes / component.memory.bytes, 3))
-        enough = Memory.of_gib(ceil(peak.gib / OOM_RISK)).exact
-        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough}"
+        enough = Memory.to_ask_for(peak)
+        assert enough is not None, "the peak is known"
+        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough.exact}"
 
 
 def sizes(manifest: Manifest, walltime: str | None) -> dict[str, ResourceRequest]:
