@@ -112,6 +112,9 @@ MEMORY_UNITS = {
 }
 
 
+OOM_HEADROOM = 1.5  # over a measured peak: it is seen in samples, and inputs grow
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Memory(Quantity):
     """Memory, to a byte. ``8Gi`` and ``8GiB`` are binary, ``8G`` and ``8GB`` decimal."""
@@ -154,6 +157,20 @@ class Memory(Quantity):
             if self.bytes and self.bytes % size == 0:
                 return f"{self.bytes // size}{unit}"
         return f"{self.bytes}B"
+
+    @classmethod
+    def to_ask_for(cls, peak: Memory | None, limit: Memory | None = None) -> Memory | None:
+        """Return the size to ask for after running out of memory, or None if neither peak nor limit is known.
+
+        Half as much again as was used. At least half as much again as the limit: what it was refused, or took between
+        two looks, is in no peak.
+        """
+        known = [size.bytes for size in (peak, limit) if size is not None and size.bytes]
+        if not known:
+            return None
+        wanted = int(max(known) * OOM_HEADROOM)
+        step = 1024**3 if wanted > 2 * 1024**3 else 256 * 1024**2
+        return Memory(-(-wanted // step) * step)
 
     def __add__(self, other: Memory) -> Memory:
         return Memory(self.bytes + other.bytes) if isinstance(other, Memory) else NotImplemented

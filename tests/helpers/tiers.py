@@ -23,7 +23,7 @@ class Watch:
         self.on = False
         self.offences: list[str] = []
         self.slept_s = 0.0
-        self.sleep: Callable[[float], None] = time.sleep
+        self.sleep: Callable[[Any], None] = time.sleep
 
     def begin(self) -> None:
         self.offences, self.slept_s, self.on = [], 0.0, True

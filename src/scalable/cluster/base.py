@@ -58,10 +58,6 @@ class WorkerTemplate:
     image: str | None = None
     mounts: Mapping[str, str] = field(default_factory=dict)
     preload_script: str | None = None
-    larger: str | None = None
-    """The tag on which a run is tried again after it ran out of memory on this one."""
-    alone: bool = False
-    """Work on these runs beside no other sweep."""
 
     @classmethod
     def of(cls, tag: str, component: Component, slots: int = 1) -> WorkerTemplate:
@@ -76,7 +72,6 @@ class WorkerTemplate:
             image=component.image,
             mounts=dict(component.mounts),
             preload_script=component.preload_script,
-            larger=component.larger,
         )
 
     @property
@@ -157,14 +152,11 @@ def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[s
     A component says how many CPUs its workers have, and is believed. A profile says how many a worker may use, so it
     gets no more than ``most``: thread pools of several workers that each believe to have a whole machine slow it down.
     """
-    by_memory = sorted(manifest.profiles, key=lambda tag: (manifest.profiles[tag].limit.memory, tag))
-    found = {}
-    for tag, one in manifest.profiles.items() if manifest.sweeps else ():
-        above = [other for other in by_memory if manifest.profiles[other].limit.memory > one.limit.memory]
-        cpus = ceil(one.limit.cpu.cores)
-        size = (min(cpus, most or cpus), one.limit.memory, one.limit.gpus, slots)
-        found[tag] = WorkerTemplate(tag, *size, larger=above[0] if above else None, alone=one.alone)
-    return {**{tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}, **found}
+    found = {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
+    for tag, profile in manifest.profiles.items() if manifest.sweeps else ():
+        cpus, limit = ceil(profile.limit.cpu.cores), profile.limit
+        found[tag] = WorkerTemplate(tag, min(cpus, most or cpus), limit.memory, limit.gpus, slots)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from scalable.errors import UnknownNameError, UsageError
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import KubernetesTarget, LocalTarget, SecretKey, unpinned
 from scalable.observe.redact import looks_secret, redact_text
-from scalable.planning.loads import profile_of
 from scalable.planning.places import places
 from scalable.planning.resources import Size
+from scalable.planning.site import profile_of
 from scalable.quantities import Cpu, Memory
 from scalable.store.urls import SQLITE, scheme_of
 from scalable.sweeps.grid import Grid

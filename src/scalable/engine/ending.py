@@ -193,7 +193,7 @@ def undersized(state: State, record: RunRecord, attempt: Attempt) -> None:
         seen.peak = attempt.peak
     if len(seen.too_large) >= retries.UNDERSIZED_RUNS and not seen.finished and not seen.told:
         seen.told = True
-        limit = state.rules.kinds[record.tag].memory
+        limit = state.rules.kinds[record.tag].has
         text = (
             f"{len(seen.too_large)} runs of {record.run.sweep} ran out of memory on {record.tag} and none has finished "
             f"there: {retries.advice(seen.peak, limit)}"

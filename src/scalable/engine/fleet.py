@@ -178,7 +178,7 @@ def cooled_down(state: State, tag: str) -> float:
 def affordable(state: State, tag: str, count: int, now: float) -> int:
     """As many of the workers as the budget allows to start and to do one run each."""
     pool = state.rules.pools[state.rules.kinds[tag].pool]
-    if state.spending.budget is None or pool.price is None:
+    if state.spending.budget is None or pool.commitment(tag, 1) is None:
         return count
     expected = shortest_expected(state, tag) + KILL_WITHIN_S
     idle = state.may_have_idle_nodes(pool.name, now)
@@ -204,13 +204,14 @@ def expected_s(state: State, record: RunRecord) -> float:
 
 
 def out_of_money(state: State, now: float) -> bool:
-    """Work waits, nothing runs, and neither a start nor a worker can be paid."""
-    waiting = [tag for tag, record in state.tags.items() if record.queue.size]
-    if not waiting or state.paused or state.live:
+    """Work or a minimum of workers waits, nothing runs, and neither a start nor a worker can be paid."""
+    waiting = [tag for tag, record in state.tags.items() if record.queue.size or record.outside or record.minimum]
+    if not waiting or state.paused or state.live or any(record.lent for record in state.tags.values()):
         return False
     for tag in waiting:
         record = state.tags[tag]
-        if record.requested or (record.workers and state.spending.affords(now, seconds=shortest_expected(state, tag))):
+        startable = not record.queue.size or state.spending.affords(now, seconds=shortest_expected(state, tag))
+        if record.requested or (record.workers and startable):
             return False
         if not record.workers and affordable(state, tag, 1, now):
             return False

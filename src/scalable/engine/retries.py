@@ -25,10 +25,7 @@ NOT_RETRIED = frozenset({Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR})
 FREE = frozenset({Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED})
 SILENT = frozenset({Loss.WORKER_LOST, Loss.KILLED})  # ends that a system short of memory causes, too
 
-HEADROOM = 1.5  # a suggested size is the measured peak times this: a peak is seen in samples, and inputs grow
 SUSPICIOUS = 0.9  # of the limit, from which a silent end looks like one for memory
-GIB = 1024**3
-SMALL_STEP = GIB // 4  # sizes under a GiB are suggested in steps of 256 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +51,13 @@ def verdict(record: RunRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
             return GiveUp(f"{last.cause.value} {record.handovers} times without finishing; give it a longer walltime")
         return Again(0.0, record.tag, charged=False)
     if last.cause is Loss.OUT_OF_MEMORY and kind.larger is None:
-        suggestion = f"; {advice(last.peak, kind.memory)}" if last.peak else ""
+        suggestion = f"; {advice(last.peak, kind.has)}" if last.peak else ""
         return GiveUp(f"out of memory and no larger profile exists: {peaks(record.past, kinds)}{suggestion}")
     crashes = sum(one.cause is Loss.CRASHED for one in record.past)
     if record.charged >= policy.times or (last.cause is Loss.CRASHED and crashes >= MAX_CRASHES):
         tries = f"after {len(record.past)} attempts" if len(record.past) > 1 else "and no retry is allowed"
         seen = f" ({peaks(record.past, kinds)})" if last.cause is Loss.OUT_OF_MEMORY else ""
-        return GiveUp(f"{last.cause.value} {tries}{detail}{seen}{suspicion(last, kind.memory)}")
+        return GiveUp(f"{last.cause.value} {tries}{detail}{seen}{suspicion(last, kind.has)}")
     delay = min(policy.delay.seconds * 2.0 ** min(record.charged, DOUBLINGS), policy.cap.seconds)
     tag = kind.larger if last.cause is Loss.OUT_OF_MEMORY and kind.larger else record.tag
     return Again(delay, tag, charged=True)
@@ -70,10 +67,10 @@ def used(record: RunRecord, last: Attempt, kinds: Mapping[str, WorkerKind], tag:
     """What people are told when a retry is used: the cause and, where memory is it, the size to ask for."""
     when = f"is run again in {Duration(after_s)}"
     if last.cause is Loss.OUT_OF_MEMORY:
-        limit = kinds[last.tag].memory
-        where = f"on {tag}, which has {kinds[tag].memory}"
+        limit = kinds[last.tag].has
+        where = f"on {tag}, which has {kinds[tag].has}"
         return f"{record.run.id}: out of memory ({peaks([last], kinds)}), {when} {where}; {advice(last.peak, limit)}"
-    return f"{record.run.id}: {told(last)}, {when}{suspicion(last, kinds[last.tag].memory)}"
+    return f"{record.run.id}: {told(last)}, {when}{suspicion(last, kinds[last.tag].has)}"
 
 
 def told(attempt: Attempt) -> str:
@@ -87,27 +84,16 @@ def by_operator(reason: str) -> str:
 def peaks(past: Sequence[Attempt], kinds: Mapping[str, WorkerKind]) -> str:
     """What each attempt used of what it had where: ``9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy``."""
     lost = [one for one in past if one.cause is Loss.OUT_OF_MEMORY]
-    return ", ".join(f"{one.peak or 'an unknown peak'} of {kinds[one.tag].memory} on {one.tag}" for one in lost)
+    return ", ".join(f"{one.peak or 'an unknown peak'} of {kinds[one.tag].has} on {one.tag}" for one in lost)
 
 
 def advice(peak: Memory | None, limit: Memory) -> str:
-    """Never less than it had: what it was refused, or took between two looks, is in no peak."""
-    more = "more" if limit >= ANY_MEMORY else f"more than {limit}"
-    if peak is None:
-        return f"its peak is not known, ask for {more}"
-    wanted = suggested(peak)
-    return f"ask for {wanted}" if wanted > limit or limit >= ANY_MEMORY else f"ask for {more}"
+    size = Memory.to_ask_for(peak, limit if limit < ANY_MEMORY else None)
+    return f"{'' if peak else 'its peak is not known, '}ask for {size or 'more'}"
 
 
 def suspicion(attempt: Attempt, limit: Memory) -> str:
     peak = attempt.peak
     if attempt.cause not in SILENT or peak is None or peak.bytes < SUSPICIOUS * limit.bytes:
         return ""
-    return f"; memory is suspected, it used {peak} of {limit}: ask for {suggested(peak)}"
-
-
-def suggested(peak: Memory) -> Memory:
-    """The peak with headroom, rounded up to a whole GiB, or to 256 MiB where it is less than one."""
-    wanted = int(peak.bytes * HEADROOM)
-    step = GIB if wanted >= GIB else SMALL_STEP
-    return Memory(-(-wanted // step) * step)
+    return f"; memory is suspected, it used {peak} of {limit}: {advice(peak, limit)}"

@@ -43,6 +43,8 @@ class WorkerKind:
     pool: str
     memory: Memory
     """The most a run may be expected to use: its limit, or the share of a node the memory check allows."""
+    limit: Memory | None = None
+    """What the system lets a worker use, where that may be more than ``memory``."""
     slots: int = 1
     """Runs a worker executes at once; short ones may wait on it behind those, see ``pace``."""
     minimum: int = 0
@@ -51,6 +53,11 @@ class WorkerKind:
     """While a sweep runs on it, no other sweep does."""
     larger: str | None = None
     """The tag a run climbs to after running out of memory."""
+
+    @property
+    def has(self) -> Memory:
+        """The memory that a worker has."""
+        return self.limit or self.memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 AGAIN_WITHIN_S = 86_400.0  # the same within 24 hours
 MUCH_MEMORY = 8 * 1024**3
-ROOM = 1.5  # what a measured peak is multiplied by to get the size to ask for, as plans do without history
 NORMAL, HIGH = "normal", "high"
 WAITING = re.compile(
     r"\b(acquire|wait|join|lock|get|recv|poll|select|_wait_for_tstate_lock|__enter__)\b", re.IGNORECASE
 )
-GIB, STEP = 1024**3, 256 * 1024**2
 
 
 class Severity(NamedTuple):
@@ -71,13 +69,11 @@ def advice(incident: Incident) -> tuple[str, ...]:
 
 def more_memory(incident: Incident) -> str:
     """The size to ask for, from the peak; from the limit if no peak was measured."""
-    used, limit = memory(incident), count(incident.evidence.get("limit"))
-    if not max(used, limit):
+    used, limit = Memory(memory(incident)), Memory(count(incident.evidence.get("limit")))
+    size = Memory.to_ask_for(used, limit)
+    if size is None:
         return "ask for more memory, or give each run less to do at once"
-    wanted = int(max(used, limit) * ROOM)
-    step = GIB if wanted > 2 * GIB else STEP
-    size = Memory(-(-wanted // step) * step)
-    why = f"it used {Memory(used)}" if used >= limit else f"{Memory(limit)} is the limit now"
+    why = f"it used {used}" if used >= limit else f"{limit} is the limit now"
     return f"ask for memory: {size.exact} ({why}), or give each run less to do at once"
 
 

@@ -19,6 +19,7 @@ from scalable.planning.plan import walltime
 from scalable.planning.prices import Wanted, estimate, hired
 from scalable.planning.remarks import OOM_RISK
 from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.rules import shared_out
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Memory, Price, percent
 from scalable.wording import plural
@@ -149,12 +150,11 @@ def priced(cost: CostEstimate | None) -> Iterable[str]:
 
 def loads_of(site: Site, history: History) -> dict[str, Load]:
     """The work of each tag whose durations and number of tasks are known."""
-    slots = getattr(site.target, "threads_per_worker", 1)
     loads = {}
     for tag in site.manifest.components:
         durations, tasks = history.seconds.get(f"tag:{tag}"), history.tasks.get(f"tag:{tag}")
         if durations and tasks:
-            loads[tag] = Load(tasks, sum(durations) / len(durations), len(durations), slots)
+            loads[tag] = Load(tasks, sum(durations) / len(durations), len(durations), site.slots)
     return loads
 
 
@@ -171,12 +171,6 @@ def by_load(tags: list[str], loads: Mapping[str, Load], total: int) -> dict[str,
     for _ in range(total - len(tags)):
         counts[max(tags, key=slowest)] += 1
     return counts
-
-
-def shared_out(tags: list[str], total: int) -> dict[str, int]:
-    """As even as can be; the first ones get what is left over."""
-    each, over = divmod(total, len(tags))
-    return {tag: each + (place < over) for place, tag in enumerate(tags)}
 
 
 def assumptions(tags: Iterable[str], loads: Mapping[str, Load], policy: str | None) -> Iterable[str]:
@@ -219,8 +213,9 @@ def tight(manifest: Manifest, history: History) -> Iterable[str]:
         if peak is None or component.memory is None or peak.bytes <= OOM_RISK * component.memory.bytes:
             continue
         share = percent(round(peak.bytes / component.memory.bytes, 3))
-        enough = Memory.of_gib(ceil(peak.gib / OOM_RISK)).exact
-        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough}"
+        enough = Memory.to_ask_for(peak)
+        assert enough is not None, "the peak is known"
+        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough.exact}"
 
 
 def sizes(manifest: Manifest, walltime: str | None) -> dict[str, ResourceRequest]:

@@ -97,7 +97,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
     limit = most_workers(site, load)
     safe = policy == "safe"
     foreseen = [foresee(site, load, workers, safe=safe) for workers in worth_a_look(site, load, limit)]
-    manual = min(load.workers, limit)
+    manual = min(max(load.workers, site.least_workers), limit)
     allowed = [p for p in foreseen if p.guaranteed or not safe] or foreseen
     most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.units)) - 1)
     kept = {point.workers: point for point in thin(pareto(allowed), most)}
@@ -167,7 +167,8 @@ def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
     for roomy in (False, True):
         per_node = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy).per_node
         full |= {per_node * ceil(most * part / 100) for part in range(1, 101)}
-    return sorted(w for w in {limit, load.workers, *range(1, 13), *rounds, *full} if 1 <= w <= limit)
+    fewest = min(site.least_workers, limit)
+    return sorted(w for w in {limit, load.workers, *range(1, 13), *rounds, *full, fewest} if fewest <= w <= limit)
 
 
 def foresee(site: Site, load: SweepLoad, workers: int, *, safe: bool) -> Point:

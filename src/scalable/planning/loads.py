@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
-from scalable.catalogue import FACTORS, FULL_FEATURES, profile_for
+from scalable.catalogue import FACTORS, FULL_FEATURES
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
@@ -16,7 +16,7 @@ from scalable.planning.history import History
 from scalable.planning.margins import Load
 from scalable.planning.preflight import Estimate, Verdict, estimate_peak, preflight
 from scalable.planning.simulation.durations import Fixed
-from scalable.planning.site import Job, Site
+from scalable.planning.site import Job, Site, profile_of
 from scalable.quantities import Cpu
 from scalable.sweeps.grid import Grid
 
@@ -96,11 +96,6 @@ def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
         yield f"{load.name}#{number}", cell.asset
 
 
-def profile_of(sweep: Sweep) -> str:
-    """The size of a sweep's workers: as it says, else as its factor needs."""
-    return sweep.profile or profile_for(sweep.factor)
-
-
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
     sweep = site.manifest.sweeps[name]
     profile_name = profile_of(sweep)
@@ -115,14 +110,14 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     if profile.peak is not None and estimate.peak < profile.peak.typical:  # known better than what others used
         profile = profile.model_copy(update={"peak": Peak(typical=estimate.peak, highest=estimate.peak)})
     policy = site.manifest.policies.preflight
-    larger = site.larger(profile_name, where)
-    helps = larger is not None and site.manifest.profiles[larger].limit.memory >= estimate.peak
+    step = site.climb(profile_name, where)
+    helps = step is not None and site.manifest.profiles[step[0]].limit.memory >= estimate.peak
     verdict = preflight(
         estimate,
         limit=profile.limit.memory,
         node=site.node(where).memory,
         share=policy.memory,
-        larger=larger if helps else None,
+        larger=step[0] if step is not None and helps else None,
     )
     return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict)
 

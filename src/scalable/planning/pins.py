@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Profile, Resources
 from scalable.manifest.models import Component, Manifest
-from scalable.planning.loads import profile_of
+from scalable.planning.site import profile_of
 from scalable.quantities import Memory
 from scalable.wording import shown
 

@@ -17,6 +17,8 @@ from scalable.planning.packing import pack
 from scalable.planning.resources import Size, allocatable, burst, nominal
 from scalable.quantities import Cpu, Memory, Money
 
+UNLIMITED = 1_000_000  # workers, where only the backend knows how many there may be
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -125,3 +127,20 @@ class PoolRoom:
         apart = self.max_nodes if idle_nodes else self.spread_over.get(tag, 1)
         nodes = max(self.nodes({tag: count}), min(count, apart))
         return self.price * nodes * ((self.provision_s + busy_s + self.idle_s) / 3600)
+
+
+@dataclass(frozen=True)
+class OpenRoom(PoolRoom):
+    """Room whose end only the backend knows: this machine, a batch queue, machines that are hired one by one."""
+
+    prices: Mapping[str, Money] = field(default_factory=dict)
+    """For an hour of a worker of each tag, where workers are paid."""
+    least_s: float = 0.0
+    """How long a worker is paid at least."""
+
+    def most(self, tag: str, counts: Mapping[str, int]) -> int:
+        return UNLIMITED
+
+    def commitment(self, tag: str, count: int, busy_s: float = 0.0, *, idle_nodes: bool = False) -> Money | None:
+        price = self.prices.get(tag)
+        return price * count * (max(busy_s, self.least_s) / 3600) if price is not None else None

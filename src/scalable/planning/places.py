@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from scalable.catalogue import profile_for
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Profile
-from scalable.manifest.models import Manifest
+from scalable.manifest.models import Component, Manifest
 from scalable.planning.placement import place
 from scalable.planning.resources import Size, allocatable
-from scalable.quantities import Cpu, Memory
-
-NO_MEMORY = Memory(0)  # of a component that states none: it asks for none, and nothing limits it
+from scalable.planning.site import Site, profile_of, requested, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +42,25 @@ def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, Place]:
 
     Profiles ``apart`` stand so far apart that each node by itself keeps the margins, as a plan may have chosen.
     """
-    found = {}
-    for tag, part in manifest.components.items():
-        size = Size(Cpu.of(part.cpus), part.memory or NO_MEMORY, part.gpus)
-        found[tag] = on(manifest, pool_for(manifest, tag, size), size, size)
-    if not manifest.sweeps:
-        return found
-    pools = sweep_pools(manifest)
-    for tag, profile in manifest.profiles.items():
-        pool = pools.get(tag) or pool_for(manifest, tag, Size.of(profile.request))
-        found[tag] = of_profile(manifest, profile, pool, apart=tag in apart)
-    return found
+    if not manifest.pools:
+        sizes: dict[str, Profile | Component] = {
+            **manifest.components,
+            **(manifest.profiles if manifest.sweeps else {}),
+        }
+        return {tag: on(manifest, None, requested(size), size_of(size)) for tag, size in sizes.items()}
+    site = Site(manifest)
+    check_pools(site)
+    return {
+        tag: of_profile(manifest, home.size, home.pool, apart=tag in apart)
+        if isinstance(home.size, Profile)
+        else on(manifest, home.pool, requested(home.size), size_of(home.size))
+        for tag, home in site.homes().items()
+    }
 
 
-def of_profile(manifest: Manifest, profile: Profile, name: str | None, *, apart: bool = False) -> Place:
+def of_profile(manifest: Manifest, profile: Profile, name: str, *, apart: bool = False) -> Place:
     """As a plan places it: a request may be raised, or a cap set, to keep the number of workers on a node."""
     written, limit = Size.of(profile.request), Size.of(profile.limit)
-    if name is None:
-        return on(manifest, None, written, limit)
     pool = manifest.pools[name]
     node = manifest.nodes[pool.node]
     if not written.fits(allocatable(node, pool)):
@@ -86,14 +84,11 @@ def on(
     )
 
 
-def sweep_pools(manifest: Manifest) -> dict[str, str]:
-    """The pool of each profile: the one that its sweeps name, else the one for work."""
+def check_pools(site: Site) -> None:
+    """Refuse sweeps that use one profile on several pools: its workers run on one."""
     named: dict[str, dict[str, str]] = {}  # profile: pool: sweep
-    for sweep, one in manifest.sweeps.items():
-        profile = one.profile or profile_for(one.factor)
-        pool = one.pool or pool_for(manifest, f"sweeps.{sweep}")
-        if pool is not None:
-            named.setdefault(profile, {}).setdefault(pool, sweep)
+    for name, sweep in site.manifest.sweeps.items():
+        named.setdefault(profile_of(sweep), {}).setdefault(site.pool_for(sweep.pool, f"sweeps.{name}"), name)
     for profile, pools in named.items():
         if len(pools) > 1:
             where = " and ".join(f"{sweep} on {pool}" for pool, sweep in pools.items())
@@ -102,18 +97,3 @@ def sweep_pools(manifest: Manifest) -> dict[str, str]:
                 f"workers of the profile {profile} run on one pool, but sweeps use it on several ({where}); "
                 f"give sweeps.{last} a profile of its own"
             )
-    return {profile: next(iter(pools)) for profile, pools in named.items()}
-
-
-def pool_for(manifest: Manifest, what: str, size: Size | None = None) -> str | None:
-    """The pool of work that names none: the first that scales, else one without services; one with room for a size."""
-    if not manifest.pools:
-        return None
-    scaled = [name for name, pool in manifest.pools.items() if pool.max is not None]
-    usable = scaled or [name for name, pool in manifest.pools.items() if pool.used is None]
-    if not usable:
-        raise PlanningError(
-            f"{what} has nowhere to run: no pool is free of other services; add one under pools, or name one: pool: …"
-        )
-    rooms = {name: allocatable(manifest.nodes[manifest.pools[name].node], manifest.pools[name]) for name in usable}
-    return next((name for name in usable if size is None or size.fits(rooms[name])), usable[0])

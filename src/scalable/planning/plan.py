@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
+from scalable.engine.events import RunState
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
@@ -177,7 +178,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     if front.late:
         warnings.append(front.late)
     if over:
-        warnings.append(f"the cost of {chosen.cost} is over the {left} left of this month's budget")
+        how_far = stopped(site, load, chosen, left)
+        warnings.append(f"the cost of {chosen.cost} is over the {left} left of this month's budget{how_far}")
     return Plan(
         sweep=name,
         rows=len(load.grid),
@@ -263,6 +265,15 @@ def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Out
     if len(load.grid) <= UNSHARED_RUNS:
         return run(site, load, chosen, seed, shared=False).wall_s
     return outcome.wall_s * load.rows_per_unit
+
+
+def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> str:
+    """Say how far the budget lets a sweep get, where its nodes are paid by the hour."""
+    if left is None or site.price(load.pool) is None:
+        return ""
+    apart = {load.profile_name} if chosen.roomy else ()
+    outcome = site.stage([load.job(chosen.workers)], apart=apart, budget=left).simulate()
+    return f", which stops it after {outcome.states.get(RunState.FINISHED, 0)} of {plural(load.units, 'run')}"
 
 
 def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:

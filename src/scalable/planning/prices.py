@@ -26,6 +26,7 @@ from scalable.planning.resources import CostEstimate
 from scalable.quantities import HOURS_PER_MONTH, Memory, Money
 
 Hired = AwsTarget | GcpTarget
+HIRED_AT_LEAST_S = 60.0  # EC2, Fargate and Compute Engine alike
 
 
 class PriceUnknownError(ScalableError):

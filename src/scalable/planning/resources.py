@@ -45,13 +45,16 @@ class Size:
         return cls(written.cpu, written.memory, written.gpus)
 
 
+NOTHING = Size(Cpu(0), Memory(0))
+
+
 def nominal(node: NodeType) -> Size:
     return Size.of(node)
 
 
 def offered(node: NodeType, pool: Pool) -> Size:
     """What a node nominally has for work: all but what other services use of it."""
-    used = Size(pool.used.cpu, pool.used.memory) if pool.used else Size(Cpu(0), Memory(0))
+    used = Size(pool.used.cpu, pool.used.memory) if pool.used else NOTHING
     return nominal(node) - used
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Run, Sweep, SweepKind
+from scalable.catalogue import profile_for
+from scalable.engine import Rules
+from scalable.engine.events import Run, SweepKind
+from scalable.engine.events import Sweep as Submission
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
-from scalable.manifest.models import Manifest
+from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
+from scalable.manifest.work import Sweep
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
-from scalable.planning.resources import Size, allocatable, equal_part, offered
+from scalable.planning.resources import ScalePlan, Size, allocatable, equal_part, offered
+from scalable.planning.rules import ladder, rules_for, tag_on
 from scalable.planning.simulation import Outcome, simulate
 from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import RunLength
@@ -36,6 +40,20 @@ class Machine:
 
     cpu: Cpu
     memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What workers of one tag are, and where they stand."""
+
+    name: str
+    """Of the profile or component."""
+    size: Profile | Component
+    pool: str
+
+    @property
+    def request(self) -> Size:
+        return requested(self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +83,7 @@ class Stage:
 
     rules: Rules
     pools: dict[str, ModelPool]
-    sweeps: list[Sweep]
+    sweeps: list[Submission]
     caps: dict[str, float]
     durations: dict[str, RunLength]
     uses: dict[str, float]
@@ -98,17 +116,43 @@ class Site:
         elif not self.pools:
             self.nodes, self.pools = implied(manifest, self.worker_limit)
 
-    def pool_for(self, named: str | None, place: str) -> str:
-        """The pool work runs on: the one it names, else the first that scales, else the only one without services."""
+    def pool_for(self, named: str | None, place: str, size: Size | None = None) -> str:
+        """Return the pool that work runs on: the one it names, else the first for any work with room for its size."""
         if named in self.pools:
             return named
-        scaled = [name for name, pool in self.pools.items() if pool.max is not None]
-        plain = [name for name, pool in self.pools.items() if pool.used is None]
-        if scaled or plain:
-            return (scaled or plain)[0]
+        if usable := self.usable(size):
+            return usable[0]
         raise PlanningError(
             f"{place} has nowhere to run: no pool is free of other services; add one under pools, or name one: pool: …"
         )
+
+    def usable(self, size: Size | None = None) -> list[str]:
+        """Return pools for work that names none: those that scale, else those without services; with room first."""
+        scaled = [name for name, pool in self.pools.items() if pool.max is not None]
+        plain = [name for name, pool in self.pools.items() if pool.used is None]
+        return sorted(scaled or plain, key=lambda name: size is not None and not size.fits(self.room(name)))
+
+    def room(self, pool: str) -> Size:
+        """Return what a node of the pool has to give."""
+        return allocatable(self.node(pool), self.pools[pool])
+
+    def homes(self) -> dict[str, Home]:
+        """Return all kinds of workers of the manifest by tag: its components, and the profiles its sweeps run on."""
+        manifest = self.manifest
+        homes = {
+            tag: Home(tag, part, self.pool_for(None, tag, size_of(part))) for tag, part in manifest.components.items()
+        }
+        pools: dict[str, str] = {}
+        for name, sweep in manifest.sweeps.items():
+            pools.setdefault(profile_of(sweep), self.pool_for(sweep.pool, f"sweep {name}"))
+        for step in list(pools.items()):
+            while (above := self.climb(*step)) is not None:
+                pools.setdefault(*above)
+                step = above
+        for tag, profile in manifest.profiles.items() if pools else ():
+            usual = (*self.usable(Size.of(profile.request)), *pools.values())
+            homes[tag] = Home(tag, profile, pools.get(tag, usual[0]))
+        return homes
 
     def node(self, pool: str) -> NodeType:
         return self.nodes[self.pools[pool].node]
@@ -155,7 +199,7 @@ class Site:
     @property
     def slots(self) -> int:
         """How many units a worker computes at once."""
-        return self.target.threads_per_worker if isinstance(self.target, LocalTarget) else 1
+        return getattr(self.target, "threads_per_worker", 1)
 
     @property
     def worker_limit(self) -> int | None:
@@ -167,6 +211,12 @@ class Site:
         if isinstance(self.target, LocalTarget | SlurmTarget | HiredTarget | KubernetesTarget):
             return self.target.max_workers
         return None
+
+    @property
+    def least_workers(self) -> int:
+        """How many workers the target keeps, at least the one that work needs."""
+        adaptive = self.target.adaptive if self.target is not None else None
+        return max(1, adaptive.minimum if adaptive is not None else 0)
 
     def placement(
         self, profile: Profile, pool: str, peak: Memory | None = None, *, spread: bool = True, roomy: bool = False
@@ -191,55 +241,62 @@ class Site:
             margins=self.manifest.policies.margins if roomy else None,
         )
 
-    def larger(self, name: str, pool: str) -> str | None:
-        """The next profile with more memory that fits on the pool's nodes: where a run goes after an OOM."""
+    def climb(self, name: str, pool: str) -> tuple[str, str] | None:
+        """Return where a run of a profile goes after an OOM: the next profile with more memory, and its pool.
+
+        That is the same pool if the profile fits on its nodes, else another for any work on which it fits.
+        """
         profiles = self.manifest.profiles
-        room = allocatable(self.node(pool), self.pools[pool])
-        bigger = [
-            other
-            for other, profile in profiles.items()
-            if profile.limit.memory > profiles[name].limit.memory
-            and profile.limit.memory <= self.node(pool).memory
-            and profile.request.cpu <= room.cpu
-            and profile.request.memory <= room.memory
-        ]
-        return min(bigger, key=lambda other: (profiles[other].limit.memory, other), default=None)
+        more = (other for other, profile in profiles.items() if profile.limit.memory > profiles[name].limit.memory)
+        for other in sorted(more, key=lambda other: (profiles[other].limit.memory, other)):
+            for where in (pool, *self.usable(Size.of(profiles[other].request))):
+                if self.holds(profiles[other], where):
+                    return other, where
+        return None
+
+    def holds(self, profile: Profile, pool: str) -> bool:
+        """Tell whether a node of the pool has room for a worker; on this machine requests do not count."""
+        fits = self.local or Size.of(profile.request).fits(self.room(pool))
+        return fits and profile.limit.memory <= self.node(pool).memory
 
     def stage(
-        self, jobs: Iterable[Job], *, max_nodes: int | None = None, spread: bool = True, apart: Collection[str] = ()
+        self,
+        jobs: Iterable[Job],
+        *,
+        max_nodes: int | None = None,
+        spread: bool = True,
+        apart: Collection[str] = (),
+        budget: Money | None = None,
     ) -> Stage:
-        """Rules, pools and sweeps for a simulation of these jobs; profiles ``apart`` stand as a ``ScalePlan`` says."""
+        """Return rules, pools and sweeps for a simulation of these jobs, in which workers come and go with the work.
+
+        Profiles ``apart`` stand as a ``ScalePlan`` says.
+        """
         jobs = list(jobs)
         if len({job.id for job in jobs}) < len(jobs):
             raise PlanningError("two of the things to simulate have the same name")
         profiles = self.manifest.profiles
-        tags: dict[str, tuple[str, str]] = {}  # tag: profile and pool
+        homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
         for job in jobs:
-            name: str | None = job.profile
-            while name is not None and tag_of(name, job.pool, jobs) not in tags:
-                tags[tag_of(name, job.pool, jobs)] = (name, job.pool)
-                name = self.larger(name, job.pool)
-        kinds: dict[str, WorkerKind] = {}
-        placements: dict[str, Placement] = {}
-        for tag, (profile, pool) in tags.items():
-            above = self.larger(profile, pool)
-            peak = max((job.peak for job in jobs if job.profile == profile and job.peak), default=None)
-            placements[tag] = self.placement(profiles[profile], pool, peak, spread=spread, roomy=profile in apart)
-            kinds[tag] = WorkerKind(
-                tag,
-                pool,
-                self.memory_allowed(profiles[profile], pool),
-                alone=profiles[profile].alone,
-                slots=self.slots,
-                larger=tag_of(above, pool, jobs) if above else None,
-            )
-        rooms = {pool: self.room(pool, tags, placements, max_nodes) for pool in {job.pool: None for job in jobs}}
+            tag, profile = tag_of(job, jobs), profiles[job.profile]
+            self.placement(profile, job.pool)  # raises where it does not fit
+            homes[tag] = Home(job.profile, profile, job.pool)
+            workers[tag] = workers.get(tag, 0) + job.workers
+            if job.peak:
+                peaks[job.profile] = max(job.peak, peaks.get(job.profile, job.peak))
+        plan = ScalePlan(workers, apart=frozenset(apart))
+        rules = rules_for(
+            self, plan, adaptive=True, budget=budget, homes=homes, peaks=peaks, spread=spread, max_nodes=max_nodes
+        )
+        reached = {step: homes[step] for tag in workers for step in ladder(tag, rules.kinds)}
+        used = {home.pool for home in reached.values()}
+        rooms = {name: room for name, room in rules.pools.items() if name in used and isinstance(room, PoolRoom)}
         sweeps = [
-            Sweep(
+            Submission(
                 job.id,
                 job.kind,
                 tuple(
-                    Run(name, job.id, tag_of(job.profile, job.pool, jobs), group, job.duration.expected, job.memory)
+                    Run(name, job.id, tag_of(job, jobs), group, job.duration.expected, job.memory)
                     for name, group in job.units
                 ),
                 job.workers,
@@ -247,60 +304,41 @@ class Site:
             for job in jobs
         ]
         return Stage(
-            rules=Rules(kinds, rooms, self.manifest.policies, most_workers=self.worker_limit),
+            rules=rules,
             pools={
                 name: ModelPool(room, cpus=room.node.cpu.cores, least=min(self.pools[name].least, room.max_nodes))
                 for name, room in rooms.items()
             },
             sweeps=sweeps,
-            caps={tag: self.worker_cpus(profiles[profile], pool).cores for tag, (profile, pool) in tags.items()},
+            caps={tag: self.worker_cpus(home.size, home.pool).cores for tag, home in reached.items()},
             durations={job.id: job.duration for job in jobs},
             uses={job.id: job.cores or profiles[job.profile].limit.cpu.cores for job in jobs},
         )
 
-    def worker_cpus(self, profile: Profile, pool: str) -> Cpu:
-        """What a worker has: its limit; on this machine an equal part of it at most, so that thread pools fit."""
-        if not self.local:
-            return profile.limit.cpu
-        cores = self.node(pool).cpu.cores
-        return min(profile.limit.cpu, Cpu.of(equal_part(cores, self.worker_limit or int(cores))))
+    def worker_cpus(self, size: Profile | Component, pool: str) -> Cpu:
+        """Return what a worker has: its limit; on this machine an equal part of it at most, so that thread pools fit.
 
-    def hourly(self, profile: Profile, pool: str) -> Money | None:
-        """What a worker costs an hour where CPUs or machines of its own are charged, not nodes."""
+        A component says how many CPUs its workers have, and is believed.
+        """
+        if not isinstance(size, Profile):
+            return Cpu.of(size.cpus)
+        if not self.local:
+            return size.limit.cpu
+        cores = self.node(pool).cpu.cores
+        return min(size.limit.cpu, Cpu.of(equal_part(cores, self.worker_limit or int(cores))))
+
+    def hourly(self, size: Profile | Component, pool: str) -> Money | None:
+        """Return what a worker costs an hour where CPUs or machines of its own are charged, not nodes."""
         if (cloud := hired(self.target)) is not None:
-            return charge(cloud, ceil(profile.limit.cpu.cores), profile.limit.memory).hourly
+            memory = size.limit.memory if isinstance(size, Profile) else size.memory
+            return charge(cloud, ceil(size_of(size).cpu.cores), memory).hourly
         price: Price | None = getattr(self.target, "cpu_price", None)
-        return price.hourly * self.worker_cpus(profile, pool).cores if price is not None else None
+        return price.hourly * self.worker_cpus(size, pool).cores if price is not None else None
 
     def memory_allowed(self, profile: Profile, pool: str) -> Memory:
         """What a run may be expected to use: the profile's limit, or the policy's share of a node if that is less."""
         share = self.manifest.policies.preflight.memory
         return min(profile.limit.memory, Memory(int(self.node(pool).memory.bytes * share)))
-
-    def room(
-        self,
-        pool: str,
-        tags: Mapping[str, tuple[str, str]],
-        placements: Mapping[str, Placement],
-        max_nodes: int | None,
-    ) -> PoolRoom:
-        here = [tag for tag, (_, other) in tags.items() if other == pool]
-        profiles = self.manifest.profiles
-        written = self.pools[pool]
-        return PoolRoom(
-            name=pool,
-            node=allocatable(self.node(pool), written),
-            max_nodes=min(written.most, max_nodes) if max_nodes else written.most,
-            requests={tag: placements[tag].footprint for tag in here},
-            spread_over={
-                tag: min(profiles[tags[tag][0]].min_nodes, written.most)
-                for tag in here
-                if profiles[tags[tag][0]].min_nodes > 1 and not max_nodes
-            },
-            price=self.price(pool),
-            provision_s=written.provision.seconds,
-            idle_s=written.idle.seconds,
-        )
 
 
 def implied(manifest: Manifest, limit: int | None) -> tuple[dict[str, NodeType], dict[str, Pool]]:
@@ -311,7 +349,24 @@ def implied(manifest: Manifest, limit: int | None) -> tuple[dict[str, NodeType],
     return {JOB: NodeType(cpu=cpu, memory=memory)}, {"jobs": pool}
 
 
-def tag_of(profile: str, pool: str, jobs: Iterable[Job]) -> str:
-    """Workers are tagged with their profile; with the pool too where one profile serves several."""
-    elsewhere = any(job.profile == profile and job.pool != pool for job in jobs)
-    return f"{profile}@{pool}" if elsewhere else profile
+def tag_of(job: Job, jobs: Iterable[Job]) -> str:
+    """Return the tag of a job's workers: their profile; with the pool too where one profile serves several."""
+    elsewhere = any(other.profile == job.profile and other.pool != job.pool for other in jobs)
+    return tag_on(job.profile, job.pool) if elsewhere else job.profile
+
+
+def size_of(size: Profile | Component) -> Size:
+    """Return what a worker may use at most."""
+    if isinstance(size, Profile):
+        return Size.of(size.limit)
+    return Size(Cpu.of(size.cpus), size.memory or Memory(0), size.gpus)
+
+
+def requested(size: Profile | Component) -> Size:
+    """Return what a scheduler sets aside for a worker; a component without memory asks for none."""
+    return Size.of(size.request) if isinstance(size, Profile) else size_of(size)
+
+
+def profile_of(sweep: Sweep) -> str:
+    """Return the profile of a sweep's workers: as it says, else as its factor needs."""
+    return sweep.profile or profile_for(sweep.factor)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.cluster.base import Landlord
 from scalable.engine.events import SpendChanged
+from scalable.planning.prices import HIRED_AT_LEAST_S
 from scalable.quantities import Money, exact, plain
-from scalable.session.tariffs import BY_WORKER, HIRED_AT_LEAST_S, OBSERVED, Rent, Tariff
+from scalable.session.tariffs import BY_WORKER, OBSERVED, Rent, Tariff
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -122,6 +123,10 @@ class Meter:
 
     def look(self, now: float) -> None:
         """Bring up to date what no worker tells of."""
+
+    def counts(self, worker: str) -> bool:
+        """Tell whether the figures include a worker that the backend accepted; most are paid from then on or later."""
+        return True
 
     # Machines
 
@@ -244,6 +249,9 @@ class ObservedMeter(NodeMeter):
 
     def joined(self, worker: str, tag: str, now: float) -> None:
         self.look(now)
+
+    def counts(self, worker: str) -> bool:
+        return worker in self.homes  # its node may still have to come
 
     def left(self, worker: str, tag: str, now: float) -> None:
         self.look(now)

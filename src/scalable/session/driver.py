@@ -12,6 +12,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.cluster.base import LaunchRefused
@@ -31,6 +32,7 @@ from scalable.engine.events import (
     RowPersisted,
     RunEnded,
     RunState,
+    SpendChanged,
     StartRun,
     Sweep,
     SweepAdmitted,
@@ -112,6 +114,8 @@ class Driver:
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
         self.control = Control(self, folder)
         self.launching = 0
+        self.requests: list[tuple[str, ...] | None] = []
+        """Workers of each request of the engine, in order; None while the backend has not answered."""
         self.halts: dict[str, Paused] = {}
         """Who wants nothing more to be started, the operator or a lost slot: one going on does not undo the other."""
         self.on_heavy: Callable[[str], None] = lambda sweep: None
@@ -127,7 +131,7 @@ class Driver:
         """Says why workers do not come and work waits."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
-        self.meter = meter(cluster, journal, tariff, self.handle) if tariff is not None else None
+        self.meter = meter(cluster, journal, tariff, self.spent) if tariff is not None else None
         """Counts what is paid, where anything is."""
         self.closed = False
 
@@ -260,7 +264,8 @@ class Driver:
             case AddWorkers(tag, count, reason):
                 self.journal.write("scale", direction="up", tag=tag, count=count, reason=reason)
                 self.launching += 1
-                self.cluster.keep(self.add(tag, count))
+                self.requests.append(None)
+                self.cluster.keep(self.add(tag, count, len(self.requests) - 1))
             case RemoveWorker(worker, _, reason):
                 if member := self.cluster.members.get(worker):
                     self.cluster.keep(self.cluster.dismiss(member, reason))
@@ -292,7 +297,7 @@ class Driver:
         """Write into the journal what somebody should know; its path is a run or empty."""
         self.journal.write("alert", **finding.to_record("alert"), run=finding.path or None)
 
-    async def add(self, tag: str, count: int) -> None:
+    async def add(self, tag: str, count: int, request: int) -> None:
         try:
             await self.cluster.launch(count, self.cluster.templates[tag], partly=True)
         except LaunchRefused:
@@ -301,6 +306,21 @@ class Driver:
             assert self.cluster.status.name != "running"  # it was closed in the meantime
         finally:
             self.launching -= 1
+            known = {name for names in self.requests for name in names or ()}
+            self.requests[request] = tuple(m.name for m in self.cluster.members.values() if m.name not in known)
+
+    def spent(self, told: SpendChanged) -> None:
+        """Tell the engine what is paid, and which of its requests that includes."""
+        self.handle(replace(told, covered=self.covered()))
+
+    def covered(self) -> int:
+        """Return how many requests for workers, from the first on, the meter's figures include."""
+        assert self.meter is not None
+        members, meter = self.cluster.members, self.meter
+        for number, names in enumerate(self.requests):
+            if names is None or any(name in members and not meter.counts(name) for name in names):
+                return number
+        return len(self.requests)
 
     def heard(self, kind: str, facts: dict[str, Any]) -> None:
         """What the cluster tells of its workers."""

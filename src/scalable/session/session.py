@@ -35,6 +35,7 @@ from scalable.planning.components import plan_components
 from scalable.planning.front import Choice
 from scalable.planning.pins import sizes_of
 from scalable.planning.plan import Plan, budget_left, plan_sweep
+from scalable.planning.rules import rules_for
 from scalable.planning.site import Site
 from scalable.quantities import Money
 from scalable.session import tasks
@@ -46,7 +47,6 @@ from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.records import AnyPlan, ending, planned, started
 from scalable.session.rollback import Place, pin_of
-from scalable.session.rules import rules
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
@@ -187,7 +187,7 @@ class ScalableSession:
             tariff = tariff.within(self.money_left(site, others), others)
         self.driver = Driver(
             cluster,
-            Engine(rules(spec, plan.scale_plan, adaptive, tariff.budget if tariff is not None else None)),
+            Engine(rules_for(site, plan.scale_plan, adaptive=adaptive, budget=tariff.budget if tariff else None)),
             journal,
             recorder,
             run,
@@ -323,6 +323,8 @@ class ScalableSession:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
         before = len(driver.refusals)
         driver.cluster.sync(driver.settled)
+        if stopped := driver.engine.state.braked:
+            raise PlanningError(f"{stopped}; raise budget.monthly")
         if self.spec().target.provider == "local":
             wanted = {tag: kind.minimum for tag, kind in driver.engine.state.tags.items()}
             driver.cluster.wait_until(wanted, START_WITHIN_S)

@@ -21,7 +21,6 @@ PACKED = "nodes as planned"
 """The backend does not say: workers are put on nodes as the plan does it."""
 HIRING = ("aws", "gcp")
 """Targets on which a worker is a machine of its own, which is paid as soon as it boots."""
-HIRED_AT_LEAST_S = 60.0  # EC2, Fargate and Compute Engine alike
 AS_HIRED = (
     "machines are counted from when they are asked for, a minute at least; disks, public addresses, traffic and logs "
     "are not counted"

@@ -12,6 +12,7 @@ import pytest
 from scalable.engine.events import (
     KillRun,
     Loss,
+    OutsideWork,
     RemoveWorker,
     Run,
     RunState,
@@ -39,6 +40,24 @@ def test_a_budget_under_the_price_of_a_start_asks_for_no_worker() -> None:
     assert world.asked() == []
     assert world.alerts("budget")[0].message == ("what is left of the budget of EUR 0.20 is not enough for another run")
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"stopped": 3})]
+
+
+def test_a_minimum_of_workers_that_cannot_be_paid_stops_everything_at_once() -> None:
+    world = a_world().with_kind("standard", minimum=2).with_budget("0.20 EUR")
+    world.passes(1)
+    assert world.asked() == []
+    assert len(world.alerts("budget")) == 1
+
+
+def test_work_from_outside_that_cannot_be_paid_stops_everything_unless_other_such_work_runs() -> None:
+    def alerts(busy: frozenset[str]) -> int:
+        world = a_world().with_budget("0.20 EUR")
+        world.happens(WorkerJoined("w", "heavy"))
+        world.happens(OutsideWork("heavy", 0, busy))
+        world.happens(OutsideWork("standard", 3))
+        return len(world.alerts("budget"))
+
+    assert (alerts(frozenset()), alerts(frozenset({"w"}))) == (1, 0)
 
 
 def test_a_budget_that_covers_start_run_a_kill_and_the_idle_tail_exactly_is_enough() -> None:

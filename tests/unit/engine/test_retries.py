@@ -17,6 +17,8 @@ from scalable.engine.events import (
 )
 from scalable.engine.retries import MAX_HANDOVERS, advice
 from scalable.engine.rules import ANY_MEMORY
+from scalable.observe.escalation import more_memory
+from scalable.observe.incidents import Incident
 from scalable.quantities import Memory
 from tests.helpers.engine.builders import World, a_world, gib
 
@@ -213,8 +215,8 @@ def test_any_retry_used_is_an_alert_that_names_run_and_cause_and_blames_no_size(
     [
         (gib(9), "ask for 14 GiB"),
         (gib(8), "ask for 12 GiB"),
-        (gib(5.3), "ask for more than 8 GiB"),
-        (gib(0.3), "ask for more than 8 GiB"),
+        (gib(5.3), "ask for 12 GiB"),
+        (gib(0.3), "ask for 12 GiB"),
     ],
 )
 def test_a_retry_for_memory_suggests_the_peak_and_half_as_much_again_and_never_less_than_it_had(
@@ -228,16 +230,25 @@ def test_a_retry_for_memory_suggests_the_peak_and_half_as_much_again_and_never_l
     )
 
 
-@pytest.mark.parametrize(("peak", "size"), [(0.3, "512 MiB"), (0.7, "2 GiB"), (8, "12 GiB")])
+@pytest.mark.parametrize(("peak", "size"), [(0.3, "512 MiB"), (0.7, "1.25 GiB"), (8, "12 GiB")])
 def test_where_there_is_no_limit_the_peak_alone_says_what_to_ask_for(peak: float, size: str) -> None:
     assert advice(gib(peak), ANY_MEMORY) == f"ask for {size}"
     assert advice(None, ANY_MEMORY) == "its peak is not known, ask for more"
 
 
+@pytest.mark.parametrize(("peak", "limit"), [(1.1, 1), (0.1, 0.2), (9, 8), (0, 8)])
+def test_the_engine_and_the_incident_name_the_same_size(peak: float, limit: float) -> None:
+    size = Memory.to_ask_for(gib(peak), gib(limit))
+    assert size is not None and size > max(gib(peak), gib(limit))
+    assert advice(gib(peak), gib(limit)).endswith(f"ask for {size}")
+    incident = Incident("out of memory", evidence={"peak": gib(peak).bytes, "limit": gib(limit).bytes})
+    assert f"ask for memory: {size.exact} " in more_memory(incident)
+
+
 def test_a_retry_for_memory_without_a_measured_peak_says_so() -> None:
     world = a_running_run()
     world.loses("s/1", Loss.OUT_OF_MEMORY)
-    assert world.alerts("retry-used")[0].message.endswith("its peak is not known, ask for more than 8 GiB")
+    assert world.alerts("retry-used")[0].message.endswith("its peak is not known, ask for 12 GiB")
 
 
 @pytest.mark.parametrize("cause", [Loss.WORKER_LOST, Loss.KILLED])
@@ -246,7 +257,7 @@ def test_a_silent_end_near_the_limit_makes_memory_suspected(cause: Loss, peak: f
     world = a_running_run()
     world.loses("s/1", cause, peak=gib(peak))
     text = world.alerts("retry-used")[0].message
-    assert text.endswith("; memory is suspected, it used 7.2 GiB of 8 GiB: ask for 11 GiB") is suspected
+    assert text.endswith("; memory is suspected, it used 7.2 GiB of 8 GiB: ask for 12 GiB") is suspected
 
     world.passes(60)
     world.loses("s/1", cause, peak=gib(peak))

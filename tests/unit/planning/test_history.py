@@ -211,7 +211,7 @@ def test_every_plan_serves_every_tag_within_the_limit_and_the_cheapest_is_in_tim
 
 def test_a_peak_near_the_limit_is_a_warning_with_what_to_write() -> None:
     (warning,) = plan(History(peaks={"tag:model": gib(7), "tag:report": Memory.parse("100MiB")})).warnings
-    assert warning == "model used up to 7 GiB of its 8 GiB (87.5 %); write memory: 9GiB"
+    assert warning == "model used up to 7 GiB of its 8 GiB (87.5 %); write memory: 11GiB"
 
 
 def test_a_peak_of_four_fifths_is_no_warning() -> None:

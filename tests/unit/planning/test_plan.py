@@ -241,7 +241,8 @@ def test_a_plan_over_what_is_left_of_the_month_is_flagged() -> None:
     found = plan(history=History(spent_this_month=Money.parse("114.9 EUR")))
     assert found.over_budget
     assert found.budget_left == Money.parse("0.1 EUR")
-    assert any("is over the EUR 0.10 left of this month's budget" in warning for warning in found.warnings)
+    (warning,) = [one for one in found.warnings if "is over the EUR 0.10 left of this month's budget" in one]
+    assert f"of {found.units} runs" in warning and f"after {found.units} of" not in warning
     assert not plan().over_budget
 
 

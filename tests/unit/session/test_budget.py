@@ -41,6 +41,14 @@ def test_nothing_is_started_when_nothing_is_left(project: Project) -> None:
     assert not project.journal("worker-started")
 
 
+def test_no_worker_is_asked_for_that_the_budget_cannot_pay_for_a_minute(project: Project) -> None:
+    session = project.session(target=SECOND, budget={"monthly": "50 EUR"})
+    with pytest.raises(PlanningError, match=r"what is left of the budget of EUR 50\.00 is not enough"):
+        session.start()
+    assert not project.journal("worker-started")
+    assert [record["alert"] for record in project.journal("alert")] == ["budget"]
+
+
 def test_where_nothing_is_charged_a_budget_stops_nothing(project: Project) -> None:
     with project.session(budget={"monthly": "0.01 EUR"}) as client:
         assert client.submit(int, "5").result() == 5

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
 from scalable.session.costs import WorkerMeter
+from scalable.session.driver import Driver
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
 from scalable.session.tariffs import Tariff, in_one_currency
@@ -330,3 +332,14 @@ def test_a_sweep_stops_when_the_budget_is_used_up_and_goes_on_where_it_was_when_
     second = run(2000)
     assert second.complete and second.computed == 24 - first.finished
     assert computed()[: len(before)] == before and len(set(computed())) == len(computed()) == 12
+
+
+def test_the_engine_is_told_which_of_its_requests_the_figures_include() -> None:
+    driver: Any = object.__new__(Driver)
+    driver.cluster = Agency()
+    driver.cluster.members = dict.fromkeys(("a-0", "a-1", "a-2"))
+    driver.meter = SimpleNamespace(counts={"a-0", "a-2"}.__contains__)
+    driver.requests = [("a-0", "gone"), ("a-1",), ("a-2",), None]
+    assert driver.covered() == 1, "nothing is known yet of the machine of a-1"
+    driver.meter.counts = {"a-0", "a-1", "a-2"}.__contains__
+    assert driver.covered() == 3, "the last was not answered yet"

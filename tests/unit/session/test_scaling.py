@@ -9,6 +9,7 @@ import pytest
 
 from scalable import AdaptiveScaler, ScalableClient, ScaleDecision
 from scalable.errors import UnknownTagError, UsageError
+from scalable.planning.rules import rules_for
 from tests.helpers.session.builders import Project, here, nap
 from tests.helpers.session.virtual import World
 from tests.helpers.waiting import until
@@ -21,6 +22,14 @@ def come(client: ScalableClient, **counts: int) -> bool:
 
 
 AT_ONCE = {"scaling": {"cooldown": "0s", "idle": "0.3s"}}
+
+
+def test_a_session_runs_by_the_rules_that_its_site_and_plan_give(project: Project) -> None:
+    session = project.session(components={"a": {"memory": "1GiB", "larger": "b"}, "b": {"memory": "2GiB"}},
+                              target={"max_workers": 2, "processes": True}, policies=AT_ONCE)  # fmt: skip
+    plan = session.plan()
+    with session:
+        assert session.live().engine.state.rules == rules_for(session.site(), plan.scale_plan)
 
 
 def test_scaling_by_hand_brings_exactly_so_many(project: Project) -> None:

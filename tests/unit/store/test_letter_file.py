@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from scalable.store.answers import DeadLetter
-from scalable.store.letters import LetterFile
+from scalable.store.dead_letters import LetterFile
+from scalable.store.interface import DeadLetter
 
 ONE = DeadLetter("1", 10.0, "refused", 3, "row", "{}")
 OTHER = DeadLetter("2", 20.0, "refused: é", 1, "line", "")

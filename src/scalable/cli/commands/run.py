@@ -25,7 +25,7 @@ from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
 from scalable.observe import RunFolder, RunView, read
-from scalable.planning.loads import profile_of
+from scalable.planning.site import profile_of
 from scalable.quantities import Duration
 from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession

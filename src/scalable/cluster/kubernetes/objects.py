@@ -18,9 +18,9 @@ from scalable.cluster.kubernetes import relay
 from scalable.cluster.kubernetes.site import MANAGED, Owner, Site, amounts, label, seconds, shortened, text
 from scalable.errors import UsageError
 from scalable.manifest.targets import SecretKey
-from scalable.planning.places import NO_MEMORY, Place
+from scalable.planning.places import Place
 from scalable.planning.resources import Size
-from scalable.quantities import Cpu
+from scalable.quantities import Cpu, Memory
 
 __all__ = [
     "HANDOUT", "MANAGED", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site", "amounts", "beside_work",
@@ -223,7 +223,7 @@ def pod_name(site: Site, worker: str) -> str:
 
 def stated(template: WorkerTemplate) -> Place:
     """For a kind of worker that no manifest places: what it says itself."""
-    size = Size(Cpu.of(template.cpus), template.memory or NO_MEMORY, template.gpus)
+    size = Size(Cpu.of(template.cpus), template.memory or Memory(0), template.gpus)
     return Place(None, size, size)
 
 
