@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -173,3 +175,17 @@ def test_a_file_that_may_not_grow_is_reported_and_leaves_the_outbox_as_it_was(ou
     assert list(outbox.read()) == ENTRIES[:1]
     outbox.append(ENTRIES[2:])
     assert list(outbox.read()) == [ENTRIES[0], ENTRIES[2]]
+
+
+def test_what_a_failed_disk_left_is_cut_before_the_next_entry(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as disk, pytest.raises(OutboxError, match="cannot be written: Input/output error"):
+        disk.setattr(os, "fsync", fail)
+        disk.setattr(os, "ftruncate", fail)
+        outbox.append(ENTRIES)
+    assert outbox.path.read_bytes() == b"".join(LINES)
+    assert list(outbox.read()) == []
+    outbox.append(ENTRIES[:1])
+    assert outbox.path.read_bytes() == LINES[0]
