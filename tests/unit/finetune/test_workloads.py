@@ -14,7 +14,7 @@ from scalable.finetune import search as searching
 from scalable.finetune.settings import MODELS
 from scalable.manifest.load import load_text
 from scalable.sweeps.compiling import Compiled, compiled
-from scalable.sweeps.units import Unit
+from scalable.sweeps.units import RECENT, Unit
 
 YEARS = 2.0  # with fewer, bars of four hours give no trade
 TREES = 60  # of a model; with fewer, one of three classes gives no trade
@@ -32,7 +32,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discovery, "TREES", TREES)
         patch.setattr(searching, "ROUNDS", TREES)
+        RECENT.clear()
         yield tmp_path_factory.mktemp("artefacts")
+        RECENT.clear()  # small models are for this file only
 
 
 @pytest.mark.parametrize("factor", FACTORS)

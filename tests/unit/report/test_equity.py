@@ -25,6 +25,7 @@ sweeps:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Compiled, Outcome, Path]:
+    RECENT.clear()
     kept = tmp_path_factory.mktemp("artefacts")
     made = compiled(load_text(MANIFEST, "scalable.yaml", env={}).manifest, "mine", {})
     done = [row for place in made.units for row in Unit(made.workload.path, str(kept), place.cells)()]
