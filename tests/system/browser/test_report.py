@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,6 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.helpers.report.builders import made, sweep_run, troubled_run
-from tests.tools.browser import chromium
-from tests.tools.errors import ToolMissingError
 
 CONTRASTS = """() => {
   const channels = colour => colour.match(/[\\d.]+/g).map(Number);
@@ -43,15 +40,6 @@ LETTERS = """() => [...document.querySelectorAll("svg text")].filter(one => one.
   parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"""
 LEGIBLE = 7.0  # pixels; on a wide screen they have twelve
 READABLE = 4.5  # WCAG AA for text of ordinary size
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    try:
-        with chromium() as found:
-            yield found
-    except ToolMissingError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

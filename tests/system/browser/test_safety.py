@@ -13,9 +13,10 @@ from playwright.sync_api import BrowserContext, Page, expect
 from scalable.show.console.guard import Guard
 from tests.helpers.browser.serving import PATIENCE_S, served
 from tests.helpers.browser.simulated import Shape, SimulatedRun
+from tests.helpers.paths import ROOT
 
 EVIL = '<img src=x onerror="document.title=`taken`"><script>document.title="taken"</script>'
-HOSTILE = Path(__file__).parent / "hostile.html"
+HOSTILE = ROOT / "tests" / "helpers" / "browser" / "hostile.html"
 
 
 def test_markup_in_names_and_texts_is_shown_as_the_letters_it_is(page: Page, runs: Path) -> None:
