@@ -259,7 +259,9 @@ def world(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setitem(REGISTERED, "local", lambda: VirtualProvider(found))
     monkeypatch.syspath_prepend(project.folder)
     modules = set(sys.modules)
+    asyncio.set_event_loop(found.loop)  # a test may act between two looks, while the loop stands still
     yield found
+    asyncio.set_event_loop(None)
     for name in set(sys.modules) - modules:
         if name.startswith("code_"):
             del sys.modules[name]
