@@ -18,9 +18,6 @@ PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 
 MODELS = """
 import os, sys
-from tests.helpers.cli.commands import call
-
-__all__ = ["call"]
 def first(number, scale=1):
     print("in", os.getcwd(), "with", number)
     if number < 0:

@@ -73,6 +73,7 @@ def journal() -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.journey
 def test_a_task_runs_with_those_it_needs_and_its_result_is_shown() -> None:
     done = scalable("run", "--task", "second", "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -156,6 +157,7 @@ def test_a_workflow_whose_sweep_lacks_rows_has_not_succeeded() -> None:
     assert journal()[-1]["status"] == "failed" and "ZeroDivisionError" in journal()[-1]["reason"]
 
 
+@pytest.mark.journey
 def test_ctrl_c_stops_a_workflow_and_leaves_nothing_behind() -> None:
     Path("workflow.py").write_text(f"{WORKFLOW}print('here', flush=True)\nimport time\ntime.sleep(600)\n")
     process = subprocess.Popen(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.cli.commands import Call
+from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.runs import RUNS, a_story
 from tests.helpers.cli.shells import shell
 from tests.helpers.observe.builders import (
@@ -21,6 +21,8 @@ from tests.helpers.observe.builders import (
     a_run,
 )
 from tests.helpers.paths import ROOT
+
+__all__ = ["call"]
 
 PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 
@@ -41,10 +43,6 @@ def test_a_run_whose_process_was_killed_is_reported_as_far_as_it_got(call: Call)
 LIVE = """
 import sys, time
 from tests.helpers.observe.builders import *
-from tests.helpers.paths import ROOT
-from tests.helpers.cli.commands import call
-
-__all__ = ["call"]
 folder = a_live_run(sys.argv[1], started("a"), joined("a"), started("b"),
     record("worker-pending", 6, worker="b", tag="demeter", reason="Priority"),
     record("gauge", 8, workers={"demeter": {"busy": 1}}, tasks={"demeter": {"waiting": 7, "running": 1, "done": 4}}))

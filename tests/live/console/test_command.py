@@ -40,6 +40,7 @@ def started(folder: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Pop
         process.communicate(timeout=60)
 
 
+@pytest.mark.journey
 def test_it_prints_its_address_and_ends_in_peace_at_ctrl_c(tmp_path: Path) -> None:
     run = a_run(tmp_path / "elsewhere")
     with started(tmp_path, "--run-id", str(run.path)) as (address, process):

@@ -24,7 +24,6 @@ import sys, time
 from pathlib import Path
 from scalable.observe.mailbox import Mailbox
 from tests.helpers.observe.builders import START, a_live_run, ended, write
-from tests.helpers.paths import ROOT
 
 folder = a_live_run(Path(sys.argv[1]))
 print(folder.run_id, flush=True)

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from scalable import proc
 from scalable.worker.runner import limits
 from scalable.worker.runner.limits import MemoryGroup
 from tests.helpers.runner.limits import MIB, group, kernel
 from tests.helpers.runner.programs import PATIENCE_S, eventually, program
+
+pytestmark = pytest.mark.journey
 
 __all__ = ["group"]
 

@@ -15,6 +15,8 @@ from scalable.worker.runner import ends
 from tests.helpers.runner import work
 from tests.helpers.runner.desk import LONG_S, Desk, on_a_desk
 
+pytestmark = pytest.mark.journey
+
 MIB = 2**20
 
 

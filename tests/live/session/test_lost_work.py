@@ -43,6 +43,7 @@ CODE = """
 """
 
 
+@pytest.mark.journey
 def test_a_run_whose_worker_is_killed_is_run_again_on_another(project: Project) -> None:
     note = project.folder / "pid"
     session = project.session(
@@ -70,6 +71,7 @@ def test_a_run_whose_worker_is_killed_is_run_again_on_another(project: Project) 
     assert result["first_try_waits"] == int(note.read_text().split()[1])
 
 
+@pytest.mark.journey
 def test_what_hangs_is_killed_and_what_works_without_a_word_is_not(project: Project) -> None:
     session = project.session(
         target={"processes": True, "max_workers": 3},

@@ -86,6 +86,26 @@ def test_a_run_that_eats_memory_harms_nothing_and_is_told_with_its_peak(project:
     assert incident.evidence["peak"] > 300 * 2**20
 
 
+@pytest.mark.journey
+def test_a_run_that_ran_out_of_memory_is_run_again_on_the_larger_component(project: Project) -> None:
+    task = {
+        "component": "small",
+        "run": f"{project.module(CODE)}:eat_once",
+        "arguments": {"folder": str(project.folder)},
+    }
+    session = project.session(
+        target={"processes": True, "max_workers": 2},
+        components={"small": {"memory": "500MB", "larger": "large"}, "large": {"memory": "2GB"}},
+        tasks={"eat": task},
+        policies={"retry": {"delay": "0.1s"}},
+    )
+    with session:
+        assert session.run_tasks() == {"eat": "fits"}
+    assert [record["tag"] for record in project.journal("attempt-started")] == ["small", "large"]
+    [alert] = [record for record in project.journal("alert") if record["alert"] == "retry-used"]
+    assert "ask for" in alert["text"]
+
+
 def test_a_fork_with_threads_is_refused_and_recorded_with_its_place(project: Project) -> None:
     module = project.module(CODE)
     session = project.session(tasks=tasks_of(module, "fork"))
@@ -202,6 +222,7 @@ def test_guarded_tasks_that_hang_are_killed(project: Project) -> None:
     assert "stamp_then" in incident.guilty
 
 
+@pytest.mark.journey
 def test_nothing_is_left_when_the_driver_is_killed(project: Project, tmp_path: Path) -> None:
     """Not even a process that left its parents and their session."""
     note = tmp_path / "daemon"

@@ -12,6 +12,8 @@ from tests.helpers.store.children import die_at, keep_in_the_outbox
 from tests.helpers.store.killed import KilledContract
 from tests.helpers.store.trouble import Child, another_writer
 
+pytestmark = pytest.mark.journey
+
 
 class TestSqlite(KilledContract):
     """The file that ``url`` names."""

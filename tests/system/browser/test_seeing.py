@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from scalable.show.console.guard import Guard
 from tests.helpers.browser.simulated import LARGE, Shape, SimulatedRun
 
 
+@pytest.mark.journey
 def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows_come(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
@@ -38,6 +40,7 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
     expect(page.locator("#plan").get_by_role("row", name="Tasks compute")).to_contain_text("754")  # planned and done
 
 
+@pytest.mark.journey
 def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: Guard, run: SimulatedRun) -> None:
     page.goto(console.address)
     expect(page.locator("#legend-1")).to_have_text("15")

@@ -16,7 +16,7 @@ from tests.helpers.paths import ROOT
 
 KEPT = ".scalable"
 TOGETHER = (ROOT / "README.md", ROOT / "docs/tutorials/first-sweep.md")  # the second finds what the first computed
-PLAYED = [TOGETHER, *((page,) for page in PAGES if page not in TOGETHER)]
+OTHERS = [(page,) for page in PAGES if page not in TOGETHER]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
 
 
@@ -26,7 +26,11 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("together", PLAYED, ids=lambda together: "+".join(map(name_of, together)))
+@pytest.mark.parametrize(
+    "together",
+    [pytest.param(TOGETHER, marks=pytest.mark.journey), *OTHERS],
+    ids=lambda together: "+".join(map(name_of, together)),
+)
 def test_every_snippet_does_what_the_page_says(
     together: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path
 ) -> None:

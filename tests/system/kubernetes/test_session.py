@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.helpers.kubernetes.helpers import SMALL, WITHIN_S, Namespace, Project, shown
 from tests.helpers.waiting import eventually
 
 SECRET = "hunter2-and-more"
 
 
+@pytest.mark.journey
 def test_a_workflow_runs_as_anywhere_and_leaves_a_record_and_nothing_else(kube: Namespace, project: Project) -> None:
     kube.create("Secret", "greetings", stringData={"english": SECRET})
     session = project.session(

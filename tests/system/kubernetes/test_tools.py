@@ -74,7 +74,6 @@ import socket, sys
 from pathlib import Path
 from tests.tools.kube import KubeClient
 from tests.helpers.waiting import eventually
-from tests.helpers.paths import ROOT
 client = KubeClient(Path({str(kube.kubeconfig)!r}))
 def answered():
     try:

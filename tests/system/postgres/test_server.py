@@ -175,6 +175,7 @@ def test_tables_of_a_newer_version_and_of_others_are_left_alone(postgres: Privat
 
 
 @pytest.mark.parametrize("old", [False, True])
+@pytest.mark.journey
 def test_processes_that_open_a_store_at_once_all_write_their_rows(
     postgres: PrivatePostgres, server_url: str, old: bool
 ) -> None:
@@ -220,6 +221,7 @@ def test_writers_of_the_same_rows_in_different_orders_do_not_stop_each_other(ser
         assert {row.attempt for row in first.rows()} == {5}
 
 
+@pytest.mark.journey
 def test_a_server_stopped_in_the_middle_of_writing_loses_nothing_and_doubles_nothing(own: PrivatePostgres) -> None:
     url = own.new_place()
     with open_store(url, patience_s=1, ask_again_s=0.1) as store:

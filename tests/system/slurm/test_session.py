@@ -68,6 +68,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return Project(tmp_path)
 
 
+@pytest.mark.journey
 def test_a_workflow_runs_as_anywhere_and_leaves_a_record(slurm: PrivateSlurm, project: Project) -> None:
     session = project.session(
         {"max_workers": 3, "sbatch": ["--nice=5"], "cpu_price": "0.02 EUR/h"},

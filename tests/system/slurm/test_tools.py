@@ -143,7 +143,6 @@ def test_a_killed_owner_leaves_no_cluster_behind(tmp_path: Path) -> None:
 import time
 from pathlib import Path
 from tests.tools.slurm import Settings, running
-from tests.helpers.paths import ROOT
 with running(Path({str(tmp_path)!r}), Settings(nodes=1)) as slurm:
     print("ready", flush=True)
     time.sleep(300)

@@ -35,6 +35,7 @@ def manifest(module: str) -> str:
     return yaml.safe_dump(document)
 
 
+@pytest.mark.journey
 def test_a_failed_run_makes_a_sweep_incomplete_and_its_verdict_no_lock_until_it_is_resumed(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_sweep_whose_server_is_killed_has_its_rows_once_and_computes_nothing_a
     kill_all(make, seed, ("store", "driver", "store"), IN_ONE_SWEEP // 2, own_postgres)
 
 
+@pytest.mark.journey
 def test_a_sweep_that_is_asked_to_end_says_so_frees_its_place_and_goes_on_later(make: Make) -> None:
     mini = make()
     watch = Watch(mini)
