@@ -9,7 +9,7 @@ PEERS := $(VENV)/.peers
 ROOT := $(CURDIR)
 SWEEP := examples/calibration
 
-.PHONY: run console test test-rest test-all soak system check bench docs format clean
+.PHONY: run console test test-rest test-all mutants soak system check bench docs format clean
 
 run: $(READY)  ## plan the calibration sweep, run it on this machine, show results and decision; again: only what is missing
 	@cd $(SWEEP) && "$(ROOT)/$(BIN)/scalable" plan --sweep calibration
@@ -31,6 +31,9 @@ test-rest: $(DEV) system  ## the tests with real processes, clusters and program
 
 test-all: $(DEV) system  ## everything: also 10,000 generated traces, 50 kills of a sweep, a real MLflow and Airflow
 	@SCALABLE_LONG=1 SCALABLE_TRACES=10000 SCALABLE_KILLS=50 $(BIN)/python -m pytest -n 2 -q
+
+mutants: $(DEV)  ## plant 30 defects, one at a time, and see which tests catch them; an hour
+	@$(BIN)/python -m tests.tools.mutants --journeys
 
 soak: $(DEV)  ## ten sessions in a row, a heavy one among them, with faults: nothing lost, nothing leaked; minutes
 	@$(BIN)/python -m benchmarks.soak

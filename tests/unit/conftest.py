@@ -15,7 +15,9 @@ sys.addaudithook(WATCH.heard)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Watch a test together with its fixtures."""
+    """Watch a unit test together with its fixtures; pytest calls this for the tests of all folders."""
+    if item.get_closest_marker("unit") is None:
+        return (yield)
     WATCH.begin()
     try:
         return (yield)

@@ -73,7 +73,8 @@ class TaggedCluster(Cluster):
         self.listeners: list[Listener] = []
         self.replacements = Replacements(self, wanted=replace)
         self.security = security or Security()
-        self.scratch = Scratch(inside=getattr(launcher, "scratch", None))
+        self.scratch = Scratch()
+        getattr(launcher, "leftovers", []).append(self.scratch.path)
         self.scheduler: Any = None
         self.has_observer = False
         """Somebody else says why workers do not come and tasks wait."""

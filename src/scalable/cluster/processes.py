@@ -36,6 +36,8 @@ class ProcessLauncher:
         """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
         self.own = Scratch()
         self.scratch = self.own.path
+        self.leftovers = [self.scratch]
+        """Folders that go even if this process is killed."""
         self.run = RunFolder(Path(run_folder or self.scratch))
         self.folder = folder
         self.launched = 0
@@ -63,7 +65,7 @@ class ProcessLauncher:
             parent=os.getpid(),
         )
         try:
-            self.reaper.on_death(["rm", "-rf", str(self.scratch)])  # a driver that is killed cannot
+            self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
             with log.open("ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "scalable.worker", *options.arguments()],

@@ -18,8 +18,8 @@ from pathlib import Path
 class Scratch:
     """A folder of mode 0700 that is removed with its owner, or earlier by ``remove``."""
 
-    def __init__(self, inside: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="scalable-", dir=inside))
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="scalable-"))
         self.remove = weakref.finalize(self, remove, self.path, os.getpid())
 
 

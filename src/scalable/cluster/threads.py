@@ -21,8 +21,7 @@ LOOK_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would no
 class ThreadLauncher:
     def __init__(self, folder: str | None = None) -> None:
         """Code in ``folder`` can be imported, as it can where workers are processes."""
-        self.own = Scratch()
-        self.scratch = self.own.path
+        self.scratch = Scratch()
         self.path = [folder] if folder is not None and folder not in sys.path else []
         sys.path[:0] = self.path
 
@@ -37,7 +36,7 @@ class ThreadLauncher:
                 nthreads=template.slots,
                 resources=template.resources,
                 memory_limit=0,
-                local_directory=str(self.scratch),
+                local_directory=str(self.scratch.path),
                 plugins=(Runners(),),
                 preload=[template.preload_script] if template.preload_script else [],
                 dashboard=False,
@@ -52,7 +51,7 @@ class ThreadLauncher:
         return LOOK_EVERY_S
 
     async def close(self) -> None:
-        self.own.remove()
+        self.scratch.remove()
         for folder in self.path:
             with suppress(ValueError):  # someone else took it out
                 sys.path.remove(folder)

@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 ELSEWHERE = ("slurm", "kubernetes", "prometheus")  # tests of these names play what needs them
 ANYTHING = "…"
 INSTALLED = Path(sys.executable).parent
-OF_OTHER_TESTS = re.compile(r"make (run|test|test-all|check|bench|docs|soak)\b|scalable console\b")
+OF_OTHER_TESTS = re.compile(r"make (run|test|test-all|check|bench|docs|soak|mutants)\b|scalable console\b")
 WITHIN_S = 180.0  # the longest takes 10 s, on a busy machine five times that; one that hangs must end
 
 
