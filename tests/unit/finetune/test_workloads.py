@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scalable.catalogue import FACTORS, Variant
-from scalable.finetune import discovery
-from scalable.finetune import search as searching
 from scalable.finetune.settings import MODELS
 from scalable.manifest.load import load_text
 from scalable.sweeps.compiling import Compiled, compiled
-from scalable.sweeps.units import RECENT, Unit
+from scalable.sweeps.units import Unit
 
 YEARS = 2.0  # with fewer, bars of four hours give no trade
-TREES = 60  # of a model; with fewer, one of three classes gives no trade
 VARIANTS = [(name, variant) for name, factor in FACTORS.items() for variant in factor.variants]
 
 
@@ -27,14 +23,9 @@ def a_sweep(words: str, base: dict[str, Variant] | None = None) -> Compiled:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What variants share is computed once for all tests of this file, with small models."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(discovery, "TREES", TREES)
-        patch.setattr(searching, "ROUNDS", TREES)
-        RECENT.clear()
-        yield tmp_path_factory.mktemp("artefacts")
-        RECENT.clear()  # small models are for this file only
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What variants share is computed once for all tests of this file."""
+    return tmp_path_factory.mktemp("artefacts")
 
 
 @pytest.mark.parametrize("factor", FACTORS)
