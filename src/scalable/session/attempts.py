@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
 from scalable.engine.retries import FREE
 from scalable.quantities import Memory
-from scalable.session.execution import Conversation, Work
+from scalable.session.execution import Conversation, JobCall
 from scalable.session.incidents import Incidents
 from scalable.worker.runner import ends
 
@@ -90,7 +90,7 @@ class Attempts:
 
     # Out
 
-    def start(self, run: str, number: int, worker: str, work: Work) -> None:
+    def start(self, run: str, number: int, worker: str, work: JobCall) -> None:
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
             return  # it is gone; the engine hears of that by itself

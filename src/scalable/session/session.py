@@ -46,7 +46,7 @@ from scalable.session.here import history, registered, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.records import AnyPlan, ending, planned, started
-from scalable.session.rollback import Place, pin_of
+from scalable.session.rollback import PinScope, pin_of
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
@@ -72,7 +72,7 @@ class ScalableSession:
     """The session that ``scalable run`` opened for a workflow script."""
 
     def __init__(self, loaded: Loaded, path: Path) -> None:
-        self.pin = pin_of(Place.of(path, loaded.target))
+        self.pin = pin_of(PinScope.of(path, loaded.target))
         """What a rollback holds fast."""
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target

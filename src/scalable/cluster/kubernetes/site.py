@@ -11,7 +11,7 @@ from typing import Any
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget, SecretKey, unpinned
-from scalable.planning.places import Place
+from scalable.planning.places import WorkerPlace
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Duration, Memory
 from scalable.worker.options import GRACE_S
@@ -44,7 +44,7 @@ class Site:
     image: str | None = None
     """Of workers whose component names none, and of the relay."""
     service_account: str | None = None
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """By tag: pool, sizes and spread of its workers."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()
