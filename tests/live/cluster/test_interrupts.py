@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from distributed.utils import LoopRunner, sync
@@ -37,10 +38,13 @@ async def forgive() -> None:
 
 def interrupt_at_once(loop: IOLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt a caller who waits before the loop has begun what the caller waits for."""
+    busy = threading.Event()
+    loop.add_callback(busy.wait)
     with monkeypatch.context() as patch:
-        patch.setattr("distributed.utils.threading.Event", Interrupted)
+        patch.setattr("distributed.utils.threading", SimpleNamespace(Event=Interrupted, get_ident=threading.get_ident))
         with pytest.raises(KeyboardInterrupt):
             sync(loop, nothing)
+    busy.set()
     sync(loop, nothing)  # the loop has done all that was asked of it before
 
 
