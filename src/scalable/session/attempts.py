@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
-from scalable.engine.retries import FREE
 from scalable.quantities import Memory
 from scalable.session.execution import Conversation, Work
 from scalable.session.incidents import Incidents

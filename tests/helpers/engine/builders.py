@@ -28,7 +28,7 @@ from scalable.engine.events import (
     WorkerJoined,
     WorkerLost,
 )
-from scalable.engine.explain import explain
+from scalable.engine.view import explain
 from scalable.findings import Finding
 from scalable.manifest.policies import Policies
 from scalable.planning.placement import PoolRoom

@@ -15,7 +15,7 @@ from scalable.engine.events import (
     TakeBack,
     WorkerLeaving,
 )
-from scalable.engine.records import RunRecord
+from scalable.engine.state import RunRecord
 from scalable.planning.simulation.cluster import Node, Work, shares
 from scalable.planning.simulation.durations import Fixed, Measured
 from scalable.planning.simulation.faults import LOSSES, Kind, RunFault

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from scalable.engine.budget import startable
 from scalable.engine.events import RunState
-from scalable.engine.fleet import cooled_down, room_for, startable
+from scalable.engine.fleet import cooled_down, room_for
 from scalable.engine.state import RunRecord, State
 from scalable.quantities import Duration
 from scalable.wording import plural
