@@ -1,0 +1,63 @@
+"""What an interrupt leaves behind in the event loop stays off the screen."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+from distributed import utils
+from distributed.utils import LoopRunner, sync
+from tornado.ioloop import IOLoop
+
+from scalable.cluster.cluster import forgive_interrupts, no_cancel_before_start
+
+
+class Interrupted(threading.Event):
+    def wait(self, timeout: float | None = None) -> bool:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def loop() -> Iterator[IOLoop]:
+    runner = LoopRunner()
+    runner.start()
+    yield runner.loop
+    runner.stop()
+    logging.getLogger("tornado.application").removeFilter(no_cancel_before_start)
+
+
+async def nothing() -> None:
+    pass
+
+
+async def forgive() -> None:
+    forgive_interrupts()
+
+
+def interrupt_at_once(loop: IOLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt a caller who waits before the loop has begun what the caller waits for."""
+    with monkeypatch.context() as patch:
+        patch.setattr(utils.threading, "Event", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sync(loop, nothing)
+    sync(loop, nothing)  # the loop has done all that was asked of it before
+
+
+def test_an_interrupt_before_the_wait_has_begun_is_no_error(
+    loop: IOLoop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupt_at_once(loop, monkeypatch)
+    assert "sync.<locals>.cancel" in caplog.text  # Dask's own complaint, which is kept off the screen from here on
+    caplog.clear()
+    sync(loop, forgive)
+    interrupt_at_once(loop, monkeypatch)
+    assert caplog.text == ""
+
+
+def test_other_errors_of_callbacks_are_still_shown(loop: IOLoop, caplog: pytest.LogCaptureFixture) -> None:
+    sync(loop, forgive)
+    loop.add_callback(lambda: {}["future"])
+    sync(loop, nothing)
+    assert "KeyError: 'future'" in caplog.text
