@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from scalable.engine import ending, events, fleet, starting, stopping, sweeps
-from scalable.engine.events import Event, Instruction
+from scalable.engine.events import NEVER, Event, Instruction
 from scalable.engine.rules import Rules
-from scalable.engine.state import NEVER, State
-from scalable.engine.view import explain
+from scalable.engine.state import State
+from scalable.engine.view import View
 
 HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.SweepSubmitted: sweeps.on_submitted,
@@ -41,6 +41,8 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
 class Engine:
     def __init__(self, rules: Rules) -> None:
         self.state = State(rules)
+        self.view = View(self.state)
+        """What others may read of it."""
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         state = self.state
@@ -62,10 +64,6 @@ class Engine:
         if not state.braked and state.spending.per_hour:
             when = min(when, state.spending.used_up_at())
         return when
-
-    def explain(self, run: str, now: float) -> list[str]:
-        """Why a run is where it is, in sentences: past attempts first, the present last."""
-        return explain(self.state, run, now)
 
 
 def settle(state: State, now: float) -> None:

@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 
 from scalable.engine import budget, ending, workers
 from scalable.engine.events import (
+    NEVER,
     AddWorkers,
     BoundsSet,
     Instruction,
@@ -25,7 +26,7 @@ from scalable.engine.events import (
 )
 from scalable.engine.queues import PATIENCE_S
 from scalable.engine.scaling import wanted
-from scalable.engine.state import NEVER, State, TagRecord, WorkerRecord
+from scalable.engine.state import State, TagRecord, WorkerRecord
 from scalable.findings import Finding
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up

@@ -7,14 +7,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from scalable.engine.budget import Spending
-from scalable.engine.events import Instruction, Loss, Run, RunState, Sweep, SweepKind
+from scalable.engine.events import NEVER, Instruction, Loss, Run, RunState, Sweep, SweepKind
 from scalable.engine.queues import Pace, RunQueue
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
 from scalable.manifest.policies import Stuck
 from scalable.quantities import Memory
-
-NEVER = float("inf")
 
 
 @dataclass
@@ -119,7 +117,7 @@ class State:
         return now <= self.last_gone.get(pool, -NEVER) + self.rules.pools[pool].idle_s
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """A closed attempt, for explanations and for the memory ladder. One that never began leaves none."""
 
@@ -292,6 +290,10 @@ class TagRecord:
     """When workers were last asked for."""
     last_down: float = float("-inf")
     """When idle ones were last given back by themselves, not to make room for others."""
+
+    @property
+    def queued(self) -> int:
+        return self.queue.size
 
     @property
     def starved(self) -> bool:

@@ -12,6 +12,7 @@ import heapq
 
 from scalable.engine import budget, ending, workers
 from scalable.engine.events import (
+    NEVER,
     CpuSeen,
     Loss,
     Paused,
@@ -23,7 +24,7 @@ from scalable.engine.events import (
     SpendChanged,
 )
 from scalable.engine.rules import KILL_WITHIN_S
-from scalable.engine.state import NEVER, RunRecord, State, WorkerRecord
+from scalable.engine.state import RunRecord, State, WorkerRecord
 from scalable.findings import Severity
 
 # The operator and the budget

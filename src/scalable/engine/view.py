@@ -1,13 +1,149 @@
-"""Why a run is where it is, in sentences for people: why it waits, where it ran, why it was retried, what ended it."""
+"""What others may read of an engine: its runs, workers, sweeps and tags, and why a run is where it is.
+
+The classes below name what may be read of the engine's records; a type checker rejects any change through them. Nobody
+outside this package reads the state itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from scalable.engine import fleet
 from scalable.engine.budget import startable
-from scalable.engine.events import RunState
-from scalable.engine.fleet import cooled_down, room_for
-from scalable.engine.state import RunRecord, State
+from scalable.engine.events import Run, RunState
+from scalable.engine.rules import Rules
+from scalable.engine.state import Attempt, RunRecord, State
 from scalable.quantities import Duration
 from scalable.wording import plural
+
+
+class RunView(Protocol):
+    """A run, where it is and what became of its attempts."""
+
+    @property
+    def run(self) -> Run:
+        """What was submitted."""
+
+    @property
+    def tag(self) -> str:
+        """Where it runs next, or ran last."""
+
+    @property
+    def state(self) -> RunState:
+        """Where it is."""
+
+    @property
+    def worker(self) -> str:
+        """The worker that has it or had it last."""
+
+    @property
+    def sign(self) -> float:
+        """The last sign of life, or the moment up to which a long step was declared."""
+
+    @property
+    def past(self) -> Sequence[Attempt]:
+        """The attempts that were lost."""
+
+
+class WorkerView(Protocol):
+    """A worker that joined and is not gone."""
+
+    @property
+    def runs(self) -> Collection[str]:
+        """Runs that have begun on it."""
+
+
+class SweepView(Protocol):
+    """A sweep that was submitted."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of it is left."""
+
+
+class TagView(Protocol):
+    """The workers of one tag, those that were asked for, and the runs that wait for them."""
+
+    @property
+    def minimum(self) -> int:
+        """The fewest workers that are kept."""
+
+    @property
+    def maximum(self) -> int | None:
+        """The most workers there may be; None for as many as the pool holds."""
+
+    @property
+    def workers(self) -> int:
+        """Workers that joined and stay."""
+
+    @property
+    def idle(self) -> Mapping[str, float]:
+        """Workers without work, with the moment they became idle."""
+
+    @property
+    def requested(self) -> int:
+        """Workers that were asked for and have not joined."""
+
+    @property
+    def requested_at(self) -> float:
+        """When those were asked for."""
+
+    @property
+    def refusals(self) -> int:
+        """Refused requests in a row."""
+
+    @property
+    def queued(self) -> int:
+        """Runs that wait for a worker."""
+
+    @property
+    def ahead(self) -> int:
+        """Runs that wait on a worker behind others."""
+
+    @property
+    def returning(self) -> int:
+        """Runs that wait out a retry's delay."""
+
+
+class View:
+    """What an engine shows of itself, always as it is now."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.rules: Rules = state.rules
+        self.runs: Mapping[str, RunView] = state.runs
+        self.workers: Mapping[str, WorkerView] = state.workers
+        self.sweeps: Mapping[str, SweepView] = state.sweeps
+        self.tags: Mapping[str, TagView] = state.tags
+
+    @property
+    def handled(self) -> float:
+        """When the last event came."""
+        return self._state.handled
+
+    @property
+    def paused(self) -> str:
+        """Why nothing starts until the operator resumes; empty if that is not so."""
+        return self._state.paused
+
+    @property
+    def braked(self) -> str:
+        """Why the budget stopped everything; empty if it did not."""
+        return self._state.braked
+
+    def silence_s(self, run: str) -> float:
+        """Return for how long a run on a worker has been silent, by the rule that decides who is stuck."""
+        record = self._state.runs[run]
+        return self.handled - max(record.sign, self._state.workers[record.worker].last_row)
+
+    def cooled_down(self, tag: str) -> float:
+        """Return when workers of a tag may be asked for again after idle ones were given back."""
+        return fleet.cooled_down(self._state, tag)
+
+    def explain(self, run: str, now: float) -> list[str]:
+        """Say why a run is where it is: past attempts first, the present last."""
+        return explain(self._state, run, now)
 
 
 def explain(state: State, run: str, now: float) -> list[str]:
@@ -59,10 +195,10 @@ def queue_reason(state: State, record: RunRecord, now: float) -> str:
         return f"{tags.requested} workers were asked for {now - tags.requested_at:.0f} s ago and have not joined"
     if now < tags.ask_again:
         return f"the last request was refused; asking again in {tags.ask_again - now:.0f} s"
-    cooled = cooled_down(state, record.tag)
+    cooled = fleet.cooled_down(state, record.tag)
     if not tags.workers and now < cooled:
         return f"no worker; idle ones were given back and may be asked for again in {cooled - now:.0f} s"
-    if tags.workers >= room_for(state, record.tag):
+    if tags.workers >= fleet.room_for(state, record.tag):
         taken = f"all {tags.workers} workers are busy" if tags.workers else "no worker"
         return f"{taken} and the pool {kind.pool} is full"
     if not startable(state, now, record):
