@@ -281,7 +281,7 @@ class Driver:
                 self.journal.write("run-ended", run=run, state=state.value, reason=reason)
                 self.attempts.run_ended(run, state, reason)
                 self.works.pop(run, None)
-                self.recorder.count(self.engine.state.runs[run].tag, state)
+                self.recorder.count(self.engine.view.runs[run].tag, state)
                 waiter = self.waiters.pop(run, None)
                 if waiter is not None and not waiter.done():
                     value = self.attempts.values.pop(run, None)
@@ -332,7 +332,7 @@ class Driver:
                 self.handle(WorkerJoined(facts["worker"], facts["tag"]))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))
-            case "worker-removed" if facts["worker"] not in self.engine.state.workers:
+            case "worker-removed" if facts["worker"] not in self.engine.view.workers:
                 self.handle(WorkersWithdrawn(facts["tag"], 1))
             case "worker-lost" | "worker-removed":
                 cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
@@ -350,7 +350,7 @@ class Driver:
     def configure(self, member: Member) -> None:
         """Tell a worker how its runners are to be."""
         KNOWN.add(member.template.env)
-        settings = runner_settings(member, self.engine.state.rules.policies, self.attempts.folder.log(member.name))
+        settings = runner_settings(member, self.engine.view.rules.policies, self.attempts.folder.log(member.name))
         self.attempts.conversation.configure(str(member.address), settings)
 
     def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:
@@ -403,8 +403,8 @@ class Driver:
 
     def consult(self, scaler: AdaptiveScaler, seen: Look) -> None:
         """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
-        queues = self.engine.state.tags
-        waiting = {tag: one.waiting + queues[tag].queue.size for tag, one in seen.tags.items()}
+        tags = self.engine.view.tags
+        waiting = {tag: one.waiting + tags[tag].queued for tag, one in seen.tags.items()}
         try:
             decision = scaler.evaluate(
                 pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
@@ -431,8 +431,8 @@ class Driver:
         when, before = self.gauged
         facts = seen.to_dict()
         for tag, counts in facts["tasks"].items():  # with the engine's own runs
-            own = self.engine.state.tags[tag]
-            counts["waiting"] += own.queue.size + own.ahead + own.returning
+            own = self.engine.view.tags[tag]
+            counts["waiting"] += own.queued + own.ahead + own.returning
             counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)
         self.counted = facts
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):

@@ -323,10 +323,10 @@ class ScalableSession:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
         before = len(driver.refusals)
         driver.cluster.sync(driver.settled)
-        if stopped := driver.engine.state.braked:
+        if stopped := driver.engine.view.braked:
             raise PlanningError(f"{stopped}; raise budget.monthly")
         if self.spec().target.provider == "local":
-            wanted = {tag: kind.minimum for tag, kind in driver.engine.state.tags.items()}
+            wanted = {tag: kind.minimum for tag, kind in driver.engine.view.tags.items()}
             driver.cluster.wait_until(wanted, START_WITHIN_S)
         if len(driver.refusals) > before or (self.client is None and driver.refusals):
             raise LaunchRefused(driver.refusals[-1])

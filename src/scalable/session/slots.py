@@ -21,8 +21,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from scalable.engine.admission import obstacle
 from scalable.engine.events import SweepKind
+from scalable.engine.sweeps import obstacle
 from scalable.session.dependencies import STORE
 from scalable.store import StoreError
 

@@ -149,11 +149,11 @@ class SweepExecution:
     async def compute(self, missing: list[str]) -> None:
         """Give the engine a run for every unit that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
-        state = self.driver.engine.state
-        sweep = unused(name, state.sweeps)
+        engine = self.driver.engine.view
+        sweep = unused(name, engine.sweeps)
         units, works = self.units, {}
         for place in self.compiled.units_of(missing):
-            run = unused(place.name, state.runs)
+            run = unused(place.name, engine.runs)
             units[run] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
             works[run] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
@@ -180,7 +180,7 @@ class SweepExecution:
         if state is RunState.STOPPED:
             self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
-        record = self.driver.engine.state.runs[run]
+        record = self.driver.engine.view.runs[run]
         attempt, worker = max(1, len(record.past) + (state is RunState.FINISHED)), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (
