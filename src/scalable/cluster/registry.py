@@ -8,11 +8,8 @@ from importlib.metadata import entry_points
 
 from scalable.cluster.base import DeploymentProvider
 from scalable.errors import UsageError
-from scalable.manifest.targets import REGISTERED
+from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED
 from scalable.wording import not_defined
-
-GROUP = "scalable.cluster"
-"""The entry-point group under which packages offer theirs."""
 
 BUILT_IN = {
     "local": ("scalable.cluster.local", "LocalProvider"),
@@ -39,7 +36,7 @@ def get_provider(name: str) -> DeploymentProvider:
         module, attribute = BUILT_IN[name]
         provider: DeploymentProvider = getattr(import_module(module), attribute)()
         return provider
-    offered = {point.name: point for point in entry_points(group=GROUP)}
+    offered = {point.name: point for point in entry_points(group=PROVIDER_GROUP)}
     if name in offered:
         found: DeploymentProvider = offered[name].load()()
         return found
