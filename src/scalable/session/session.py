@@ -16,10 +16,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentProvider,
+    DeploymentSpec,
+    LaunchRefused,
+    ProviderError,
+    get_provider,
+)
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.registry import get_provider
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file

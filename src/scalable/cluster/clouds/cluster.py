@@ -12,7 +12,7 @@ from scalable.cluster.clouds.fleet import CloudError, Fleet
 from scalable.cluster.clouds.launcher import CloudLauncher
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.network import contact, no_such_port
-from scalable.cluster.tls import certified, forget
+from scalable.cluster.security import certified, forget
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget, GcpTarget
 from scalable.worker.project import Project

@@ -18,7 +18,7 @@ from scalable.cluster.kubernetes.here import inside, metrics_port, own_address, 
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
 from scalable.cluster.kubernetes.reach import Directly, Reach, ThroughRelay
 from scalable.cluster.network import contact
-from scalable.cluster.tls import certified
+from scalable.cluster.security import certified
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget
 from scalable.worker.project import Project

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ValidationError
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.network import contact, no_such_interface, no_such_port
+from scalable.cluster.security import certified, forget
 from scalable.cluster.slurm import script
 from scalable.cluster.slurm.launcher import SlurmLauncher
-from scalable.cluster.tls import certified, forget
 from scalable.errors import QuantityError, UsageError
 from scalable.manifest.models import Component
 from scalable.manifest.targets import SlurmTarget

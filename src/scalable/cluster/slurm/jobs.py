@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from scalable.cluster.base import Fate
+from scalable.cluster.local import last_words
 from scalable.cluster.network import listed
-from scalable.cluster.processes import last_words
 from scalable.cluster.slurm.commands import JobState, Slurm, SlurmError
 from scalable.cluster.slurm.reasons import never, waits
 from scalable.engine.events import Loss

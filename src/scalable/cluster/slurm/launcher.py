@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.security import KEYS
 from scalable.cluster.slurm import script
 from scalable.cluster.slurm.commands import Slurm, SlurmError, SlurmSilent
 from scalable.cluster.slurm.jobs import BatchJob
 from scalable.cluster.slurm.reasons import never
-from scalable.cluster.tls import KEYS
 from scalable.errors import UsageError
 from scalable.worker.options import WorkerOptions
 from scalable.worker.reaper import Reaper
