@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from scalable.cluster.client import ScalableClient, WorkerKilledError
     from scalable.cluster.scheduler import NoWorkerError
-    from scalable.cluster.slurm.cluster import SlurmCluster
+    from scalable.cluster.slurm.provider import SlurmCluster
     from scalable.engine import AdaptiveScaler, ScaleDecision
     from scalable.errors import PlanningError, QuantityError, ScalableError, UnknownTagError, UsageError
     from scalable.manifest import Issue, Manifest, ManifestError, ValidationReport, load_file, load_text
@@ -61,7 +61,7 @@ HOMES = {
     "scalable.cluster.client": ("ScalableClient", "WorkerKilledError"),
     "scalable.cluster.scheduler": ("NoWorkerError",),
     "scalable.worker.guarded": ("RunKilledError",),
-    "scalable.cluster.slurm.cluster": ("SlurmCluster",),
+    "scalable.cluster.slurm.provider": ("SlurmCluster",),
     "scalable.worker.runner.stamp": ("long_step", "progress"),
     "scalable.session.session": ("ScalableSession",),
     "scalable.session.tasks": ("TaskError",),

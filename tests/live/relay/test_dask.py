@@ -17,7 +17,7 @@ from distributed.comm import registry
 from distributed.comm.core import CommClosedError, connect
 from distributed.security import Security
 
-from scalable.cluster.kubernetes.relay.comm import DaskTunnel
+from scalable.cluster.kubernetes.relay.client import DaskTunnel
 from scalable.cluster.security import certified
 from scalable.worker.options import LOST_SCHEDULER, WorkerOptions
 from tests.helpers.relay.pods import Pods, a_cluster

@@ -16,8 +16,7 @@ import pytest
 from scalable.cluster import workers
 from scalable.cluster.client import WorkerKilledError
 from scalable.cluster.slurm.commands import Slurm
-from scalable.cluster.slurm.jobs import BatchJob
-from scalable.cluster.slurm.launcher import SlurmLauncher
+from scalable.cluster.slurm.launcher import BatchJob, SlurmLauncher
 from scalable.engine.events import Loss
 from tests.helpers.slurm.helpers import WITHIN_S, Made, made
 from tests.helpers.slurm.work import hoarding, unknown_to_nodes, waiting
