@@ -9,11 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+    from scalable.cluster.base import (
+        ClusterHandle,
+        DeploymentProvider,
+        DeploymentSpec,
+        LaunchRefused,
+        ProviderError,
+        get_provider,
+        register_provider,
+    )
     from scalable.cluster.client import ScalableClient, WorkerKilledError
-    from scalable.cluster.giving_up import NoWorkerError
-    from scalable.cluster.registry import get_provider, register_provider
-    from scalable.cluster.slurm.cluster import SlurmCluster
+    from scalable.cluster.scheduler import NoWorkerError
+    from scalable.cluster.slurm.provider import SlurmCluster
     from scalable.engine import AdaptiveScaler, ScaleDecision
     from scalable.errors import PlanningError, QuantityError, ScalableError, UnknownTagError, UsageError
     from scalable.manifest import Issue, Manifest, ManifestError, ValidationReport, load_file, load_text
@@ -49,12 +56,12 @@ HOMES = {
     "scalable.planning.site": ("Machine", "Site"),
     "scalable.cluster.base": (
         *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
+        *("get_provider", "register_provider"),
     ),
-    "scalable.cluster.registry": ("get_provider", "register_provider"),
     "scalable.cluster.client": ("ScalableClient", "WorkerKilledError"),
-    "scalable.cluster.giving_up": ("NoWorkerError",),
+    "scalable.cluster.scheduler": ("NoWorkerError",),
     "scalable.worker.guarded": ("RunKilledError",),
-    "scalable.cluster.slurm.cluster": ("SlurmCluster",),
+    "scalable.cluster.slurm.provider": ("SlurmCluster",),
     "scalable.worker.runner.stamp": ("long_step", "progress"),
     "scalable.session.session": ("ScalableSession",),
     "scalable.session.tasks": ("TaskError",),

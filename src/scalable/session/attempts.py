@@ -19,7 +19,7 @@ from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.engine import Engine
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.giving_up import give_up
+from scalable.cluster.scheduler import give_up
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
@@ -63,7 +63,7 @@ from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
     from scalable.session.live import Live

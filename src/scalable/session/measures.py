@@ -23,7 +23,7 @@ from scalable.worker import measures as worker_measures
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
 
 MINUTE_S = 60.0

@@ -16,13 +16,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentProvider,
+    DeploymentSpec,
+    LaunchRefused,
+    ProviderError,
+    get_provider,
+)
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.registry import get_provider
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe.folders import RunFolder
 from scalable.observe.history import learn
 from scalable.observe.journal import Journal
@@ -42,7 +49,7 @@ from scalable.session import tasks
 from scalable.session.accounts import Others, catch_up
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
-from scalable.session.here import history, registered, this_machine
+from scalable.session.here import history, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.records import AnyPlan, ending, planned, started
@@ -103,7 +110,7 @@ class ScalableSession:
         live = cls._shared
         if live is not None and file.resolve() == live.path.resolve() and asked in (None, live.target):
             return live
-        return cls(load_file(file, env=os.environ, target=asked, providers=registered()), file)
+        return cls(load_file(file, env=os.environ, target=asked, providers=installed_providers()), file)
 
     @property
     def provider(self) -> DeploymentProvider:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.threads import ThreadLauncher
+from scalable.cluster.local import ThreadLauncher
 from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
 

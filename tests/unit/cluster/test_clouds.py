@@ -14,10 +14,9 @@ import pytest
 from scalable.cluster.aws.provider import AwsProvider
 from scalable.cluster.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
 from scalable.cluster.clouds import start
-from scalable.cluster.clouds.fleet import CloudError, image_problem, plain, unreachable
-from scalable.cluster.clouds.handout import HandoutError, packed, unpack
+from scalable.cluster.clouds.fleet import CloudError, ending, image_problem, plain, unreachable
 from scalable.cluster.clouds.launcher import CloudLauncher, CloudWorker
-from scalable.cluster.clouds.machine import ending
+from scalable.cluster.clouds.start import HandoutError, packed, unpack
 from scalable.cluster.gcp.provider import GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget, GcpTarget, Target

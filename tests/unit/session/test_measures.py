@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalable.cluster.members import Member
+from scalable.cluster.workers import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
 from scalable.session import live, measures

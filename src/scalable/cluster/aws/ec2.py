@@ -13,14 +13,32 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalable.cluster.aws import reasons, secrets
-from scalable.cluster.aws.account import Account, AwsError, tag_list
+from scalable.cluster.aws import reasons
+from scalable.cluster.aws.account import (
+    Account,
+    AwsError,
+    Network,
+    find_network,
+    keep_secret,
+    make_security_group,
+    remove_secrets,
+    remove_security_groups,
+    tag_list,
+)
 from scalable.cluster.aws.fargate import clean_up_command
-from scalable.cluster.aws.network import Network, find_network, make_security_group, remove_security_groups
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.clouds import start
-from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, NAME_TAG, RUN_TAG, Seen, image_problem, plain
-from scalable.cluster.clouds.machine import Ending, boot_script, ending
+from scalable.cluster.clouds.fleet import (
+    KNOWN_AFTER_S,
+    NAME_TAG,
+    RUN_TAG,
+    Ending,
+    Seen,
+    boot_script,
+    ending,
+    image_problem,
+    plain,
+)
 from scalable.manifest.targets import AwsTarget
 from scalable.planning.capacity import CapacityError
 from scalable.planning.prices import machine_for
@@ -87,7 +105,7 @@ class Ec2Fleet:
             self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
-        return start.AWS + secrets.keep(self.account, self.run, template.tag, handout, self.tags)
+        return start.AWS + keep_secret(self.account, self.run, template.tag, handout, self.tags)
 
     def script(self, template: WorkerTemplate, arguments: Sequence[str]) -> str:
         image = template.image or self.target.image or ""
@@ -210,7 +228,7 @@ class Ec2Fleet:
         if ids:
             self.stop(ids)
             return [f"instance {one}" for one in ids]
-        return secrets.remove(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)
+        return remove_secrets(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)
 
     def clean_up_command(self) -> list[str]:
         return clean_up_command(self.account, self.run, self.kinds)

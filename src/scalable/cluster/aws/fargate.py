@@ -11,14 +11,22 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scalable.cluster.aws import reasons, secrets
-from scalable.cluster.aws.account import Account, AwsError, tag_list
-from scalable.cluster.aws.network import Network, find_network, make_security_group, remove_security_groups
+from scalable.cluster.aws import reasons
+from scalable.cluster.aws.account import (
+    Account,
+    AwsError,
+    Network,
+    find_network,
+    keep_secret,
+    make_security_group,
+    remove_secrets,
+    remove_security_groups,
+    secret_prefix,
+    tag_list,
+)
 from scalable.cluster.base import WorkerTemplate
-from scalable.cluster.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain
-from scalable.cluster.clouds.handout import VARIABLE
-from scalable.cluster.clouds.machine import SAID
-from scalable.cluster.clouds.start import ENVIRONMENT
+from scalable.cluster.clouds.fleet import NAME_TAG, RUN_TAG, SAID, Seen, image_problem, plain
+from scalable.cluster.clouds.start import ENVIRONMENT, VARIABLE
 from scalable.manifest.targets import AwsTarget
 from scalable.planning.capacity import CapacityError, fargate_size
 
@@ -73,12 +81,12 @@ class FargateFleet:
                 raise
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
-        arn = secrets.keep(self.account, self.run, template.tag, handout, self.tags)
+        arn = keep_secret(self.account, self.run, template.tag, handout, self.tags)
         self.account.call("ecs", "register_task_definition", **self.definition(template, arn))
         return ENVIRONMENT
 
     def family(self, template: WorkerTemplate) -> str:
-        return secrets.prefix(self.run) + plain(template.tag)
+        return secret_prefix(self.run) + plain(template.tag)
 
     def definition(self, template: WorkerTemplate, secret: str) -> dict[str, Any]:
         size = fargate_size(template.cpus, template.memory, self.target.worker_cpu or 0, self.target.worker_mem or 0)
@@ -180,12 +188,12 @@ class FargateFleet:
                     "ecs", "list_task_definitions", "taskDefinitionArns", familyPrefix=family, status="ACTIVE"
                 ):
                     self.account.call("ecs", "deregister_task_definition", taskDefinition=arn)
-            left += secrets.remove(self.account, self.run, self.kinds)
+            left += remove_secrets(self.account, self.run, self.kinds)
             left += remove_security_groups(self.account, self.run)
         return left
 
     def families(self) -> list[str]:
-        wishes = {"familyPrefix": secrets.prefix(self.run), "status": "ACTIVE"}
+        wishes = {"familyPrefix": secret_prefix(self.run), "status": "ACTIVE"}
         return self.account.pages("ecs", "list_task_definition_families", "families", **wishes)
 
     def clear_tasks(self) -> list[str]:

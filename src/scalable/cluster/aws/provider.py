@@ -5,9 +5,8 @@ from __future__ import annotations
 from scalable.cluster.aws.ec2 import Ec2Fleet
 from scalable.cluster.aws.fargate import FargateFleet
 from scalable.cluster.base import DeploymentSpec
-from scalable.cluster.clouds import checking
 from scalable.cluster.clouds.fleet import Fleet
-from scalable.cluster.clouds.provider import CloudProvider
+from scalable.cluster.clouds.provider import CloudProvider, target_findings
 from scalable.findings import Finding
 from scalable.manifest.targets import AwsTarget
 from scalable.manifest.validation import ValidationReport
@@ -30,7 +29,7 @@ class AwsProvider(CloudProvider):
         target = aws(spec)
         path = f"targets.{spec.target_name}"
         fargate = target.cluster_type == "fargate"
-        report = checking.findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
+        report = target_findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
         findings = []
         if fargate and target.instance_type:
             text = "Fargate has no instance types"

@@ -11,7 +11,7 @@ from typing import Any
 
 from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, CloudError, Fleet, Seen
-from scalable.cluster.clouds.handout import HandoutError, packed
+from scalable.cluster.clouds.start import HandoutError, packed
 from scalable.engine.events import Loss
 from scalable.worker.options import WorkerOptions
 from scalable.worker.reaper import Reaper

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from scalable.cluster.clouds.fleet import CloudError
-from scalable.cluster.gcp.instances import GcpFleet
+from scalable.cluster.gcp.provider import GcpFleet
 from scalable.manifest.targets import GcpTarget
 
 

@@ -14,11 +14,11 @@ from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.kubernetes import objects
 from scalable.cluster.kubernetes.api import Cluster
-from scalable.cluster.kubernetes.here import inside, metrics_port, own_address, own_pod
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
+from scalable.cluster.kubernetes.provider import inside, metrics_port, own_address, own_pod
 from scalable.cluster.kubernetes.reach import Directly, Reach, ThroughRelay
 from scalable.cluster.network import contact
-from scalable.cluster.tls import certified
+from scalable.cluster.security import certified
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget
 from scalable.worker.project import Project

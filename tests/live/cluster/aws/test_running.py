@@ -206,7 +206,7 @@ def test_a_security_group_that_was_half_made_is_finished(
     fleet = an_ec2_fleet(tmp_path, "0000aaaa")
     fleet.open()
     away = AwsError("away", passing=True)
-    monkeypatch.setattr("scalable.cluster.aws.network.PAUSE_S", 0.0)
+    monkeypatch.setattr("scalable.cluster.aws.account.PAUSE_S", 0.0)
     answering(fleet, monkeypatch, "authorize_security_group_ingress", away, AwsError("", "InvalidGroup.NotFound"))
     with pytest.raises(AwsError, match="away"):
         fleet.prepare()

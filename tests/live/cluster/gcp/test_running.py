@@ -13,8 +13,7 @@ import pytest
 
 from scalable.cluster.base import ClusterHandle, LaunchRefused, WorkerTemplate
 from scalable.cluster.gcp import api, cleanup
-from scalable.cluster.gcp.instances import GcpFleet
-from scalable.cluster.gcp.provider import GcpProvider
+from scalable.cluster.gcp.provider import GcpFleet, GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import GcpTarget
 from scalable.planning.resources import ScalePlan

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.kubernetes import objects
+from scalable.cluster.kubernetes.answers import read
 from scalable.cluster.kubernetes.objects import Owner, Site
-from scalable.cluster.kubernetes.quantities import read
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import load_file, load_text
 from scalable.manifest.models import Manifest
