@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
 
 import pytest
 
 import scalable
+from tests.helpers.paths import ROOT
+
+SOURCES = ROOT / "src"
 
 
 @pytest.mark.parametrize(
@@ -28,3 +32,15 @@ def test_documented_import_paths_lead_to_the_same_objects(path: str, name: str) 
 def test_every_public_name_can_be_imported() -> None:
     assert [name for name in scalable.__all__ if not hasattr(scalable, name)] == []
     assert sorted(scalable.__all__) == scalable.__dir__()
+
+
+@pytest.mark.parametrize("package", ["scalable", "scalable.chaos", "scalable.observe"])
+def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(package: str) -> None:
+    module = import_module(package)
+    path = SOURCES.joinpath(*package.split("."), "__init__.py")
+    imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    seen = {
+        (node.module, name.asname) for node in imports for name in node.names if name.asname and name.asname == name.name
+    }
+    assert seen == {(f"{package}.{home}", name) for home, names in module.HOMES.items() for name in names}
+    assert sorted(name for _, name in seen) == module.__all__ == sorted(module.__dir__())
