@@ -46,7 +46,7 @@ def test_a_provider_of_an_installed_package_is_found_under_the_documented_entry_
     (info / "entry_points.txt").write_text("[scalable.providers]\nlab = builtins:dict\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert list(installed_providers()) == ["lab"]
-    assert get_provider("lab") == {}
+    assert isinstance(get_provider("lab"), dict)
 
 
 @pytest.mark.parametrize("package", ["scalable", "scalable.chaos", "scalable.observe"])
