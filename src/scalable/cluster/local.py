@@ -11,15 +11,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from distributed import Worker
 
 from scalable import proc
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.provider import TaggedProvider
 from scalable.cluster.security import Scratch, off_the_path
 from scalable.engine.events import Loss
 from scalable.findings import Finding
@@ -30,18 +31,21 @@ from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
 from scalable.worker.main import first_cause
 from scalable.worker.note import read
-from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.path import python_path
 from scalable.worker.runner.process import WORKER_MARK
 from scalable.worker.runners import Runners
 
 
-class LocalProvider:
+class LocalProvider(TaggedProvider):
+    """Workers of this machine."""
+
     name = "local"
+    waits = True
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        target = local(spec)
+        target = spec.target_as(LocalTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if target.containers != "none":
@@ -68,7 +72,7 @@ class LocalProvider:
         return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = local(spec)
+        target = spec.target_as(LocalTarget)
         scheduler: dict[str, object] = {"host": "127.0.0.1"}
         launcher: Launcher
         if target.processes:
@@ -85,21 +89,10 @@ class LocalProvider:
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
         )
-        return scaling.handle(cluster, {"provider": self.name, "processes": target.processes})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        scaling.scale(cluster, plan, wait=True)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, processes=target.processes)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return scaling.cost_by_cpu(self.name, local(spec).cpu_price, spec, plan)
-
-
-def local(spec: DeploymentSpec) -> LocalTarget:
-    assert isinstance(spec.target, LocalTarget), "a local provider is asked for local targets only"
-    return spec.target
+        return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
 
 
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
@@ -131,15 +124,10 @@ class ProcessLauncher:
         log, note = self.run.log(name), self.scratch / f"note-{self.launched}"
         mark = secrets.token_hex(8)
         self.launched += 1
-        options = WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=template.memory.bytes if template.memory else None,
+        options = replace(
+            template.options(name, scheduler),
             host="127.0.0.1",
             folder=self.folder,
-            preload=template.preload_script,
             scratch=str(self.scratch),
             note=str(note),
             parent=os.getpid(),

@@ -339,7 +339,7 @@ def test_a_pod_whose_log_cannot_be_kept_is_deleted_all_the_same(tmp_path: Path) 
             [worker] = await launched(launcher, "small-0")
             server.logs[worker.name] = "trial 1 of 30\n"
             await worker.stop()
-            assert worker.deleted
+            assert worker.ended
             assert server.names("pods") == []
 
     run(scene())
