@@ -69,9 +69,9 @@ def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) ->
 
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     """What a rollback holds fast of this manifest."""
-    from scalable.session.rollback import Place, pin_of
+    from scalable.session.rollback import PinScope, pin_of
 
-    return pin_of(Place.of(manifest_path(options.manifest), loaded.target))
+    return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 
 
 __all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site"]

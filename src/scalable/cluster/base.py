@@ -20,7 +20,7 @@ from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED, KubernetesTarget, LocalTarget, Target
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.places import Place, places
+from scalable.planning.places import WorkerPlace, places
 from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
 from scalable.quantities import Memory
 from scalable.wording import not_defined
@@ -116,7 +116,7 @@ class DeploymentSpec:
     """Where the manifest, and with it the user's code, lies."""
     run_folder: str | None = None
     """Where logs and certificates of this run go; a folder of its own if nothing is said."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """Where workers of each kind go, for backends that place them on pools of nodes."""
 
     def target_as(self, kind: type[OwnTarget]) -> OwnTarget:

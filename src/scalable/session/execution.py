@@ -35,7 +35,7 @@ class SilentWorkerError(ScalableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobCall:
     """What a run does."""
 
     function: Callable[..., Any]

@@ -97,9 +97,9 @@ class Live:
         measures = self.driver.measures
         workers, nodes = measures.workers(), measures.nodes()
         self.alerting.look(measures.samples(workers, nodes), self.epoch + now)
-        state = self.driver.engine.state
+        engine = self.driver.engine.view
         facts = {
-            "paused": state.paused or state.braked,
+            "paused": engine.paused or engine.braked,
             "workers": workers,
             "nodes": nodes,
             "dependencies": measures.dependencies.told(),

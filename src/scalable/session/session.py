@@ -53,7 +53,7 @@ from scalable.session.here import history, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.records import AnyPlan, ending, planned, started
-from scalable.session.rollback import Place, pin_of
+from scalable.session.rollback import PinScope, pin_of
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
@@ -79,7 +79,7 @@ class ScalableSession:
     """The session that ``scalable run`` opened for a workflow script."""
 
     def __init__(self, loaded: Loaded, path: Path) -> None:
-        self.pin = pin_of(Place.of(path, loaded.target))
+        self.pin = pin_of(PinScope.of(path, loaded.target))
         """What a rollback holds fast."""
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target
@@ -330,10 +330,10 @@ class ScalableSession:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
         before = len(driver.refusals)
         driver.cluster.sync(driver.settled)
-        if stopped := driver.engine.state.braked:
+        if stopped := driver.engine.view.braked:
             raise PlanningError(f"{stopped}; raise budget.monthly")
         if self.spec().target.provider == "local":
-            wanted = {tag: kind.minimum for tag, kind in driver.engine.state.tags.items()}
+            wanted = {tag: kind.minimum for tag, kind in driver.engine.view.tags.items()}
             driver.cluster.wait_until(wanted, START_WITHIN_S)
         if len(driver.refusals) > before or (self.client is None and driver.refusals):
             raise LaunchRefused(driver.refusals[-1])

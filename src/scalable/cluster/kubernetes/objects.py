@@ -19,7 +19,7 @@ from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.kubernetes import relay
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget, SecretKey, unpinned
-from scalable.planning.places import Place
+from scalable.planning.places import WorkerPlace
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Duration, Memory
 from scalable.worker.options import GRACE_S
@@ -136,7 +136,7 @@ def beside_work(site: Site) -> Object:
     return found
 
 
-def spread(place: Place, of: Mapping[str, str]) -> Object | None:
+def spread(place: WorkerPlace, of: Mapping[str, str]) -> Object | None:
     """What makes the planned number of nodes real where requests alone do not.
 
     Over at least so many nodes: as evenly as can be, and while there are fewer nodes, none takes a second worker. At
@@ -218,10 +218,10 @@ def pod_name(site: Site, worker: str) -> str:
     return shortened(f"{site.name}-{re.sub(r'[^a-z0-9-]+', '-', worker.lower())}", worker)
 
 
-def stated(template: WorkerTemplate) -> Place:
+def stated(template: WorkerTemplate) -> WorkerPlace:
     """For a kind of worker that no manifest places: what it says itself."""
     size = Size(Cpu.of(template.cpus), template.memory or Memory(0), template.gpus)
-    return Place(None, size, size)
+    return WorkerPlace(None, size, size)
 
 
 def variable(name: str, value: str | SecretKey) -> Object:
@@ -258,7 +258,7 @@ class Site:
     image: str | None = None
     """Of workers whose component names none, and of the relay."""
     service_account: str | None = None
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """By tag: pool, sizes and spread of its workers."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = ()

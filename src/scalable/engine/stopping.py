@@ -1,17 +1,83 @@
-"""Signs of life, and what follows when they stay away: who is stuck is told to die, then takes its worker with it.
+"""Who is stopped before its end: stuck runs, those an operator kills, and everything when the money is used up.
 
-The worker looks once more before it kills: a sign of life instead of a report of death withdraws the verdict.
+An attempt is stuck when it gave no sign for ``after`` and its worker persisted no row meanwhile. A run that reports
+progress is judged by its reports; a declared long step is not due before its end. Code that never reports is judged by
+the CPU use of its process tree, and by a walltime if one is set. Who is stuck is told to die, then takes its worker
+with it. The worker looks once more before it kills: a sign of life instead of a report of death withdraws the verdict.
 """
 
 from __future__ import annotations
 
 import heapq
 
-from scalable.engine import ending, watch, workers
-from scalable.engine.events import CpuSeen, Loss, Progressed, RowPersisted, RunState
+from scalable.engine import budget, ending, workers
+from scalable.engine.events import (
+    NEVER,
+    CpuSeen,
+    Loss,
+    Paused,
+    Progressed,
+    Resumed,
+    RowPersisted,
+    RunCancelled,
+    RunState,
+    SpendChanged,
+)
 from scalable.engine.rules import KILL_WITHIN_S
-from scalable.engine.state import NEVER, RunRecord, State, WorkerRecord
+from scalable.engine.state import RunRecord, State, WorkerRecord
 from scalable.findings import Severity
+
+# The operator and the budget
+
+
+def on_paused(state: State, event: Paused, now: float) -> None:
+    """Nothing begins any more, so what only waits on workers comes back."""
+    state.paused, state.dropping = event.reason, event.drop_workers
+    for tags in state.tags.values():
+        for name in list(tags.loaded):
+            workers.take_back(state, state.workers[name])
+    state.touched.update(state.tags)
+
+
+def on_resumed(state: State, event: Resumed, now: float) -> None:
+    state.paused, state.dropping = "", False
+    state.touched.update(state.tags)
+
+
+def on_run_cancelled(state: State, event: RunCancelled, now: float) -> None:
+    record = state.runs.get(event.run)
+    if record is None or record.state.final:
+        known = f"it is {record.state.value} already" if record else "no run is called so"
+        state.alert("unknown-run", f"{event.run} was not killed: {known}", event.run)
+    elif record.state not in ending.LIVE:
+        ending.withdraw(state, record)
+        ending.fail(state, record, ending.by_operator(event.reason))
+    elif record.killed_for in (None, Loss.STUCK):
+        record.reason = event.reason
+        ending.kill(state, record, Loss.OPERATOR)
+
+
+def on_spend(state: State, event: SpendChanged, now: float) -> None:
+    state.spending.report(event, now)
+
+
+def brake(state: State, now: float) -> None:
+    """Stop everything when the money is used up, or when nothing more can be started with what is left."""
+    if now >= state.spending.used_up_at():
+        pull_brake(state, f"the budget of {state.spending.budget} is used up")
+    elif budget.out_of_money(state, now):
+        pull_brake(state, f"what is left of the budget of {state.spending.budget} is not enough for another run")
+
+
+def pull_brake(state: State, reason: str) -> None:
+    state.braked = reason
+    state.alert("budget", reason, severity=Severity.ERROR)
+    for record in state.runs.values():
+        ending.stop(state, record, reason, Loss.STOPPED)
+    state.delayed.clear()
+
+
+# Signs of life
 
 
 def on_progress(state: State, event: Progressed, now: float) -> None:
@@ -42,7 +108,7 @@ def withdraw_verdict(state: State, record: RunRecord, now: float) -> None:
     if record.state is not RunState.KILLING or record.killed_for is not Loss.STUCK:
         return
     worker = state.workers[record.worker]
-    if not worker.told and watch.due(record, worker, state.rules.policies.stuck) > now:
+    if not worker.told and record.stuck_at(worker.last_row, state.rules.policies.stuck) > now:
         record.state, record.killed_for = RunState.RUNNING, None
         look_again(state, record)
         text = f"{record.run.id} moves after all and is not killed"
@@ -51,7 +117,7 @@ def withdraw_verdict(state: State, record: RunRecord, now: float) -> None:
 
 def look_again(state: State, record: RunRecord) -> None:
     worker = state.workers[record.worker]
-    state.watch(watch.due(record, worker, state.rules.policies.stuck), worker)
+    state.watch(record.stuck_at(worker.last_row, state.rules.policies.stuck), worker)
 
 
 def kill_stuck(state: State, now: float) -> None:
@@ -72,7 +138,7 @@ def looked_at(state: State, record: RunRecord, worker: WorkerRecord, now: float)
     if record.state is RunState.KILLING:
         return remove_deaf(state, record, worker, now)
     policy = state.rules.policies.stuck
-    when = watch.due(record, worker, policy)
+    when = record.stuck_at(worker.last_row, policy)
     if when > now:
         return when
     silence = now - max(record.sign, worker.last_row)

@@ -1,7 +1,11 @@
-"""The queue of one tag: first come first served between groups, and a worker stays with its group while it can.
+"""The queue of one kind of worker, and the pace of what comes out of it.
 
 A group is the data runs share (an asset of a sweep). A free worker first continues the group it served last; else it
 takes the group that fewest workers serve, the oldest among equals, so that two sweeps side by side both move.
+
+The price of a message does not depend on how long a run takes, so short runs travel several at a time. The window is
+a fraction of a second of work: large enough that a worker never waits for its next run, small enough that little lies
+in the wrong place when a worker is lost, another one joins or one of the runs turns out to be long.
 """
 
 from __future__ import annotations
@@ -9,10 +13,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scalable.engine.state import RunRecord
+
+UNIT_S = 0.3  # of work that lies ready on a worker, per slot; a message and its answer take a hundredth of that
+MOST_AHEAD = 64  # per slot; more would not make a message cheaper
+PATIENCE_S = 4 * UNIT_S  # after so long without a begin, what waits on a worker is taken back
+WEIGHT = 0.2  # of the newest run in the mean
 
 Group = tuple[str, str]
 
@@ -106,3 +116,22 @@ class RunQueue:
             if group in self.waiting and served == self.served.get(group, 0):
                 return group
             self.offered.discard(heapq.heappop(self.choices))
+
+
+@dataclass(slots=True)
+class Pace:
+    """A moving mean that believes a long run at once and a short one slowly."""
+
+    mean: float = 0.0
+    known: bool = False
+    window: int = 0
+    """How many runs may wait on a worker per slot."""
+
+    def note(self, seconds: float) -> None:
+        self.mean = self.mean + WEIGHT * (seconds - self.mean) if self.known else seconds
+        self.known = True
+        longest = self.mean if self.mean > seconds else seconds
+        if longest > UNIT_S:
+            self.window = 0
+        else:
+            self.window = MOST_AHEAD if longest * MOST_AHEAD <= UNIT_S else round(UNIT_S / longest)
