@@ -33,6 +33,7 @@ from scalable.worker.main import first_cause
 from scalable.worker.note import read
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
+from scalable.worker.runner.memory import memory_limits
 from scalable.worker.runner.path import python_path
 from scalable.worker.runner.process import WORKER_MARK
 from scalable.worker.runners import Runners
@@ -98,7 +99,6 @@ class LocalProvider(TaggedProvider):
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
 SELDOM_S = 0.5  # at those far from it
 GROWTH = 4 * 2**30  # bytes a second at most that a process can take
-BEYOND = 1.25  # of the limit with runs included: these have a supervisor in the worker, which acts first if it can
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -175,7 +175,7 @@ class WorkerProcess:
         self.over_limit: Memory | None = None
 
     def look(self) -> float:
-        """Kill it when it uses more memory than it may: its neighbours must not suffer. Otherwise, what it has left."""
+        """Kill it when it uses more memory than ``memory_limits`` allows; returns what is left of its limit."""
         if self.limit is None or self.process.poll() is not None:
             return math.inf
         pid = self.process.pid
@@ -185,7 +185,8 @@ class WorkerProcess:
         tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
         own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
         used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
-        if own > self.limit.bytes or used > self.limit.bytes * BEYOND:
+        limits = memory_limits(self.limit.bytes)
+        if own > limits.worker or used > limits.together:
             self.over_limit = Memory(used)
             proc.end_tree(pid, (WORKER_MARK, self.mark))
         return 0.0

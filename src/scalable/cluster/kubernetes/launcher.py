@@ -26,9 +26,9 @@ from scalable.cluster.kubernetes.reach import Directly, Reach
 from scalable.cluster.remote import RemoteLauncher, begun
 from scalable.errors import UsageError
 from scalable.observe.folders import RunFolder
-from scalable.quantities import Memory
 from scalable.worker.options import CONNECT_WITHIN_S, WorkerOptions
 from scalable.worker.reaper import Reaper
+from scalable.worker.runner.memory import told_in_pod
 
 logger = logging.getLogger("scalable")
 
@@ -38,8 +38,6 @@ GONE_WITHIN_S = 60.0  # all pods after the parent's end
 FORCED_AFTER_S = 45.0  # later than any worker's grace: a pod that is still there is on a node that does not answer
 CREATED_AT_ONCE = 20  # requests in flight; an API server has others to serve
 FOLLOWED_AT_ONCE = 40  # logs that are copied while pods run, a connection each; of others the end is read
-HEADROOM = 0.03  # of a pod's memory that runs may not use: the kernel ends the whole pod, not the run, at the limit
-LEAST_HEADROOM = Memory.parse("32MiB")  # for the processes that look after the worker
 
 
 class KubernetesLauncher(RemoteLauncher):
@@ -99,7 +97,7 @@ class KubernetesLauncher(RemoteLauncher):
     def options(self, name: str, template: WorkerTemplate, scheduler: str) -> WorkerOptions:
         return replace(
             template.options(name, scheduler),
-            memory=usable(template.memory),
+            memory=told_in_pod(template.memory.bytes) if template.memory else None,
             handout=objects.HANDOUT,
             scratch=objects.SCRATCH,
             connect_within=self.connect_within,
@@ -259,13 +257,6 @@ class KubernetesLauncher(RemoteLauncher):
 
     async def there(self) -> set[str]:
         return {one["metadata"]["name"] for one in (await self.kube.find("pods", labels=self.site.selector))[0]}
-
-
-def usable(memory: Memory | None) -> int | None:
-    """What a worker counts with of its pod's limit."""
-    if memory is None:
-        return None
-    return memory.bytes - min(memory.bytes // 2, max(int(memory.bytes * HEADROOM), LEAST_HEADROOM.bytes))
 
 
 def refused(error: ApiError) -> LaunchRefused:
