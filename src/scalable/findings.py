@@ -78,6 +78,11 @@ class Finding:
         path = f"{self.path}: " if self.path and named not in self.message else ""
         return f"{spot}{path}{self.message}"
 
+    @property
+    def advice(self) -> str:
+        """What and what to do, where the reader sees what it is about."""
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
     def __str__(self) -> str:
         return f"{self.statement}; {self.remedy}" if self.remedy else self.statement
 

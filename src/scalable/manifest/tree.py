@@ -2,7 +2,8 @@
 
 Read from the parser's events rather than with a loader, for four reasons: every value keeps its line and column,
 duplicate keys are errors, plain words follow YAML 1.2 (``off`` is a word and ``04:00:00`` is a time, not 14400), and
-aliases, nesting and size are bounded, so no file can exhaust the machine.
+aliases, nesting and size are bounded, so no file can exhaust the machine. ``yaml.compose`` would save this module 50
+lines, but it recurses: 300,000 opening brackets, a third of a megabyte, end the process with a segmentation fault.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def tasks(work: TagTasks, busy_share: float | None) -> dict[str, Any]:
         "count": work.finished + work.failed,
         "failed": work.failed,
         "stopped": work.stopped,
-        "retries": work.retries,
+        "retries": work.retries.total(),
         "seconds": {
             "total": rounded(work.seconds.total),
             "mean": rounded(work.seconds.mean),

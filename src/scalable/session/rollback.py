@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from scalable.observe.files import write_beside
 from scalable.observe.folders import RunFolder, runs_dir
 from scalable.observe.history import LOCK, WAIT_S, locked
 from scalable.observe.reading import read
+from scalable.observe.view import RunView
 from scalable.planning.pins import Pin
 
 FILE = "pinned.json"
@@ -51,11 +53,11 @@ def pin_of(place: PinScope, base: Path | str | None = None) -> Pin | None:
 
 def plan_of(run: RunFolder) -> dict[str, Any] | None:
     """The plan a run began with; nothing if it did not get so far."""
-    for number, record in enumerate(read(run.journal)):
-        if record["kind"] == "plan":
-            return record
-        if number > FIRST_RECORDS:
-            break
+    view = RunView()
+    for record in islice(read(run.journal), FIRST_RECORDS):
+        view.take(record)
+        if view.plan:
+            return dict(view.plan)
     return None
 
 

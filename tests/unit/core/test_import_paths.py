@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 import scalable
 from scalable.manifest.targets import installed_providers
 from scalable.providers import get_provider
+from tests.helpers.paths import ROOT
+
+SOURCES = ROOT / "src"
 
 
 @pytest.mark.parametrize(
@@ -42,5 +46,19 @@ def test_a_provider_of_an_installed_package_is_found_under_the_documented_entry_
     (info / "entry_points.txt").write_text("[scalable.providers]\nlab = builtins:dict\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert list(installed_providers()) == ["lab"]
-    provider: object = get_provider("lab")
-    assert provider == {}
+    assert isinstance(get_provider("lab"), dict)
+
+
+@pytest.mark.parametrize("package", ["scalable", "scalable.chaos", "scalable.observe"])
+def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(package: str) -> None:
+    module = import_module(package)
+    path = SOURCES.joinpath(*package.split("."), "__init__.py")
+    imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+    seen = {
+        (node.module, name.asname)
+        for node in imports
+        for name in node.names
+        if name.asname and name.asname == name.name
+    }
+    assert seen == {(f"{package}.{home}", name) for home, names in module.HOMES.items() for name in names}
+    assert sorted(name for _, name in seen) == module.__all__ == sorted(module.__dir__())
