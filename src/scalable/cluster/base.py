@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
@@ -24,10 +24,14 @@ from scalable.planning.places import WorkerPlace, places
 from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
 from scalable.quantities import Memory
 from scalable.wording import not_defined
+from scalable.worker.options import WorkerOptions
 from scalable.worker.runner.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:
     from scalable.cluster.client import ScalableClient
+
+
+OwnTarget = TypeVar("OwnTarget", bound=Target)
 
 
 class ProviderError(ScalableError):
@@ -76,6 +80,17 @@ class WorkerTemplate:
             preload_script=component.preload_script,
         )
 
+    def options(self, name: str, scheduler: str) -> WorkerOptions:
+        """The command line of one such worker; launchers add where it runs."""
+        return WorkerOptions(
+            scheduler=scheduler,
+            name=name,
+            resources=self.resources,
+            threads=self.slots,
+            memory=self.memory.bytes if self.memory else None,
+            preload=self.preload_script,
+        )
+
     @property
     def resources(self) -> dict[str, float]:
         """What Dask routes by: as many units of each tag as there are slots."""
@@ -103,6 +118,11 @@ class DeploymentSpec:
     """Where logs and certificates of this run go; a folder of its own if nothing is said."""
     places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """Where workers of each kind go, for backends that place them on pools of nodes."""
+
+    def target_as(self, kind: type[OwnTarget]) -> OwnTarget:
+        """Return the target as the type of one provider, which is asked for its own targets only."""
+        assert isinstance(self.target, kind), f"{self.target_name} is no {kind.__name__}"
+        return self.target
 
     @classmethod
     def from_manifest(

@@ -11,15 +11,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from distributed import Worker
 
 from scalable import proc
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.provider import TaggedProvider
 from scalable.cluster.security import Scratch, off_the_path
 from scalable.engine.events import Loss
 from scalable.findings import Finding
@@ -30,18 +31,22 @@ from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
 from scalable.worker.main import first_cause
 from scalable.worker.note import read
-from scalable.worker.options import CANNOT_CONNECT, CANNOT_START, WorkerOptions
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
+from scalable.worker.runner.memory import memory_limits
 from scalable.worker.runner.path import python_path
 from scalable.worker.runner.process import WORKER_MARK
 from scalable.worker.runners import Runners
 
 
-class LocalProvider:
+class LocalProvider(TaggedProvider):
+    """Workers of this machine."""
+
     name = "local"
+    waits = True
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        target = local(spec)
+        target = spec.target_as(LocalTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if target.containers != "none":
@@ -68,7 +73,7 @@ class LocalProvider:
         return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = local(spec)
+        target = spec.target_as(LocalTarget)
         scheduler: dict[str, object] = {"host": "127.0.0.1"}
         launcher: Launcher
         if target.processes:
@@ -85,27 +90,15 @@ class LocalProvider:
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
         )
-        return scaling.handle(cluster, {"provider": self.name, "processes": target.processes})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        scaling.scale(cluster, plan, wait=True)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, processes=target.processes)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return scaling.cost_by_cpu(self.name, local(spec).cpu_price, spec, plan)
-
-
-def local(spec: DeploymentSpec) -> LocalTarget:
-    assert isinstance(spec.target, LocalTarget), "a local provider is asked for local targets only"
-    return spec.target
+        return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
 
 
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
 SELDOM_S = 0.5  # at those far from it
 GROWTH = 4 * 2**30  # bytes a second at most that a process can take
-BEYOND = 1.25  # of the limit with runs included: these have a supervisor in the worker, which acts first if it can
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -131,15 +124,10 @@ class ProcessLauncher:
         log, note = self.run.log(name), self.scratch / f"note-{self.launched}"
         mark = secrets.token_hex(8)
         self.launched += 1
-        options = WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=template.memory.bytes if template.memory else None,
+        options = replace(
+            template.options(name, scheduler),
             host="127.0.0.1",
             folder=self.folder,
-            preload=template.preload_script,
             scratch=str(self.scratch),
             note=str(note),
             parent=os.getpid(),
@@ -187,7 +175,7 @@ class WorkerProcess:
         self.over_limit: Memory | None = None
 
     def look(self) -> float:
-        """Kill it when it uses more memory than it may: its neighbours must not suffer. Otherwise, what it has left."""
+        """Kill it when it uses more memory than ``memory_limits`` allows; returns what is left of its limit."""
         if self.limit is None or self.process.poll() is not None:
             return math.inf
         pid = self.process.pid
@@ -197,7 +185,8 @@ class WorkerProcess:
         tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
         own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
         used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
-        if own > self.limit.bytes or used > self.limit.bytes * BEYOND:
+        limits = memory_limits(self.limit.bytes)
+        if own > limits.worker or used > limits.together:
             self.over_limit = Memory(used)
             proc.end_tree(pid, (WORKER_MARK, self.mark))
         return 0.0

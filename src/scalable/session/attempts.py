@@ -15,6 +15,7 @@ from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished
 from scalable.quantities import Memory
 from scalable.session.execution import Conversation, JobCall
 from scalable.session.incidents import Incidents
+from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Attempts:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{run}-attempt-{number}"):
             after = self.engine.view.rules.policies.stuck.after.seconds
-            silent = self.engine.view.silence_s(run) >= after
+            silent = is_stuck(self.engine.view.silence_s(run), after)
             text = f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"

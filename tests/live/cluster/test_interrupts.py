@@ -21,11 +21,13 @@ class Interrupted(threading.Event):
 
 @pytest.fixture
 def loop() -> Iterator[IOLoop]:
+    logger = logging.getLogger("tornado.application")
+    logger.removeFilter(no_cancel_before_start)  # of a cluster that another test had
     runner = LoopRunner()
     runner.start()
     yield runner.loop
     runner.stop()
-    logging.getLogger("tornado.application").removeFilter(no_cancel_before_start)
+    logger.removeFilter(no_cancel_before_start)
 
 
 async def nothing() -> None:

@@ -78,13 +78,13 @@ def test_a_worker_that_could_not_be_ended_is_ended_later(tmp_path: Path) -> None
         launcher, worker = CloudLauncher(fleet, tmp_path, {}), CloudWorker("i-1", fleet)
         launcher.workers.add(worker)
         await worker.stop()
-        assert not worker.stopped
+        assert not worker.ended
         await launcher.poll([])
         assert worker.ending is not None
         await worker.ending
         return worker
 
-    assert asyncio.run(ended()).stopped
+    assert asyncio.run(ended()).ended
 
 
 class Slow(Moody):

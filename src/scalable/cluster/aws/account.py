@@ -19,6 +19,7 @@ from typing import Any
 
 from distributed.utils import get_ip
 
+from scalable.cluster import cleanup
 from scalable.cluster.clouds.fleet import RUN_TAG, CloudError, plain, unreachable
 from scalable.errors import MissingExtraError
 from scalable.manifest.targets import AwsTarget
@@ -66,6 +67,33 @@ class Account:
         with told(f"{service}:{action}"):
             pages = self.client(service).get_paginator(action).paginate(**wishes)
             return [one for page in pages for one in page.get(key, [])]
+
+
+class AwsFleet:
+    """What both kinds of workers on AWS share: the account, the network, and a security group of the run."""
+
+    def __init__(self, target: AwsTarget, run: str) -> None:
+        self.target = target
+        self.run = run
+        self.account = Account(target.region)
+        self.tags = {**target.tags, RUN_TAG: run}
+        self.network: Network | None = None
+        self.groups: list[str] = list(target.security_groups or ())
+        self.kinds: set[str] = set()
+
+    def open(self) -> None:
+        self.network = find_network(self.account, self.target)
+
+    def make_group(self) -> None:
+        """Make a security group of the run, unless the target names some."""
+        assert self.network is not None
+        if not self.groups:
+            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+
+    def clean_up_command(self) -> list[str]:
+        region = self.account.session.region_name
+        tags = (f"--tag={tag}" for tag in sorted(self.kinds))
+        return cleanup.command("aws", f"--run={self.run}", f"--region={region}", *tags)
 
 
 class AwsError(CloudError):

@@ -7,28 +7,24 @@ Certificates and environment are in Secrets Manager; the task definition only re
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from scalable.cluster.aws import reasons
 from scalable.cluster.aws.account import (
-    Account,
     AwsError,
-    Network,
-    find_network,
+    AwsFleet,
     keep_secret,
-    make_security_group,
     remove_secrets,
     remove_security_groups,
     secret_prefix,
     tag_list,
 )
 from scalable.cluster.base import WorkerTemplate
-from scalable.cluster.clouds.fleet import NAME_TAG, RUN_TAG, SAID, Seen, image_problem, plain
+from scalable.cluster.clouds.fleet import NAME_TAG, SAID, Seen, plain, unfit
 from scalable.cluster.clouds.start import ENVIRONMENT, VARIABLE
 from scalable.manifest.targets import AwsTarget
-from scalable.planning.capacity import CapacityError, fargate_size
+from scalable.planning.capacity import fargate_size
 
 CONTAINER = "worker"
 STOP_WITHIN_S = 60  # from notice to kill: running tasks have 20 s, handing over 8; Fargate allows up to 120
@@ -37,38 +33,23 @@ KEPT_DAYS = 30  # logs of workers
 LAST_LINES = 20
 
 
-class FargateFleet:
+class FargateFleet(AwsFleet):
+    """The tasks of one run."""
+
     noun = "task"
 
     def __init__(self, target: AwsTarget, run: str, project: str) -> None:
-        self.target = target
-        self.run = run
-        self.account = Account(target.region)
+        super().__init__(target, run)
         self.cluster = f"scalable-{run}"
         self.logs = f"/scalable/{plain(project)}"
-        self.tags = {**target.tags, RUN_TAG: run}
-        self.network: Network | None = None
-        self.groups: list[str] = list(target.security_groups or ())
-        self.kinds: set[str] = set()
 
     def check(self, template: WorkerTemplate) -> str:
         if template.gpus:
             return "Fargate has no GPUs; use cluster_type: ec2"
-        if problem := image_problem(template.image or self.target.image):
-            return problem
-        try:
-            fargate_size(template.cpus, template.memory)
-        except CapacityError as error:
-            return str(error)
-        return ""
-
-    def open(self) -> None:
-        self.network = find_network(self.account, self.target)
+        return unfit(template.image or self.target.image, lambda: fargate_size(template.cpus, template.memory))
 
     def prepare(self) -> None:
-        assert self.network is not None
-        if not self.groups:
-            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+        self.make_group()
         self.account.call(
             "ecs", "create_cluster", clusterName=self.cluster, tags=tag_list(self.tags, "key", "value"),
             capacityProviders=["FARGATE", "FARGATE_SPOT"],
@@ -213,12 +194,3 @@ class FargateFleet:
                 return [f"ECS cluster {self.cluster}"]
             raise
         return []
-
-    def clean_up_command(self) -> list[str]:
-        return clean_up_command(self.account, self.run, self.kinds)
-
-
-def clean_up_command(account: Account, run: str, kinds: Iterable[str]) -> list[str]:
-    region = account.session.region_name
-    line = [sys.executable, "-m", "scalable.cluster.aws.cleanup", f"--run={run}", f"--region={region}"]
-    return [*line, *(f"--tag={tag}" for tag in sorted(kinds))]

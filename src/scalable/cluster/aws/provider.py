@@ -26,7 +26,7 @@ class AwsProvider(CloudProvider):
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking AWS; building a cluster looks at the network, too."""
-        target = aws(spec)
+        target = spec.target_as(AwsTarget)
         path = f"targets.{spec.target_name}"
         fargate = target.cluster_type == "fargate"
         report = target_findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
@@ -43,13 +43,8 @@ class AwsProvider(CloudProvider):
         return report + ValidationReport.of(findings)
 
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
-        kind = FargateFleet if aws(spec).cluster_type == "fargate" else Ec2Fleet
-        return kind(aws(spec), run, spec.project)
+        kind = FargateFleet if spec.target_as(AwsTarget).cluster_type == "fargate" else Ec2Fleet
+        return kind(spec.target_as(AwsTarget), run, spec.project)
 
     def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
-        return {"cluster_type": aws(spec).cluster_type, "region": aws(spec).region}
-
-
-def aws(spec: DeploymentSpec) -> AwsTarget:
-    assert isinstance(spec.target, AwsTarget), "an aws provider is asked for aws targets only"
-    return spec.target
+        return {"cluster_type": spec.target_as(AwsTarget).cluster_type, "region": spec.target_as(AwsTarget).region}

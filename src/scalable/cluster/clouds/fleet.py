@@ -10,13 +10,14 @@ import hashlib
 import ipaddress
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from scalable.cluster.base import Fate, WorkerTemplate
 from scalable.errors import UsageError
 from scalable.manifest.targets import unpinned
+from scalable.planning.capacity import CapacityError
 from scalable.quantities import Memory
 
 RUN_TAG = "scalable-run"
@@ -101,6 +102,17 @@ def image_problem(image: str | None) -> str:
         return "has no image; write image: registry/name:version"
     problem = unpinned(image)
     return f"{problem}; name a version or a digest" if problem else ""
+
+
+def unfit(image: str | None, size: Callable[[], object]) -> str:
+    """Why a worker with this image and size cannot be had; empty if it can. ``size`` raises where it is too large."""
+    if problem := image_problem(image):
+        return problem
+    try:
+        size()
+    except CapacityError as error:
+        return str(error)
+    return ""
 
 
 def unreachable(address: str, networks: Iterable[str], where: str) -> None:

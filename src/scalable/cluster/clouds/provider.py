@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from distributed.utils import get_ip
 
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, WorkerTemplate
 from scalable.cluster.clouds.fleet import CloudError, Fleet, image_problem
 from scalable.cluster.clouds.launcher import CloudLauncher
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.network import contact, no_such_port
+from scalable.cluster.provider import TaggedProvider
 from scalable.cluster.security import certified, forget
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
@@ -30,7 +30,7 @@ from scalable.quantities import Memory
 from scalable.worker.project import Project
 
 
-class CloudProvider(ABC):
+class CloudProvider(TaggedProvider):
     """One cloud adds its name, what it can check, and its fleet."""
 
     name: str
@@ -50,14 +50,7 @@ class CloudProvider(ABC):
         except CloudError as error:
             raise UsageError(str(error)) from None
         cluster = build(fleet, target_of(spec), spec, run)
-        return scaling.handle(cluster, {"provider": self.name, **self.place(spec), "run": run})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when the cloud has accepted what was asked for; it takes a minute or two to come."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, **self.place(spec), run=run)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return cost(spec, target_of(spec), plan)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from distributed.utils import get_ip
 
+from scalable.cluster import cleanup
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.clouds.fleet import (
     NAME_TAG,
@@ -25,8 +25,8 @@ from scalable.cluster.clouds.fleet import (
     Seen,
     boot_script,
     ending,
-    image_problem,
     plain,
+    unfit,
     unreachable,
 )
 from scalable.cluster.clouds.provider import CloudProvider, target_findings
@@ -45,7 +45,6 @@ from scalable.cluster.gcp.api import (
 from scalable.findings import Finding
 from scalable.manifest.targets import GcpTarget
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.capacity import CapacityError
 from scalable.planning.prices import machine_for, region_of
 
 NEEDED = {
@@ -60,7 +59,7 @@ class GcpProvider(CloudProvider):
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking Google; building a cluster looks at zone and network, too."""
-        target = gcp(spec)
+        target = spec.target_as(GcpTarget)
         report = target_findings(spec, target, NEEDED)
         findings = []
         if target.region and target.zone and not target.zone.startswith(f"{target.region}-"):
@@ -75,15 +74,10 @@ class GcpProvider(CloudProvider):
         return report + ValidationReport.of(findings)
 
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
-        return GcpFleet(gcp(spec), run, spec.project)
+        return GcpFleet(spec.target_as(GcpTarget), run, spec.project)
 
     def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
-        return {"region": region_of(gcp(spec)), "zone": gcp(spec).zone}
-
-
-def gcp(spec: DeploymentSpec) -> GcpTarget:
-    assert isinstance(spec.target, GcpTarget), "a gcp provider is asked for gcp targets only"
-    return spec.target
+        return {"region": region_of(spec.target_as(GcpTarget)), "zone": spec.target_as(GcpTarget).zone}
 
 
 SYSTEM = "projects/cos-cloud/global/images/family/cos-stable"
@@ -110,13 +104,9 @@ class GcpFleet:
     def check(self, template: WorkerTemplate) -> str:
         if template.gpus:
             return "workers with GPUs are not supported on gcp; use a kubernetes target"
-        if problem := image_problem(template.image or self.target.image):
-            return problem
-        try:
-            machine_for(self.target, template.cpus, template.memory)
-        except CapacityError as error:
-            return str(error)
-        return ""
+        return unfit(
+            template.image or self.target.image, lambda: machine_for(self.target, template.cpus, template.memory)
+        )
 
     def open(self) -> None:
         """The zone and the subnetwork are there, and this machine is in it."""
@@ -279,6 +269,5 @@ class GcpFleet:
         return []
 
     def clean_up_command(self) -> list[str]:
-        line = [sys.executable, "-m", "scalable.cluster.gcp.cleanup", f"--run={self.run}"]
-        line += [f"--project={self.project}", f"--zone={self.zone}"]
-        return [*line, *(f"--tag={tag}" for tag in sorted(self.kinds))]
+        where = (f"--project={self.project}", f"--zone={self.zone}")
+        return cleanup.command("gcp", f"--run={self.run}", *where, *(f"--tag={tag}" for tag in sorted(self.kinds)))

@@ -28,8 +28,7 @@ class KubernetesCluster(TaggedCluster):
     """One pod per worker. Nothing is created before the first worker is asked for."""
 
     def __init__(self, spec: DeploymentSpec, *, replace: bool = True) -> None:
-        target = spec.target
-        assert isinstance(target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
+        target = spec.target_as(KubernetesTarget)
         self.project = Path(spec.folder).expanduser().resolve()
         self.code = target.code
         site = objects.Site.of(spec, uuid.uuid4().hex[:8])

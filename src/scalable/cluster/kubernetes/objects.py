@@ -279,8 +279,7 @@ class Site:
     @classmethod
     def of(cls, spec: DeploymentSpec, run: str, *, grace: float = GRACE_S, driver: Owner | None = None) -> Site:
         """For a target of a manifest; raises ``UsageError`` if it cannot be run there as written."""
-        target = spec.target
-        assert isinstance(target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
+        target = spec.target_as(KubernetesTarget)
         site = cls(
             run=run,
             namespace=target.namespace,

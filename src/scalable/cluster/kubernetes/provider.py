@@ -10,22 +10,23 @@ import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.provider import TaggedProvider
 from scalable.errors import UsageError
 from scalable.findings import Finding
 from scalable.manifest.targets import KubernetesTarget
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.resources import CostEstimate, ScalePlan
 
 
-class KubernetesProvider:
+class KubernetesProvider(TaggedProvider):
+    """Workers as pods. Nodes are paid for, not pods: what a run costs is planned and counted by its pools."""
+
     name = "kubernetes"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking the cluster."""
-        target = kubernetes(spec)
+        target = spec.target_as(KubernetesTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if find_spec("kr8s") is None:
@@ -53,25 +54,7 @@ class KubernetesProvider:
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         from scalable.cluster.kubernetes.cluster import KubernetesCluster
 
-        target = kubernetes(spec)
-        cluster = KubernetesCluster(spec)
-        return scaling.handle(cluster, {"provider": self.name, "namespace": target.namespace})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when the cluster has accepted the pods; they may wait for nodes."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
-
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        """Nodes are paid for, not pods: what a run costs is planned and counted by its pools."""
-        return None
-
-
-def kubernetes(spec: DeploymentSpec) -> KubernetesTarget:
-    assert isinstance(spec.target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
-    return spec.target
+        return self.handle(KubernetesCluster(spec), namespace=spec.target_as(KubernetesTarget).namespace)
 
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")  # where every pod has it that may use the API

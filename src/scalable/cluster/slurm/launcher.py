@@ -12,19 +12,21 @@ import os
 import re
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.cluster.local import last_words
 from scalable.cluster.network import listed
+from scalable.cluster.remote import RemoteLauncher, RemoteWorker
 from scalable.cluster.security import KEYS
 from scalable.cluster.slurm import script
 from scalable.cluster.slurm.commands import JobState, Slurm, SlurmError, SlurmSilent, never, waits
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.quantities import Memory
-from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, WorkerOptions
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.path import python_path
 
@@ -38,10 +40,11 @@ LOOKED_AT_WITHIN_S = 5.0  # how long the first job of a kind is watched for a re
 OUTAGE_S = 900.0  # a controller that answered before is waited for so long when a job is handed in
 
 
-class SlurmLauncher:
+class SlurmLauncher(RemoteLauncher):
     """The batch jobs of one cluster."""
 
     def __init__(self, site: script.Site, logs: Path, name: str) -> None:
+        super().__init__()
         self.site = site
         self.logs = logs
         self.name = name
@@ -53,7 +56,6 @@ class SlurmLauncher:
         """All that may still be in Slurm's hands."""
         self.firsts: dict[Any, asyncio.Future[None]] = {}
         """Whether Slurm can ever run a kind of job, by what the kind asks for; sbatch alone takes some it cannot."""
-        self.submitting: set[asyncio.Task[Launched]] = set()
         self.pause, self.due = SOON_S, 0.0
         self.answered = False
         self.closing = asyncio.Event()
@@ -75,12 +77,8 @@ class SlurmLauncher:
 
     def script(self, name: str, template: WorkerTemplate, scheduler: str) -> str:
         shell = script.is_shell(template.preload_script)
-        options = WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=template.memory.bytes if template.memory else None,
+        options = replace(
+            template.options(name, scheduler),
             handout=self.site.handout,
             interface=self.site.interface,
             folder=self.site.folder,
@@ -89,14 +87,6 @@ class SlurmLauncher:
             grace=self.site.grace,
         )
         return script.job_script(self.site, template, options, self.job_name(template), self.logs / f"{name}.log")
-
-    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        if problem := self.check(template):
-            raise LaunchRefused(f"{template.tag}: {problem}", definite=True)
-        task = asyncio.ensure_future(self.start(name, template, scheduler))
-        self.submitting.add(task)
-        task.add_done_callback(self.submitting.discard)
-        return await asyncio.shield(task)  # a job that was handed in must be known, even if the caller has gone
 
     async def start(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
         kind = (template.tag, template.cpus, template.memory, template.gpus)
@@ -176,7 +166,7 @@ class SlurmLauncher:
     async def poll(self, launched: list[Launched]) -> float:
         """Called often, asks Slurm when it is time to."""
         jobs = [one for one in launched if isinstance(one, BatchJob) and one.fate is None]
-        late = [one for one in self.jobs if one.unwanted and not one.cancelled]
+        late = [one for one in self.jobs if one.unwanted and not one.ended]
         began = time.monotonic()
         if began < self.due or not (jobs or late):
             return SOON_S
@@ -200,8 +190,8 @@ class SlurmLauncher:
     async def close(self) -> None:
         """Nothing of ours stays in Slurm; if it does not confirm that, the reaper goes on trying."""
         self.closing.set()
-        if self.submitting:
-            await asyncio.gather(*self.submitting, return_exceptions=True)
+        if self.starting:
+            await asyncio.gather(*self.starting, return_exceptions=True)
         await asyncio.gather(*(one.stop() for one in self.jobs if not one.unwanted))
         left = [one.id for one in self.jobs if not one.over]
         if left:
@@ -214,7 +204,6 @@ class SlurmLauncher:
 AGAIN_S = 0.5  # between questions while it is unclear what became of a job
 FORGOTTEN_AFTER = 3  # answers in a row without a job before it counts as gone
 LOG_WITHIN_S = 5.0  # shared file systems show what a node wrote with a delay
-PROMPT_S = 2.0  # how long Slurm may take to cancel a job that is dead anyway before others go on
 LAST_BYTES = 8000  # of a log, where its reason stands
 NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
 OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
@@ -222,12 +211,13 @@ BY_REASON = {"OutOfMemory": "OUT_OF_MEMORY", "TimeLimit": "TIMEOUT", "NodeDown":
 """What a job that is still being cleared away will have ended as."""
 
 
-class BatchJob:
+class BatchJob(RemoteWorker):
     """One worker as a batch job."""
 
     def __init__(
         self, job: str, slurm: Slurm, log: Path, walltime: str | None = None, memory: Memory | None = None
     ) -> None:
+        super().__init__()
         self.id = job
         self.job: str | None = f"job {job}"
         self.slurm = slurm
@@ -235,12 +225,6 @@ class BatchJob:
         self.walltime = walltime
         self.memory = memory
         self.state = JobState("PENDING")
-        self.fate: Fate | None = None
-        self.unwanted = False
-        """It was told to go."""
-        self.cancelled = False
-        """Slurm has confirmed that it goes."""
-        self.ending: asyncio.Task[None] | None = None
         self.ran_since: float | None = None
         self.missing = 0
 
@@ -276,29 +260,18 @@ class BatchJob:
                 self.fate = await self.judged(await self.slurm.epitaph(self.id) or self.state)
         return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} is {self.state.state}")
 
-    async def stop(self, *, gently: bool = True) -> None:
-        """Have it cancelled. If Slurm does not do it now, the launcher tries again, and the reaper in the end.
-
-        Without ``gently`` the caller is not kept waiting for a Slurm that does not answer.
-        """
-        if self.over:
-            return
-        self.unwanted = True
-        if self.ending is None or self.ending.done():
-            self.ending = asyncio.ensure_future(self.cancel())
-        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
-
-    async def cancel(self) -> None:
+    async def end(self, *, gently: bool) -> None:
+        """Have it cancelled. If Slurm does not do it now, the launcher tries again, and the reaper in the end."""
         try:
             await self.slurm.cancel([self.id])
-            self.cancelled = True
+            self.ended = True
         except SlurmError as error:
             logger.error("%s", error)
 
     @property
     def over(self) -> bool:
         """Nothing of it is left in Slurm, or will be."""
-        return self.cancelled or (self.fate is not None and not self.unwanted)
+        return self.ended or (self.fate is not None and not self.unwanted)
 
     async def judged(self, end: JobState | None) -> Fate:
         """Waits a while for the reason that a failed worker has written down. A slow disk must not hold up others."""

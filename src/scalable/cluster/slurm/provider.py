@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.network import contact, no_such_interface, no_such_port
+from scalable.cluster.provider import TaggedProvider
 from scalable.cluster.security import certified, forget
 from scalable.cluster.slurm import script
 from scalable.cluster.slurm.launcher import SlurmLauncher
@@ -28,12 +28,14 @@ from scalable.worker.options import CONNECT_WITHIN_S, GRACE_S
 from scalable.worker.project import Project
 
 
-class SlurmProvider:
+class SlurmProvider(TaggedProvider):
+    """Workers as batch jobs of a Slurm cluster."""
+
     name = "slurm"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking Slurm; ``scalable doctor`` asks it too."""
-        target = slurm(spec)
+        target = spec.target_as(SlurmTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if target.interface and (problem := no_such_interface(target.interface)):
@@ -55,7 +57,7 @@ class SlurmProvider:
         return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = slurm(spec)
+        target = spec.target_as(SlurmTarget)
         cluster = SlurmCluster(
             target.queue,
             target.account,
@@ -74,22 +76,10 @@ class SlurmProvider:
             templates=spec.components.values(),
             allowed_failures=spec.policies.retry.times,
         )
-        return scaling.handle(cluster, {"provider": self.name, "queue": target.queue})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when Slurm has accepted the jobs; they may wait in its queue."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, queue=target.queue)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return scaling.cost_by_cpu(self.name, slurm(spec).cpu_price, spec, plan)
-
-
-def slurm(spec: DeploymentSpec) -> SlurmTarget:
-    assert isinstance(spec.target, SlurmTarget), "a slurm provider is asked for slurm targets only"
-    return spec.target
+        return self.cost_by_cpu(spec.target_as(SlurmTarget).cpu_price, spec, plan)
 
 
 Model = TypeVar("Model", bound=BaseModel)

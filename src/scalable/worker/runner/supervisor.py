@@ -16,9 +16,10 @@ from contextlib import suppress
 from typing import Any
 
 from scalable import proc
+from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import collect
-from scalable.worker.runner.memory import oom_kills, readable
+from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
 from scalable.worker.runner.work import End, GivenWork, Told, verdict
 
@@ -27,7 +28,6 @@ logger = logging.getLogger("scalable")
 LOOK_EVERY_S = 0.1  # fast enough to act on memory before the machine suffers
 SHORT_S = 0.02  # work shorter than this is sent ahead, so that the runner need not wait for the next piece
 MOST_SENT = 16  # pieces in one runner at a time, if they are short
-OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
 LARGE = 0.5  # of the room of a slot: a runner that keeps more when it has nothing to do is replaced
 LARGE_IF_SHORT = 0.8  # where a start takes longer than the work
 KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed says little about the start itself
@@ -96,7 +96,7 @@ class Supervisor:
         if silent_for is not None:
             if ending:  # it died a moment ago, and its end is on its way
                 return
-            if not work.runs or work.silence() < silent_for:
+            if not (work.runs and is_stuck(work.silence(), silent_for)):
                 self.told.seen([work.sign(alive=True)])
                 return
         if self.take_back(key, cause, message):
@@ -350,9 +350,9 @@ class Supervisor:
             self.too_much(runner, f"a process it had started used all of the {room} that it may use")
 
     def room(self) -> int:
-        """What all runs together may use: the worker's limit without what the worker itself needs."""
-        limit = self.settings.memory or 0
-        return limit if self.settings.apart else int(limit * (1 - OWN_SHARE)) - proc.resident(os.getpid())
+        """Bytes that all work together may use: the worker's limit without what the worker itself needs."""
+        own = 0 if self.settings.apart else proc.resident(os.getpid())
+        return memory_limits(self.settings.memory or 0, own, apart=self.settings.apart).jobs
 
     def hold_the_limit(self, room: int) -> None:
         busy = [runner for runner in self.runners if runner.current is not None and not runner.ending]
