@@ -6,7 +6,7 @@ must end when the run did. Together they show that a forecast and a live run are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +69,13 @@ def rules_record(rules: Rules) -> tuple[str, dict[str, Any]]:
     return RULES, {"t": 0.0, "form": FORM, "rules": encode_rules(rules)}
 
 
-def event_record(now: float, event: Event, instructions: Iterable[Instruction]) -> tuple[str, dict[str, Any]]:
-    """Return kind and fields of an event's record; ``out`` is what the engine answered."""
+def event_record(now: float, event: Event, instructions: Sequence[Instruction]) -> tuple[str, dict[str, Any]]:
+    """Return kind and fields of an event's record; ``out`` is what the engine answered, if it did."""
     ((kind, facts),) = encode_event(event).items()
-    return kind, {"t": now, **facts, "out": [encode_instruction(one) for one in instructions]}
+    facts["t"] = now
+    if instructions:
+        facts["out"] = [encode_instruction(one) for one in instructions]
+    return kind, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def step(number: int, record: Mapping[str, Any]) -> Step:
         raise ReplayError(f"the record of its events has a gap after event {number - 1}: {record.get('text')}")
     facts = {name: value for name, value in record.items() if name not in ("kind", "t", "out")}
     try:
-        return Step(record["t"], decode_event({record["kind"]: facts}), list(record["out"]))
+        return Step(record["t"], decode_event({record["kind"]: facts}), list(record.get("out", ())))
     except (KeyError, TypeError, ValueError) as error:
         raise ReplayError(f"event {number} ({record['kind']}) cannot be read: {error!r}") from None
 

@@ -6,7 +6,7 @@ The file is apart from the journal, which people and pages read: signs of life a
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ class Recording:
         atexit.unregister(self.journal.close)  # the session closes it
         self.write(*rules_record(rules))
 
-    def __call__(self, now: float, event: Event, instructions: Iterable[Instruction]) -> None:
+    def __call__(self, now: float, event: Event, instructions: Sequence[Instruction]) -> None:
         self.write(*event_record(now, event, instructions))
 
     def write(self, kind: str, facts: dict[str, Any]) -> None:

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from scalable import TaskError
 from scalable.engine.events import Paused
 from scalable.observe import RunFolder
+from scalable.planning.site import Machine
+from scalable.quantities import Cpu, Memory
 from scalable.session.session import ScalableSession
 from tests.helpers.paths import ROOT
 from tests.helpers.session.builders import Project
@@ -110,9 +114,11 @@ RUNS: dict[str, Callable[[Project, World], None]] = {
 
 
 def record(name: str, project: Project, world: World) -> RunFolder:
-    """Run a session and return its folder; its times depend on nothing but the session."""
+    """Run a session and return its folder; what it records does not depend on this machine."""
     world.clock.origin = 0.0
-    RUNS[name](project, world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scalable.session.session.this_machine", lambda: Machine(Cpu.of(4), Memory.of_gib(16)))
+        RUNS[name](project, world)
     return RunFolder(project.runs()[-1])
 
 
