@@ -33,7 +33,7 @@ def test_a_run_that_is_decided_the_same_again(call: Call, climbed: RunFolder) ->
     answer = call("forecast", "replay", climbed.run_id)
     assert answer.status == 0
     assert answer.out.startswith(f"same decisions    {climbed.run_id}: ")
-    assert "+0.0%" in answer.out
+    assert "+0.0 %" in answer.out
     record = call("forecast", "replay", climbed.run_id, "--format", "json").json
     assert (record["run"], record["same"], record["difference"]) == (climbed.run_id, True, None)
     assert record["simulated"]["off"] == pytest.approx(0, abs=0.05)

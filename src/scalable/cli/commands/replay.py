@@ -93,7 +93,7 @@ def in_words(recorded: Mapping[str, Any]) -> str:
 
 
 def show_simulated(screen: Console, found: Simulated) -> None:
-    off = Text(f"{found.off:+.1%}", style="yellow" if abs(found.off) > CLOSE else "green")
+    off = Text(f"{found.off * 100:+.1f} %", style="yellow" if abs(found.off) > CLOSE else "green")
     lines: list[tuple[str, str | Text]] = [
         ("took", length(found.actual_s)),
         ("simulated", Text.assemble(f"{length(found.simulated_s)}, ", off, " with its start-up times and durations")),
