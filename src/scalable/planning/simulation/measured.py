@@ -12,6 +12,7 @@ from typing import TypeGuard
 
 from scalable.engine import Rules
 from scalable.engine.events import (
+    NEVER,
     Event,
     Loss,
     Progressed,
@@ -21,9 +22,8 @@ from scalable.engine.events import (
     WorkersRefused,
     WorkersWithdrawn,
 )
-from scalable.engine.records import RunRecord
 from scalable.engine.rules import Room
-from scalable.engine.state import NEVER
+from scalable.engine.view import RunView
 from scalable.planning.placement import PoolRoom
 from scalable.planning.simulation.cluster import ModelPool, Node, Work
 from scalable.planning.simulation.execution import Execution
@@ -148,12 +148,12 @@ class MeasuredExecution(Execution):
         self.repeated: dict[str, Attempt] = {}
         """The recorded attempt that each job's present one repeats."""
 
-    def begin(self, record: RunRecord, attempt: int, worker: str, node: Node) -> None:
+    def begin(self, record: RunView, attempt: int, worker: str, node: Node) -> None:
         left = self.left.get(record.run.id)
         self.repeated[record.run.id] = left.pop() if left else self.more
         super().begin(record, attempt, worker, node)
 
-    def length(self, record: RunRecord) -> float:
+    def length(self, record: RunView) -> float:
         recorded = self.repeated[record.run.id]
         return recorded.seconds if recorded.ending or recorded.usual else recorded.seconds * OUTLASTS
 

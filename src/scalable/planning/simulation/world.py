@@ -13,6 +13,7 @@ from typing import Any
 
 from scalable.engine import Engine, Rules
 from scalable.engine.events import (
+    NEVER,
     AddWorkers,
     Event,
     Instruction,
@@ -32,7 +33,6 @@ from scalable.engine.events import (
     WorkerLost,
     WorkersRefused,
 )
-from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.garbage import uncollected
@@ -141,7 +141,7 @@ class World:
             else:
                 break
             steps += 1
-            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.state.runs)):
+            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.view.runs)):
                 raise SimulationError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
         return self.close()
 
@@ -277,7 +277,7 @@ class World:
         if node.permanent:
             pool.new_node(self.now, permanent=True)
         for worker, tag in list(node.workers.items()):
-            if worker in self.engine.state.workers:
+            if worker in self.engine.view.workers:
                 self.remove_worker(worker, Loss.NODE_LOST)
             else:  # about to join: it goes elsewhere
                 del node.workers[worker]
