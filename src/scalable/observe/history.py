@@ -21,7 +21,7 @@ from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView
-from scalable.quantities import Memory, Money, plain
+from scalable.quantities import Memory, Money, decimal_text
 
 logger = logging.getLogger("scalable")
 
@@ -179,7 +179,7 @@ def spent(before: object, view: RunView) -> dict[str, str]:
 
 
 def written(when: str, amount: Money) -> dict[str, str]:
-    return {"month": when, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+    return {"month": when, "amount": f"{decimal_text(round(amount.amount, 6))} {amount.currency}"}
 
 
 def bytes_of(peak: object) -> int:

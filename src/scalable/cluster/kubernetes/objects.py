@@ -15,7 +15,7 @@ from typing import Any
 
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.kubernetes import relay
-from scalable.cluster.kubernetes.site import MANAGED, Owner, Site, amounts, label, seconds, shortened, text
+from scalable.cluster.kubernetes.site import MANAGED, Owner, Site, amounts, label, shortened, text
 from scalable.errors import UsageError
 from scalable.manifest.targets import SecretKey
 from scalable.planning.places import Place
@@ -24,7 +24,7 @@ from scalable.quantities import Cpu, Memory
 
 __all__ = [
     "HANDOUT", "MANAGED", "SCRATCH", "STAYS", "USER", "Object", "Owner", "Site", "amounts", "beside_work",
-    "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "seconds", "spread", "text", "worker_pod",
+    "handout_secret", "label", "parent", "pod_name", "pod_spec", "relay_pod", "spread", "text", "worker_pod",
 ]  # fmt: skip
 
 HANDOUT, SCRATCH = "/scalable/handout", "/scratch"
