@@ -41,10 +41,6 @@ PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS,
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
 
-class HistoryError(ScalableError):
-    """A history that cannot be read or written; nothing was learned, nothing was lost."""
-
-
 def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     """Merge a run into the history of a runs folder; whether there was anything new in it."""
     folder = Path(base)
@@ -59,7 +55,7 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
-        raise HistoryError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+        raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
 
 
 def known(path: Path) -> dict[str, Any]:
@@ -69,9 +65,9 @@ def known(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
-        raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
+        raise ScalableError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
     if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in PARTS.items()):
-        raise HistoryError(f"{path} is no history; move it away, this run is not learned")
+        raise ScalableError(f"{path} is no history; move it away, this run is not learned")
     return history
 
 
@@ -201,7 +197,7 @@ def locked(path: Path, wait_s: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise HistoryError(f"{path} is held by another process; this run is not learned") from None
+                    raise ScalableError(f"{path} is held by another process; this run is not learned") from None
                 time.sleep(0.02)
         yield
     finally:
