@@ -5,140 +5,96 @@ The public names are imported when they are first used, so that ``import scalabl
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
-    from scalable.cluster.client import ScalableClient, WorkerKilledError
-    from scalable.cluster.giving_up import NoWorkerError
-    from scalable.cluster.registry import get_provider, register_provider
-    from scalable.cluster.slurm.cluster import SlurmCluster
-    from scalable.engine import AdaptiveScaler, ScaleDecision
-    from scalable.errors import PlanningError, QuantityError, ScalableError, UnknownTagError, UsageError
-    from scalable.manifest import Issue, Manifest, ManifestError, ValidationReport, load_file, load_text
-    from scalable.planning.campaign import Campaign, plan_all
-    from scalable.planning.front import Choice
-    from scalable.planning.history import History
-    from scalable.planning.plan import Plan, plan_sweep
-    from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
-    from scalable.planning.site import Machine, Site
-    from scalable.quantities import Cpu, Duration, Memory, Money, Price
-    from scalable.session.session import ScalableSession
-    from scalable.session.tasks import TaskError
-    from scalable.store import Row, Store, StoreError, open_store
-    from scalable.store.caching import DirType, FileType, ValueType, cacheable
-    from scalable.sweeps.decisions import Decision, Verdict
-    from scalable.sweeps.loading import decide, results
-    from scalable.sweeps.stages import scratch, stage
-    from scalable.sweeps.workload import Workload
-    from scalable.worker.guarded import RunKilledError
-    from scalable.worker.runner.stamp import long_step, progress
+from scalable.exports import exports
+
+if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
+    # isort: off
+    from scalable.cluster.base import (
+        ClusterHandle as ClusterHandle,
+        DeploymentProvider as DeploymentProvider,
+        DeploymentSpec as DeploymentSpec,
+        LaunchRefused as LaunchRefused,
+        ProviderError as ProviderError,
+        get_provider as get_provider,
+        register_provider as register_provider,
+    )
+    from scalable.cluster.client import ScalableClient as ScalableClient, WorkerKilledError as WorkerKilledError
+    from scalable.cluster.scheduler import NoWorkerError as NoWorkerError
+    from scalable.cluster.slurm.provider import SlurmCluster as SlurmCluster
+    from scalable.engine import AdaptiveScaler as AdaptiveScaler, ScaleDecision as ScaleDecision
+    from scalable.errors import (
+        PlanningError as PlanningError,
+        QuantityError as QuantityError,
+        ScalableError as ScalableError,
+        UnknownTagError as UnknownTagError,
+        UsageError as UsageError,
+    )
+    from scalable.manifest import (
+        Issue as Issue,
+        Manifest as Manifest,
+        ManifestError as ManifestError,
+        ValidationReport as ValidationReport,
+        load_file as load_file,
+        load_text as load_text,
+    )
+    from scalable.planning.campaign import Campaign as Campaign, plan_all as plan_all
+    from scalable.planning.front import Choice as Choice
+    from scalable.planning.history import History as History
+    from scalable.planning.plan import Plan as Plan, plan_sweep as plan_sweep
+    from scalable.planning.resources import (
+        CostEstimate as CostEstimate,
+        ResourceRequest as ResourceRequest,
+        ScalePlan as ScalePlan,
+    )
+    from scalable.planning.site import Machine as Machine, Site as Site
+    from scalable.quantities import Cpu as Cpu, Duration as Duration, Memory as Memory, Money as Money, Price as Price
+    from scalable.session.session import ScalableSession as ScalableSession
+    from scalable.session.tasks import TaskError as TaskError
+    from scalable.store import Row as Row, Store as Store, StoreError as StoreError, open_store as open_store
+    from scalable.store.caching import (
+        DirType as DirType,
+        FileType as FileType,
+        ValueType as ValueType,
+        cacheable as cacheable,
+    )
+    from scalable.sweeps.decisions import Decision as Decision, Verdict as Verdict
+    from scalable.sweeps.loading import decide as decide, results as results
+    from scalable.sweeps.stages import scratch as scratch, stage as stage
+    from scalable.sweeps.workload import Workload as Workload
+    from scalable.worker.guarded import RunKilledError as RunKilledError
+    from scalable.worker.runner.stamp import long_step as long_step, progress as progress
 
 __version__ = "0.1.0"
 
 HOMES = {
-    "scalable.store.caching": ("DirType", "FileType", "ValueType", "cacheable"),
-    "scalable.engine": ("AdaptiveScaler", "ScaleDecision"),
-    "scalable.errors": ("PlanningError", "QuantityError", "ScalableError", "UnknownTagError", "UsageError"),
-    "scalable.manifest": ("Issue", "Manifest", "ManifestError", "ValidationReport", "load_file", "load_text"),
-    "scalable.planning.campaign": ("Campaign", "plan_all"),
-    "scalable.planning.front": ("Choice",),
-    "scalable.planning.history": ("History",),
-    "scalable.planning.plan": ("Plan", "plan_sweep"),
-    "scalable.planning.site": ("Machine", "Site"),
-    "scalable.cluster.base": (
+    "cluster.base": (
         *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
+        *("get_provider", "register_provider"),
     ),
-    "scalable.cluster.registry": ("get_provider", "register_provider"),
-    "scalable.cluster.client": ("ScalableClient", "WorkerKilledError"),
-    "scalable.cluster.giving_up": ("NoWorkerError",),
-    "scalable.worker.guarded": ("RunKilledError",),
-    "scalable.cluster.slurm.cluster": ("SlurmCluster",),
-    "scalable.worker.runner.stamp": ("long_step", "progress"),
-    "scalable.session.session": ("ScalableSession",),
-    "scalable.session.tasks": ("TaskError",),
-    "scalable.store": ("Row", "Store", "StoreError", "open_store"),
-    "scalable.sweeps.decisions": ("Decision", "Verdict"),
-    "scalable.sweeps.loading": ("decide", "results"),
-    "scalable.sweeps.stages": ("scratch", "stage"),
-    "scalable.sweeps.workload": ("Workload",),
-    "scalable.quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
-    "scalable.planning.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
+    "cluster.client": ("ScalableClient", "WorkerKilledError"),
+    "cluster.scheduler": ("NoWorkerError",),
+    "cluster.slurm.provider": ("SlurmCluster",),
+    "engine": ("AdaptiveScaler", "ScaleDecision"),
+    "errors": ("PlanningError", "QuantityError", "ScalableError", "UnknownTagError", "UsageError"),
+    "manifest": ("Issue", "Manifest", "ManifestError", "ValidationReport", "load_file", "load_text"),
+    "planning.campaign": ("Campaign", "plan_all"),
+    "planning.front": ("Choice",),
+    "planning.history": ("History",),
+    "planning.plan": ("Plan", "plan_sweep"),
+    "planning.resources": ("CostEstimate", "ResourceRequest", "ScalePlan"),
+    "planning.site": ("Machine", "Site"),
+    "quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
+    "session.session": ("ScalableSession",),
+    "session.tasks": ("TaskError",),
+    "store": ("Row", "Store", "StoreError", "open_store"),
+    "store.caching": ("DirType", "FileType", "ValueType", "cacheable"),
+    "sweeps.decisions": ("Decision", "Verdict"),
+    "sweeps.loading": ("decide", "results"),
+    "sweeps.stages": ("scratch", "stage"),
+    "sweeps.workload": ("Workload",),
+    "worker.guarded": ("RunKilledError",),
+    "worker.runner.stamp": ("long_step", "progress"),
 }
-PUBLIC = {name: home for home, names in HOMES.items() for name in names}
-
-__all__ = [
-    "AdaptiveScaler",
-    "Campaign",
-    "Choice",
-    "ClusterHandle",
-    "CostEstimate",
-    "Cpu",
-    "Decision",
-    "DeploymentProvider",
-    "DeploymentSpec",
-    "DirType",
-    "Duration",
-    "FileType",
-    "History",
-    "Issue",
-    "LaunchRefused",
-    "Machine",
-    "Manifest",
-    "ManifestError",
-    "Memory",
-    "Money",
-    "NoWorkerError",
-    "Plan",
-    "PlanningError",
-    "Price",
-    "ProviderError",
-    "QuantityError",
-    "ResourceRequest",
-    "Row",
-    "RunKilledError",
-    "ScalableClient",
-    "ScalableError",
-    "ScalableSession",
-    "ScaleDecision",
-    "ScalePlan",
-    "Site",
-    "SlurmCluster",
-    "Store",
-    "StoreError",
-    "TaskError",
-    "UnknownTagError",
-    "UsageError",
-    "ValidationReport",
-    "ValueType",
-    "Verdict",
-    "WorkerKilledError",
-    "Workload",
-    "cacheable",
-    "decide",
-    "get_provider",
-    "load_file",
-    "load_text",
-    "long_step",
-    "open_store",
-    "plan_all",
-    "plan_sweep",
-    "progress",
-    "register_provider",
-    "results",
-    "scratch",
-    "stage",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in PUBLIC:
-        raise AttributeError(f"module 'scalable' has no attribute {name!r}")
-    value = getattr(import_module(PUBLIC[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__, __getattr__, __dir__ = exports(__name__, HOMES)

@@ -7,49 +7,25 @@ are imported when they are first used: workloads are imported in runners, which 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scalable.chaos.errors import ChaosError, NoVictimError
-    from scalable.chaos.faults import FAULTS, Fault, Scene, Wish
-    from scalable.chaos.processes import kill, lose, starved, stopped
-    from scalable.chaos.storage import blocked, filled
-    from scalable.chaos.storms import Made, plan, storm
-    from scalable.chaos.victims import Processes, Victim
+from scalable.exports import exports
+
+if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
+    # isort: off
+    from scalable.chaos.errors import ChaosError as ChaosError, NoVictimError as NoVictimError
+    from scalable.chaos.faults import FAULTS as FAULTS, Fault as Fault, Scene as Scene, Wish as Wish
+    from scalable.chaos.processes import kill as kill, lose as lose, starved as starved, stopped as stopped
+    from scalable.chaos.storage import blocked as blocked, filled as filled
+    from scalable.chaos.storms import Made as Made, plan as plan, storm as storm
+    from scalable.chaos.victims import Processes as Processes, Victim as Victim
 
 HOMES = {
-    "scalable.chaos.errors": ("ChaosError", "NoVictimError"),
-    "scalable.chaos.faults": ("FAULTS", "Fault", "Scene", "Wish"),
-    "scalable.chaos.processes": ("kill", "lose", "starved", "stopped"),
-    "scalable.chaos.storage": ("blocked", "filled"),
-    "scalable.chaos.storms": ("Made", "plan", "storm"),
-    "scalable.chaos.victims": ("Processes", "Victim"),
+    "errors": ("ChaosError", "NoVictimError"),
+    "faults": ("FAULTS", "Fault", "Scene", "Wish"),
+    "processes": ("kill", "lose", "starved", "stopped"),
+    "storage": ("blocked", "filled"),
+    "storms": ("Made", "plan", "storm"),
+    "victims": ("Processes", "Victim"),
 }
-PUBLIC = {name: home for home, names in HOMES.items() for name in names}
-
-__all__ = [
-    "FAULTS",
-    "ChaosError",
-    "Fault",
-    "Made",
-    "NoVictimError",
-    "Processes",
-    "Scene",
-    "Victim",
-    "Wish",
-    "blocked",
-    "filled",
-    "kill",
-    "lose",
-    "plan",
-    "starved",
-    "stopped",
-    "storm",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in PUBLIC:
-        raise AttributeError(f"module 'scalable.chaos' has no attribute {name!r}")
-    return getattr(import_module(PUBLIC[name]), name)
+__all__, __getattr__, __dir__ = exports(__name__, HOMES)

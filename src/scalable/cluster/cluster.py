@@ -25,12 +25,10 @@ from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from scalable.cluster.base import Fate, Launcher, Warned, WorkerTemplate
-from scalable.cluster.blame import FairScheduler
 from scalable.cluster.diagnosis.observing import LOOK_EVERY_S, Observer
-from scalable.cluster.losses import Losses
-from scalable.cluster.members import STOP_WITHIN_S, Member, Watcher
-from scalable.cluster.replacing import Replacements
-from scalable.cluster.scratch import Scratch, off_the_path
+from scalable.cluster.scheduler import FairScheduler
+from scalable.cluster.security import Scratch, off_the_path
+from scalable.cluster.workers import STOP_WITHIN_S, Losses, Member, Replacements, Watcher
 from scalable.engine.events import Loss
 from scalable.errors import UnknownTagError, UsageError
 from scalable.wording import not_defined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalable.cluster.kubernetes.site import amounts
+from scalable.cluster.kubernetes.objects import amounts
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
 from scalable.deploy.document import Document

@@ -6,6 +6,7 @@ import heapq
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from scalable import stuck
 from scalable.engine.budget import Spending
 from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, Sweep, SweepKind
 from scalable.engine.queues import JobQueue, Pace
@@ -162,10 +163,8 @@ class JobRecord:
 
     def stuck_at(self, last_row: float, policy: Stuck) -> float:
         """When the attempt will be stuck if nothing more is heard of it, nor a row of its worker after the last."""
-        silent = max(self.sign, last_row) + policy.after.seconds
-        if not self.reports and policy.walltime is not None:
-            return min(silent, max(self.sign, self.started + policy.walltime.seconds))
-        return silent
+        ends = None if self.reports or policy.walltime is None else self.started + policy.walltime.seconds
+        return stuck.stuck_at(self.sign, last_row, policy.after.seconds, ends)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 
+from scalable import stuck
 from scalable.engine import budget, ending, workers
 from scalable.engine.events import (
     NEVER,
@@ -141,9 +142,9 @@ def looked_at(state: State, record: JobRecord, worker: WorkerRecord, now: float)
     when = record.stuck_at(worker.last_row, policy)
     if when > now:
         return when
-    silence = now - max(record.sign, worker.last_row)
+    silence = stuck.silence(now, record.sign, worker.last_row)
     text = f"{record.job.id} gave no sign of life for {silence:.0f} s on {worker.id}"
-    if silence < policy.after.seconds:
+    if not stuck.is_stuck(silence, policy.after.seconds):
         text = f"{record.job.id} never reported progress and reached the walltime of {policy.walltime} on {worker.id}"
     state.alert("stuck", text, record.job.id)
     ending.kill(state, record, Loss.STUCK)

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, WithJsonSchema, field_validator, model_val
 from scalable.errors import QuantityError
 from scalable.manifest.fields import Count, CountOrNone, Flag, Positive, Section, Text, Wait, one_or_many
 from scalable.quantities import Duration, Share
+from scalable.stuck import STUCK_AFTER_S
 from scalable.wording import shown
 
 ForkPolicy = Literal["deny", "warn", "allow"]
@@ -34,7 +35,7 @@ class Retry(Section):
 
 
 class Stuck(Section):
-    after: Wait = Duration(300)
+    after: Wait = Duration(STUCK_AFTER_S)
     walltime: Wait | None = None
     """A run that never reports progress is stopped after this; not at all when not given."""
 

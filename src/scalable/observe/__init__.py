@@ -6,19 +6,26 @@ sooner without it.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from scalable.observe.redact import redact, redact_text  # at once: the module has the name of its function
+from scalable.exports import exports
+from scalable.observe.redact import redact as redact  # at once: the module has the name of its function
 
-if TYPE_CHECKING:
-    from scalable.observe.folders import RunFolder, RunFolderError, UnknownRunError, runs_dir
-    from scalable.observe.history import HistoryError, learn
-    from scalable.observe.journal import Journal, JournalError
-    from scalable.observe.liveness import State, state_of
-    from scalable.observe.reading import Records, read
-    from scalable.observe.report import report_of
-    from scalable.observe.view import RunView
+if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
+    # isort: off
+    from scalable.observe.folders import (
+        RunFolder as RunFolder,
+        RunFolderError as RunFolderError,
+        UnknownRunError as UnknownRunError,
+        runs_dir as runs_dir,
+    )
+    from scalable.observe.history import HistoryError as HistoryError, learn as learn
+    from scalable.observe.journal import Journal as Journal, JournalError as JournalError
+    from scalable.observe.liveness import State as State, state_of as state_of
+    from scalable.observe.reading import Records as Records, read as read
+    from scalable.observe.redact import redact_text as redact_text
+    from scalable.observe.report import report_of as report_of
+    from scalable.observe.view import RunView as RunView
 
 HOMES = {
     "folders": ("RunFolder", "RunFolderError", "UnknownRunError", "runs_dir"),
@@ -26,34 +33,8 @@ HOMES = {
     "journal": ("Journal", "JournalError"),
     "liveness": ("State", "state_of"),
     "reading": ("Records", "read"),
+    "redact": ("redact", "redact_text"),
     "report": ("report_of",),
     "view": ("RunView",),
 }
-PUBLIC = {name: home for home, names in HOMES.items() for name in names}
-
-__all__ = [
-    "HistoryError",
-    "Journal",
-    "JournalError",
-    "Records",
-    "RunFolder",
-    "RunFolderError",
-    "RunView",
-    "State",
-    "UnknownRunError",
-    "learn",
-    "read",
-    "redact",
-    "redact_text",
-    "report_of",
-    "runs_dir",
-    "state_of",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in PUBLIC:
-        raise AttributeError(f"module 'scalable.observe' has no attribute {name!r}")
-    value = getattr(import_module(f"scalable.observe.{PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+__all__, __getattr__, __dir__ = exports(__name__, HOMES)

@@ -215,6 +215,7 @@ class Ledger:
         return split(self.total(sum(computed), over=over), computed)
 
     def total(self, computed: int, *, over: bool) -> int:
+        """Return what the session metered; what machines, times and prices make where an old journal has no meter."""
         if self.metered is None:
             return computed
         return self.metered + (self.due if over else 0)

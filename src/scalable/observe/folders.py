@@ -23,7 +23,7 @@ from typing import Any
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.encoding import jsonable
-from scalable.observe.files import write_beside
+from scalable.observe.files import make_private, write_beside
 from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
@@ -56,10 +56,10 @@ class RunFolder:
                 unique = f"{start.microsecond:05x}{secrets.token_hex(2)[:3]}"
                 folder = cls(runs / f"run-{start:%Y%m%dT%H%M%SZ}-{name}-{unique}")
                 try:
-                    folder.path.mkdir()
+                    make_private(folder.path)
                 except FileExistsError:
                     continue
-                folder.logs.mkdir(mode=0o700)  # what code prints is nobody else's business
+                make_private(folder.logs)
                 return folder
         except OSError as error:
             raise RunFolderError(

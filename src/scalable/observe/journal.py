@@ -24,6 +24,7 @@ from typing import Any
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.encoding import LONGEST_LINE, line_of
+from scalable.observe.files import private_mode
 from scalable.observe.reading import Records, read
 from scalable.wording import plural
 
@@ -62,7 +63,8 @@ class Journal:
         self._told = 0
         self._synced, self._dirty = time.monotonic(), False
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            mode = private_mode(self.path.parent) & 0o666
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
         except OSError as error:
             raise JournalError(f"the journal cannot be opened: {error}") from None
         if ends_in_the_middle(self._file):

@@ -14,7 +14,7 @@ from typing import Any
 from scalable import proc
 from scalable.observe.fields import number, text
 from scalable.observe.folders import RunFolder
-from scalable.observe.reading import has_ended, read
+from scalable.observe.reading import ending, read
 from scalable.observe.view import RunView
 
 LATER_S = 600.0  # a process that began so long after the run is another one with the same number; clocks may be set
@@ -57,7 +57,7 @@ def running(base: Path | str | None = None) -> list[RunFolder]:
 
 def is_running(run: RunFolder) -> bool:
     """Reads only the ends of the journal: its start, which names the process, and its last lines."""
-    if has_ended(run.journal):
+    if ending(run.journal) is not None:
         return False
     view = RunView()
     with suppress(OSError):  # another user's run; its run.json says as much, if that can be read

@@ -90,20 +90,16 @@ def read(
     return Records(Path(path), follow=follow, stop=stop, poll_s=poll_s)
 
 
-def last_records(path: Path, most: int = TAIL) -> list[Record]:
-    """The records in at most so many lines at the end of a journal; none if it cannot be read."""
+def ending(path: Path) -> Record | None:
+    """Return the record of a run's end if it is among the last lines, which alone are read; none if they cannot be."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             lines = file.read().split(b"\n")
     except OSError:
-        return []
-    return [record for line in lines[-most:] if (record := parsed(line)) is not None]
-
-
-def has_ended(path: Path) -> bool:
-    """Whether the journal's last lines say that the run ended; reads only the end of the file."""
-    return any(record["kind"] == "ended" for record in last_records(path, ENDINGS))
+        return None
+    records = (record for line in lines[-ENDINGS:] if (record := parsed(line)) is not None)
+    return next((record for record in records if record["kind"] == "ended"), None)
 
 
 def parsed(line: bytes) -> Record | None:

@@ -35,14 +35,15 @@ RECENT = 500  # ends of tasks that a rate is computed from
 
 
 @dataclass(slots=True)
-class Work:
+class TagTasks:
     """The tasks of a tag. ``seconds`` are those of tasks that finished."""
 
     finished: int = 0
     failed: int = 0
     stopped: int = 0
     seconds: Distribution = field(default_factory=Distribution)
-    retries: int = 0
+    retries: Counter[str] = field(default_factory=Counter)
+    """By cause."""
     peak: int | None = None
     peak_of: str = ""
 
@@ -65,7 +66,7 @@ class RunView:
     last: float | None = None
     records: int = 0
     fleet: Fleet = field(default_factory=Fleet)
-    work: defaultdict[str, Work] = field(default_factory=lambda: defaultdict(Work))
+    work: defaultdict[str, TagTasks] = field(default_factory=lambda: defaultdict(TagTasks))
     work_began: float | None = None
     work_ended: float | None = None
     scaled: Counter[str] = field(default_factory=Counter)
@@ -73,16 +74,16 @@ class RunView:
     """Each with the number of workers that were wanted before and after it."""
     paused: str = ""
     """Who paused the run, if it is paused."""
-    retries: Counter[str] = field(default_factory=Counter)
-    """By cause."""
     retried: list[dict[str, Any]] = field(default_factory=list)
-    """The latest of them."""
+    """The latest retries."""
     losses: Counter[str] = field(default_factory=Counter)
     """Workers and attempts that ended without our wish and without a result, by cause."""
     incidents: list[dict[str, Any]] = field(default_factory=list)
     """What was lost, with what is known of it."""
     recorded: dict[int, dict[str, Any]] = field(default_factory=dict)
     """The latest incidents that have a file of their own, by their numbers."""
+    incident_kinds: dict[int, str] = field(default_factory=dict)
+    """The kind of every incident that has a file of its own, by its number."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -158,6 +159,11 @@ class RunView:
     @property
     def failed(self) -> int:
         return sum(work.failed for work in self.work.values())
+
+    @property
+    def retries(self) -> Counter[str]:
+        """How often something was tried again, by cause."""
+        return sum((work.retries for work in list(self.work.values())), Counter[str]())
 
     @property
     def incidents_forgotten(self) -> bool:
@@ -316,8 +322,7 @@ class RunView:
 
     def take_retry(self, record: Mapping[str, Any]) -> None:
         cause, tag = text(record.get("cause")) or "unknown", tag_of(record)
-        self.retries[cause] += 1
-        self.work[tag].retries += 1
+        self.work[tag].retries[cause] += 1
         run = text(record.get("run"))
         self.place(run, WAITING)
         self.retried.append({"t": record["t"], "run": run or text(record.get("key")), "tag": tag, "cause": cause})
@@ -326,10 +331,12 @@ class RunView:
     def take_incident(self, record: Mapping[str, Any]) -> None:
         """The short form of an incident's file; told again when something about it changed."""
         id_ = count(record.get("id"))
-        known = self.recorded.get(id_)
+        known, kind = self.recorded.get(id_), text(record.get("incident")) or "unknown"
+        if id_ and len(self.incident_kinds) < MOST_JOBS:
+            self.incident_kinds[id_] = kind
         if known is not None or (id_ and (len(self.recorded) < MOST_LISTED or id_ > min(self.recorded))):
             told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
-            detail, kind = text(record.get("text")), text(record.get("incident")) or "unknown"
+            detail = text(record.get("text"))
             facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
             self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
             if len(self.recorded) > MOST_LISTED:
@@ -370,7 +377,7 @@ class RunView:
 
     def take_finding(self, record: Mapping[str, Any]) -> None:
         key, moment = finding_key(record), record["t"]
-        told = {"text": text(record.get("text")), "remedy": text(record.get("remedy"))}
+        told = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
         if key in self.findings:
             known = self.findings[key]
             known["times"] += 1
@@ -395,19 +402,19 @@ class RunView:
         if job and (job in self.jobs or len(self.jobs) < MOST_JOBS or job == self.job):
             self.jobs[job] = state
 
-    def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
+    def fail(self, work: TagTasks, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1
         self.failures.append({"t": record["t"], "task": task, "worker": text(record.get("worker")), "error": error})
         del self.failures[:-MOST_LISTED]
 
-    def spend(self, work: Work, begin: float, end: float, worker: str, finished: bool) -> None:
+    def spend(self, work: TagTasks, begin: float, end: float, worker: str, finished: bool) -> None:
         if finished:
             work.seconds.add(end - begin)
         self.work_began = begin if self.work_began is None else min(self.work_began, begin)
         self.work_ended = end if self.work_ended is None else max(self.work_ended, end)
         self.fleet.worked(worker, begin, end)
 
-    def raise_peak(self, work: Work, peak: int | None, key: str) -> None:
+    def raise_peak(self, work: TagTasks, peak: int | None, key: str) -> None:
         if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
             work.peak, work.peak_of = peak, key
 

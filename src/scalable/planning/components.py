@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any
 
 from scalable.errors import PlanningError
+from scalable.findings import Finding
 from scalable.manifest.models import Manifest
 from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
@@ -37,7 +38,7 @@ class ComponentPlan:
     wall_s: float | None = None
     """From the first task's start to the last one's end; nothing while durations or numbers are not known."""
     cost_estimate: CostEstimate | None = None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
 
@@ -52,7 +53,8 @@ class ComponentPlan:
             "wall_s": round(self.wall_s, 3) if self.wall_s is not None else None,
             "cost_estimate": asdict(self.cost_estimate) if self.cost_estimate is not None else None,
             "assumptions": list(self.assumptions),
-            "warnings": list(self.warnings),
+            "warnings": [finding.advice for finding in self.warnings],
+            "findings": [finding.to_dict() for finding in self.warnings],
             "pinned": self.pinned,
         }
 
@@ -192,22 +194,25 @@ def assumptions(tags: Iterable[str], loads: Mapping[str, Load], policy: str | No
 
 def too_late(
     loads: Mapping[str, Load], counts: Mapping[str, int], deadline_s: float | None, allowed_s: float | None
-) -> Iterable[str]:
-    """What will not end within the walltime, or only without the headroom of the policy."""
+) -> Iterable[Finding]:
+    """Yield what will not end within the walltime, or only without the headroom of the policy."""
     for tag, load in loads.items():
         takes = load.wall_s(counts[tag])
         if deadline_s is None or allowed_s is None or takes <= allowed_s:
             continue
-        told = f"{tag} takes {Duration(takes)} with {plural(counts[tag], 'worker')}"
+        path, allowed = f"components.{tag}", Duration(deadline_s)
+        fact = f"{tag} takes {Duration(takes)} with {plural(counts[tag], 'worker')}"
         if takes > deadline_s:
-            yield f"{told}, longer than the walltime of {Duration(deadline_s)}; raise the walltime or max_workers"
+            text = f"{fact}, longer than the walltime of {allowed}"
+            yield Finding.warning("too-late", path, text, "raise the walltime or max_workers")
         else:
             spare = percent(deadline_s / allowed_s - 1)
-            yield f"{told}: within the walltime of {Duration(deadline_s)}, but without {spare} to spare"
+            text = f"{fact}: within the walltime of {allowed}, but without {spare} to spare"
+            yield Finding.warning("little-headroom", path, text)
 
 
-def tight(manifest: Manifest, history: History) -> Iterable[str]:
-    """Which components came near the end of their memory."""
+def tight(manifest: Manifest, history: History) -> Iterable[Finding]:
+    """Yield which components came near the end of their memory."""
     for tag, component in manifest.components.items():
         peak = history.peaks.get(f"tag:{tag}")
         if peak is None or component.memory is None or peak.bytes <= OOM_RISK * component.memory.bytes:
@@ -215,7 +220,8 @@ def tight(manifest: Manifest, history: History) -> Iterable[str]:
         share = percent(round(peak.bytes / component.memory.bytes, 3))
         enough = Memory.to_ask_for(peak)
         assert enough is not None, "the peak is known"
-        yield f"{tag} used up to {peak} of its {component.memory} ({share}); write memory: {enough.exact}"
+        text = f"{tag} used up to {peak} of its {component.memory} ({share})"
+        yield Finding.warning("memory-near-limit", f"components.{tag}", text, f"write memory: {enough.exact}")
 
 
 def sizes(manifest: Manifest, walltime: str | None) -> dict[str, ResourceRequest]:

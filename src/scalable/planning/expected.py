@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from math import log
 
 from scalable.catalogue import FACTORS, TRIALS, is_heavy
+from scalable.findings import Finding
 from scalable.manifest.work import Sweep
 from scalable.planning.history import History
 from scalable.planning.history import Measured as Units
@@ -42,7 +43,7 @@ class Expected:
     """Where that comes from, in words."""
     rows: int | None = None
     """That a unit gives, where this was measured."""
-    warning: str = ""
+    warning: Finding | None = None
 
 
 def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
@@ -63,10 +64,9 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
         source = f"{minutes:.3g} min a run on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a run (a guess: nothing is known yet)"
-    guess = f"how long a run of {name} takes is not known; {OWN_MINUTES:g} min is a guess"
-    return Expected(
-        Fixed(OWN_MINUTES * 60), worker.cores, source, warning=f"{guess}: write run_minutes, or run it once small"
-    )
+    guess = f"how long a run of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
+    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
+    return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
 def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: Cpu) -> Units | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from scalable.engine.events import JobState
 from scalable.errors import PlanningError, UnknownNameError
+from scalable.findings import Finding
 from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
@@ -68,7 +69,7 @@ class Plan:
     seed: int
     front: tuple[Point, ...]
     assumptions: tuple[str, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Finding, ...]
     budget_left: Money | None
     over_budget: bool
     roomy: bool = False
@@ -127,11 +128,14 @@ class Plan:
                 value = [span.to_dict() for span in value]
             elif name == "timeline":
                 value = [[round(when, 3), count] for when, count in value]
+            elif name == "warnings":
+                value = [finding.advice for finding in value]
             elif isinstance(value, tuple):
                 value = list(value)
             record[name] = value
         return {
             **record,
+            "findings": [finding.to_dict() for finding in self.warnings],
             "total_s": round(self.total_s, 4),
             "workers_by_tag": self.workers_by_tag,
             "tasks": {self.profile: self.units},
@@ -171,15 +175,18 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         (min(span.gone, outcome.over) - span.requested) / 3600 * site.node(span.pool).cpu.cores
         for span in outcome.nodes
     )
-    warnings = find_warnings(site, load, chosen, placement)
+    warnings = list(find_warnings(site, load, chosen, placement))
+    path = f"sweeps.{name}"
     if choice.policy == "manual" and chosen.workers < load.workers:
         how = "pinned" if pin is not None else "written"
-        warnings.append(f"{load.workers} workers are {how}, but only {chosen.workers} can be used or held")
+        text = f"{load.workers} workers are {how}, but only {chosen.workers} can be used or held"
+        warnings.append(Finding.warning("workers-cut", path, text))
     if front.late:
-        warnings.append(front.late)
+        warnings.append(Finding.warning("too-late", path, front.late))
     if over:
         how_far = stopped(site, load, chosen, left)
-        warnings.append(f"the cost of {chosen.cost} is over the {left} left of this month's budget{how_far}")
+        text = f"the cost of {chosen.cost} is over the {left} left of this month's budget{how_far}"
+        warnings.append(Finding.warning("over-budget", path, text))
     return Plan(
         sweep=name,
         rows=len(load.grid),

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
 from scalable.quantities import Memory
-from scalable.session.execution import Conversation, Work
+from scalable.session.execution import Conversation, JobCall
 from scalable.session.incidents import Incidents
+from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.engine import Engine
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
@@ -90,7 +91,7 @@ class Attempts:
 
     # Out
 
-    def start(self, job: str, number: int, worker: str, work: Work) -> None:
+    def start(self, job: str, number: int, worker: str, work: JobCall) -> None:
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
             return  # it is gone; the engine hears of that by itself
@@ -121,7 +122,7 @@ class Attempts:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{job}-attempt-{number}"):
             after = self.engine.view.rules.policies.stuck.after.seconds
-            silent = self.engine.view.silence_s(job) >= after
+            silent = is_stuck(self.engine.view.silence_s(job), after)
             text = f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from scalable.cluster.diagnosis import LIMITS, Bounds, Kind, Limits, Snapshot
 from scalable.cluster.diagnosis.observing import Observer
-from scalable.cluster.diagnosis.pulse import Pulse
+from scalable.cluster.diagnosis.watching import Pulse
 from scalable.engine.fleet import MAX_REFUSALS
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
     from scalable.session.looking import Look
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.giving_up import give_up
+from scalable.cluster.scheduler import give_up
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
@@ -55,7 +55,7 @@ from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
 from scalable.session.costs import meter
-from scalable.session.execution import ANSWER_WITHIN_S, SilentWorkerError, Work, runner_settings
+from scalable.session.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
 from scalable.session.looking import Look, look
 from scalable.session.measures import Measures
 from scalable.session.slots import CLIMBS
@@ -63,7 +63,7 @@ from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
     from scalable.session.live import Live
@@ -109,7 +109,7 @@ class Driver:
         self.events: deque[Event] = deque()
         self.handling = False
         self.complaints: set[tuple[str, type[Exception]]] = set()
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, JobCall] = {}
         self.waiters: dict[str, asyncio.Future[tuple[JobState, Any]]] = {}
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
         self.control = Control(self, folder)
@@ -185,7 +185,9 @@ class Driver:
 
     # What callers ask for
 
-    async def submit(self, sweep: Sweep, works: Mapping[str, Work]) -> dict[str, asyncio.Future[tuple[JobState, Any]]]:
+    async def submit(
+        self, sweep: Sweep, works: Mapping[str, JobCall]
+    ) -> dict[str, asyncio.Future[tuple[JobState, Any]]]:
         """Give the engine jobs to carry out; the end of each arrives in its future as (state, value or reason)."""
         loop = asyncio.get_running_loop()
         self.works |= works

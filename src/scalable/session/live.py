@@ -123,7 +123,7 @@ class Live:
                         self.folder.targets_file.parent.mkdir(exist_ok=True)
                         forget_killed(self.folder.targets_file.parent)
                     self.where = where
-                    write_beside(self.folder.targets_file, f"{where}\n")
+                    write_beside(self.folder.targets_file, f"{where}\n", private=False)  # Prometheus reads it
                 if text != self.text or now - self.written >= AT_LEAST_EVERY_S:
                     self.text, self.written = text, now
                     write_beside(self.folder.live_file, f'{{"t":{time.time():.3f},{text[1:]}\n')

@@ -8,7 +8,7 @@ from scalable.engine.events import JobState
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
 
 SHOWN_TASKS = 3  # keys of plain Dask tasks that are named per worker

@@ -16,13 +16,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentProvider,
+    DeploymentSpec,
+    LaunchRefused,
+    ProviderError,
+    get_provider,
+)
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.registry import get_provider
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe.folders import RunFolder
 from scalable.observe.history import learn
 from scalable.observe.journal import Journal
@@ -42,11 +49,11 @@ from scalable.session import tasks
 from scalable.session.accounts import Others, catch_up
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
-from scalable.session.here import history, registered, this_machine
+from scalable.session.here import history, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
 from scalable.session.records import AnyPlan, ending, planned, started
-from scalable.session.rollback import Place, pin_of
+from scalable.session.rollback import PinScope, pin_of
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
@@ -72,7 +79,7 @@ class ScalableSession:
     """The session that ``scalable run`` opened for a workflow script."""
 
     def __init__(self, loaded: Loaded, path: Path) -> None:
-        self.pin = pin_of(Place.of(path, loaded.target))
+        self.pin = pin_of(PinScope.of(path, loaded.target))
         """What a rollback holds fast."""
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target
@@ -103,7 +110,7 @@ class ScalableSession:
         live = cls._shared
         if live is not None and file.resolve() == live.path.resolve() and asked in (None, live.target):
             return live
-        return cls(load_file(file, env=os.environ, target=asked, providers=registered()), file)
+        return cls(load_file(file, env=os.environ, target=asked, providers=installed_providers()), file)
 
     @property
     def provider(self) -> DeploymentProvider:

@@ -23,7 +23,7 @@ from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.session.cells import Cells
-from scalable.session.execution import Work
+from scalable.session.execution import JobCall
 from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
@@ -38,7 +38,7 @@ from scalable.store import (
 )
 from scalable.store.artefacts import ArtefactError
 from scalable.store.caching import key_of
-from scalable.sweeps.compiling import Compiled, Place
+from scalable.sweeps.compiling import Compiled, CompiledJob
 from scalable.sweeps.units import Computed
 from scalable.wording import plural
 
@@ -98,7 +98,7 @@ class SweepExecution:
         """Why rows became dead letters, if some did."""
         self.incidents = asyncio.Lock()
         """What became of an incident arrives after the incident."""
-        self.jobs: dict[str, Place] = {}
+        self.jobs: dict[str, CompiledJob] = {}
         """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
@@ -156,7 +156,7 @@ class SweepExecution:
             job = unused(place.name, engine.jobs)
             jobs[job] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
-            works[job] = Work(self.compiled.unit(place, request.artefacts, fresh=marked))
+            works[job] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
         for portion in self.cells.of_jobs(jobs):
             self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
         submitted = tuple(

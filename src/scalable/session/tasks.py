@@ -17,7 +17,7 @@ from scalable.manifest.models import Task
 from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
 from scalable.session.driver import Driver
-from scalable.session.execution import Work
+from scalable.session.execution import JobCall
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
 from scalable.wording import not_defined
@@ -109,7 +109,7 @@ async def start(
     driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None
 ) -> tuple[str, JobState, Any]:
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
-    work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
+    work = JobCall(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
     before = sum(job == name or job.startswith(f"{name}#") for job in driver.engine.view.jobs)
     tag = fitting(driver.engine.view.rules.kinds, task.component, peak)
     job = Job(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)

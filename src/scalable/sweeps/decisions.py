@@ -39,7 +39,7 @@ class Standing(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MetricResult:
     """One metric of a variant beside the baseline."""
 
     metric: Metric
@@ -137,7 +137,7 @@ class Judgement:
     variant: Variant
     verdict: Verdict
     reason: str
-    findings: tuple[Finding, ...]
+    metrics: tuple[MetricResult, ...]
     power: Power
     lock_needs: tuple[Check, ...]
     """All must hold for LOCK."""
@@ -152,7 +152,7 @@ class Judgement:
         return {
             "variant": self.variant,
             "verdict": self.verdict.value,
-            "metrics": [finding.to_dict() for finding in self.findings],
+            "metrics": [result.to_dict() for result in self.metrics],
             "reason": self.reason,
             "underpowered": not self.power.given,
             **power,
@@ -188,7 +188,7 @@ class Decision:
     def recommended(self) -> Judgement | None:
         """Of the variants that may be locked the one that gains most in the first metric of the list."""
         lockable = [each for each in self.variants if each.verdict is Verdict.LOCK]
-        return max(lockable, key=lambda each: each.findings[0].gain, default=None)
+        return max(lockable, key=lambda each: each.metrics[0].gain, default=None)
 
     def to_dict(self) -> dict[str, Any]:
         counts = {"expected": self.expected, "finished": self.finished, "shortfall": self.shortfall}

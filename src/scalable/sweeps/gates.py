@@ -20,8 +20,8 @@ from scalable.sweeps.decisions import (
     TRADES_WANTED,
     Check,
     Decision,
-    Finding,
     Judgement,
+    MetricResult,
     Power,
     Standing,
     Verdict,
@@ -49,7 +49,7 @@ def decide(outcome: Outcome, metrics: Sequence[Metric] | None = None, resamples:
     others = [variant for variant in outcome.variants if same(variant) != same(outcome.baseline)]
     compared = [comparisons(outcome, variant, chosen, resamples or RESAMPLES) for variant in others]
     corrected = iter(benjamini_hochberg([found.p for each in compared for _, found in each]))
-    findings = [tuple(Finding(metric, found, next(corrected)) for metric, found in each) for each in compared]
+    results = [tuple(MetricResult(metric, found, next(corrected)) for metric, found in each) for each in compared]
     return Decision(
         sweep=outcome.sweep,
         factor=outcome.factor,
@@ -58,7 +58,7 @@ def decide(outcome: Outcome, metrics: Sequence[Metric] | None = None, resamples:
         expected=len(outcome.expected),
         finished=outcome.finished,
         shortfall=outcome.shortfall(),
-        variants=tuple(judge(outcome, variant, found) for variant, found in zip(others, findings, strict=True)),
+        variants=tuple(judge(outcome, variant, found) for variant, found in zip(others, results, strict=True)),
         not_judged=tuple(name for name in outcome.metric_names if name not in {metric.name for metric in chosen}),
     )
 
@@ -104,15 +104,15 @@ def counted(trades: float | None) -> float:
     return trades if trades is not None and isfinite(trades) else 0
 
 
-def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> Judgement:
+def judge(outcome: Outcome, variant: Variant, results: tuple[MetricResult, ...]) -> Judgement:
     """The rule of verdicts, line by line."""
     power = power_of(outcome, same(variant))
     # Folds in which a metric has no value may be those that went wrong, so the others alone prove no gain.
-    whole = [each for each in findings if each.comparison.pairs == power.pairs]
+    whole = [each for each in results if each.comparison.pairs == power.pairs]
     better = [each for each in whole if each.standing is Standing.BETTER]
-    worse = [each for each in findings if each.standing is Standing.WORSE]
-    harmful = [each for each in findings if each.harmful]
-    strongest = max(findings, key=lambda each: abs(each.gain), default=None)
+    worse = [each for each in results if each.standing is Standing.WORSE]
+    harmful = [each for each in results if each.harmful]
+    strongest = max(results, key=lambda each: abs(each.gain), default=None)
     small = strongest is not None and abs(strongest.gain) < NEGLIGIBLE
     reached = f"the largest effect is {strongest}" if strongest else "nothing could be compared"
     needs = (
@@ -154,22 +154,22 @@ def judge(outcome: Outcome, variant: Variant, findings: tuple[Finding, ...]) -> 
     else:
         verdict = Verdict.KEEP_AVAILABLE
         reason = "; ".join(f"LOCK needs {check.asks}: {check.figures}" for check in needs if not check.holds)
-    return Judgement(variant, verdict, reason, findings, power, needs, abandon, remarks(findings, better, power))
+    return Judgement(variant, verdict, reason, results, power, needs, abandon, remarks(results, better, power))
 
 
-def remarks(findings: Sequence[Finding], better: Sequence[Finding], power: Power) -> tuple[str, ...]:
+def remarks(results: Sequence[MetricResult], better: Sequence[MetricResult], power: Power) -> tuple[str, ...]:
     said = []
     if few := [each.metric.name for each in better if each.rests_on_few]:
         said.append(f"the interval over assets includes 0 for {', '.join(few)}: the gain may rest on few assets")
-    for each in findings:
+    for each in results:
         if each.comparison.pairs < power.pairs:
             without = power.pairs - each.comparison.pairs
             where = f"{without} of {plural(power.pairs, 'pair')}"
             said.append(f"{each.metric.name} has no value in {where}, so it does not count towards LOCK")
-    if 0 < len(findings) < BETTER_METRICS:
-        said.append(f"LOCK needs {BETTER_METRICS} metrics and the rows have {len(findings)} that can be judged")
+    if 0 < len(results) < BETTER_METRICS:
+        said.append(f"LOCK needs {BETTER_METRICS} metrics and the rows have {len(results)} that can be judged")
     return tuple(said)
 
 
-def listed(findings: Sequence[Finding]) -> str:
-    return ", ".join(map(str, findings))
+def listed(results: Sequence[MetricResult]) -> str:
+    return ", ".join(map(str, results))

@@ -2,7 +2,8 @@
 
 Pure numbers in and out, the same figures every time: the resamples are drawn from a fixed seed. A pair is an asset's
 fold, so both sides saw the same market; costs were averaged within it. Import this where statistics are wanted: it
-needs numpy, which comes with an extra.
+needs numpy, which comes with an extra. Not ``scipy.stats``: its import takes 2.6 s and 75 MB where numpy takes 0.2 s
+and 25 MB, and its exact signed-rank test is not exact with ties (p 0.109 instead of 0.094 for 1 1 2 2 3 -3 4 5).
 """
 
 from __future__ import annotations

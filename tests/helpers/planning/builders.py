@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from scalable.manifest import load_text
+from scalable.planning.plan import Plan
 from scalable.planning.site import Machine, Site
 from scalable.quantities import Cpu, Memory
 from tests.helpers.paths import ROOT
@@ -43,3 +44,8 @@ def with_sweep(text: str) -> Change:
 
 def gib(number: float) -> Memory:
     return Memory.of_gib(number)
+
+
+def codes(plan: Plan) -> set[str]:
+    """Return the codes of what the plan warns of."""
+    return {finding.code for finding in plan.warnings}

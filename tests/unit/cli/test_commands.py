@@ -129,6 +129,7 @@ def test_plan_of_a_sweep_has_its_shape(example: Call) -> None:
     assert record["workers_by_tag"] == {"standard": 5}
     assert record["cost"] == {"amount": 0.1671, "currency": "EUR"}
     assert all(isinstance(text, str) for text in record["assumptions"] + record["warnings"])
+    assert [finding["code"] for finding in record["findings"]] == ["packed-tighter"]
 
 
 def test_plan_of_everything_counts_all_sweeps(example: Call) -> None:

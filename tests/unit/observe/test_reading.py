@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.observe import Journal, read
-from scalable.observe.reading import has_ended, parsed
+from scalable.observe.reading import ending, parsed
 
 GOOD = b'{"t": 1.5, "kind": "task"}'
 
@@ -141,8 +141,8 @@ def test_what_was_written_before_the_end_was_noticed_is_still_read(tmp_path: Pat
 
 def test_whether_a_run_ended_shows_at_the_end_of_a_long_journal(tmp_path: Path) -> None:
     path = journal(tmp_path, (GOOD + b"\n") * 10_000)
-    assert not has_ended(path)
+    assert ending(path) is None
     with path.open("ab") as file:
         file.write(b'{"t": 2, "kind": "ended", "status": "ok"}\n')
-    assert has_ended(path)
-    assert not has_ended(tmp_path / "none")
+    assert ending(path) is not None
+    assert ending(tmp_path / "none") is None

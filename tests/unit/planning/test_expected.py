@@ -12,7 +12,7 @@ from scalable.planning.history import History, Measured
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine
 from scalable.quantities import Cpu, Memory
-from tests.helpers.planning.builders import Change, a_site, with_sweep
+from tests.helpers.planning.builders import Change, a_site, codes, with_sweep
 
 MINE = "mine: {factor: mine, variants: [a, b], assets: [X, Y, Z], folds: 4, run: m:f}"
 TWO_CORES = Machine(Cpu.of(2), Memory.of_gib(16))
@@ -33,7 +33,7 @@ def test_a_plan_from_measured_units_takes_what_they_took_and_says_so() -> None:
     found = plan(units())
     assert found.wall_s == pytest.approx(13 * 4.0)
     assert found.assumptions[0] == "4 s a run on 1 CPU (mean of 25 measured)"
-    assert not [one for one in found.warnings if "as long as" in one], "a worker has all the cores such a unit uses"
+    assert not codes(found) & {"cpus-few", "cpus-shared"}, "a worker has all the cores such a unit uses"
 
 
 def test_units_that_differ_take_as_long_together_as_they_did() -> None:
@@ -67,7 +67,8 @@ def test_what_was_measured_elsewhere_counts_until_there_is_something_from_here_a
 def test_units_that_used_more_cores_than_a_worker_has_here_take_longer() -> None:
     found = plan(units(provider="slurm", cpus=4.0, cores=4.0))
     assert found.wall_s == pytest.approx(13 * 16.0)
-    assert "runs take 4 × as long as on 4 CPU" in " ".join(found.warnings)
+    (slower,) = [finding for finding in found.warnings if finding.code == "cpus-few"]
+    assert "4 × as long as on 4 CPU" in slower.message
 
 
 def test_searches_with_other_trials_are_scaled_and_the_same_number_is_preferred() -> None:

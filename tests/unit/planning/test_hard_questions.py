@@ -25,7 +25,7 @@ from scalable.planning.scenarios import growth_table, margin_table
 from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Memory, Money
-from tests.helpers.planning.builders import MACHINE, Change, a_site, gib, with_sweep
+from tests.helpers.planning.builders import MACHINE, Change, a_site, codes, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
 TIMEFRAME = "timeframe: {factor: timeframe,"
@@ -143,7 +143,8 @@ def test_jobs_of_a_batch_queue_carry_the_walltime_and_promise_nothing() -> None:
 
 
 def test_a_batch_queue_gets_no_advice_for_kubernetes() -> None:
-    said = " ".join((*plan_sweep(batch(), "short").warnings, *plan_sweep(batch(), "short").assumptions))
+    found = plan_sweep(batch(), "short")
+    said = " ".join((*map(str, found.warnings), *found.assumptions))
     assert said
     for word in ("pod", "scheduler", "spread", "guaranteed", "node"):
         assert word not in said
@@ -356,26 +357,28 @@ def test_minimizing_cost_finds_the_cheapest_of_all_worker_counts_in_time() -> No
     ids=["impossible", "no headroom", "by hand"],
 )
 def test_a_missed_deadline_says_how_it_is_missed(keys: str, choice: Choice, said: str) -> None:
-    assert said in plan(calibration(keys), choice=choice).warnings
+    (late,) = [finding for finding in plan(calibration(keys), choice=choice).warnings if finding.code == "too-late"]
+    assert late.message == said
 
 
 def test_a_deadline_that_is_met_is_not_mentioned() -> None:
     found = plan(calibration("deadline: 8m"), choice=Choice("minimize time", "aggressive"))
     assert found.wall_s <= 480
-    assert not [warning for warning in found.warnings if "allowed" in warning or "ends within" in warning]
+    assert "too-late" not in codes(found)
 
 
 def test_workers_written_by_hand_that_do_not_fit_are_said() -> None:
     found = plan(calibration("workers: 500"), choice=MANUAL)
     assert found.workers == 24
-    assert "500 workers are written, but only 24 can be used or held" in found.warnings
+    (cut,) = [finding for finding in found.warnings if finding.code == "workers-cut"]
+    assert "500 workers are written" in cut.message and "24" in cut.message
 
 
 def test_a_pool_smaller_than_the_nodes_a_profile_wants_is_said() -> None:
     found = plan(pool("min: 0, max: 1"), sweep="n_features")
     assert found.nodes_peak == 1
-    assert "heavy workers need 2 nodes, the pool compute has 1" in found.warnings
-    assert not [warning for warning in plan(sweep="n_features").warnings if "workers need" in warning]
+    assert "pool-too-small" in codes(found)
+    assert "pool-too-small" not in codes(plan(sweep="n_features"))
 
 
 # One impossible question among others

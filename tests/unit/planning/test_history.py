@@ -164,14 +164,15 @@ def test_what_cannot_end_in_time_gets_all_workers_and_a_warning() -> None:
     history = known(model=2000, model_s=60)
     found = plan(history, objective="minimize cost")
     assert workers(history, objective="minimize cost") == (15, 1)
-    assert found.warnings == (
-        "model takes 2 h 14 with 15 workers, longer than the walltime of 1 h; raise the walltime or max_workers",
-    )
+    (warning,) = found.warnings
+    assert (warning.code, warning.path) == ("too-late", "components.model")
+    assert "2 h 14 with 15 workers" in warning.message and "max_workers" in warning.remedy
 
 
 def test_a_plan_that_ends_in_time_without_headroom_says_so() -> None:
     (warning,) = plan(known(model=850, model_s=60), objective="minimize time").warnings
-    assert warning == "model takes 57 min with 15 workers: within the walltime of 1 h, but without 20 % to spare"
+    assert warning.code == "little-headroom"
+    assert "57 min with 15 workers" in warning.message and "20 %" in warning.message
 
 
 def test_balance_lies_between_the_cheapest_and_the_fastest() -> None:
@@ -211,7 +212,12 @@ def test_every_plan_serves_every_tag_within_the_limit_and_the_cheapest_is_in_tim
 
 def test_a_peak_near_the_limit_is_a_warning_with_what_to_write() -> None:
     (warning,) = plan(History(peaks={"tag:model": gib(7), "tag:report": Memory.parse("100MiB")})).warnings
-    assert warning == "model used up to 7 GiB of its 8 GiB (87.5 %); write memory: 11GiB"
+    assert (warning.code, warning.path, warning.remedy) == (
+        "memory-near-limit",
+        "components.model",
+        "write memory: 11GiB",
+    )
+    assert "7 GiB of its 8 GiB (87.5 %)" in warning.message
 
 
 def test_a_peak_of_four_fifths_is_no_warning() -> None:
@@ -226,5 +232,5 @@ def test_a_plan_for_machines_has_all_it_had_and_more() -> None:
     assert record["workers_by_tag"] == {"model": 15, "report": 1}
     assert record["wall_s"] == 420
     assert record["cost_estimate"] is None
-    assert record["warnings"] == []
+    assert record["warnings"] == record["findings"] == []
     assert {"target", "resources_by_tag", "objective", "policy", "assumptions"} <= set(record)

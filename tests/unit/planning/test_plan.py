@@ -15,7 +15,7 @@ from scalable.planning.history import History, Measured
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine, Site
 from scalable.quantities import Cpu, Memory, Money
-from tests.helpers.planning.builders import MACHINE, Change, a_site, gib, with_sweep
+from tests.helpers.planning.builders import MACHINE, Change, a_site, codes, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
 SPREAD_OUT: Change = ("run_minutes: 3.5", "run_minutes: {p50: 3.5, p95: 6}")
@@ -84,7 +84,7 @@ def test_a_heavy_factor_gets_the_heavy_profile_and_two_nodes_by_itself() -> None
     found = plan(sweep="n_features")
     assert found.profile == "heavy"
     assert found.nodes_peak >= 2
-    assert "15 GiB" in " ".join(found.warnings), "the highest observed peak"
+    assert "15 GiB" in " ".join(map(str, found.warnings)), "the highest observed peak"
 
 
 @pytest.mark.parametrize("sweep", ["calibration", "timeframe", "n_features"])
@@ -126,7 +126,7 @@ def test_safe_leaves_a_fifth_of_headroom_before_the_deadline() -> None:
 def test_a_deadline_nothing_meets_plans_the_fastest_and_says_so() -> None:
     found = plan(deadline("1m"), objective="minimize cost")
     assert found.wall_s == min(point.wall_s for point in found.front)
-    assert "no number of workers ends within 1 min; the fastest is planned" in found.warnings
+    assert "too-late" in codes(found)
 
 
 def test_minimizing_time_takes_the_fastest_point() -> None:
@@ -152,7 +152,7 @@ def test_safe_keeps_the_guarantees_whatever_the_objective(objective: str, sweep:
 def test_aggressive_may_give_up_a_guarantee_for_money_and_says_so() -> None:
     found = plan(objective="minimize cost", policy="aggressive")
     assert found.cpu_margin <= 0.15
-    assert "CPU margin 0 % is not over the guaranteed 15 %" in found.warnings
+    assert "cpu-margin" in codes(found)
     safe = plan(objective="minimize cost")
     assert found.cost is not None
     assert safe.cost is not None
@@ -234,22 +234,25 @@ def test_a_peak_measured_with_other_settings_refuses_nothing() -> None:
 
 def test_a_measured_peak_close_to_the_limit_is_a_warning() -> None:
     found = plan(history=History(peaks={"calibration": gib(7)}))
-    assert "a peak of 7 GiB is close to the limit of 8 GiB" in found.warnings
+    assert "memory-near-limit" in codes(found)
 
 
 def test_a_plan_over_what_is_left_of_the_month_is_flagged() -> None:
     found = plan(history=History(spent_this_month=Money.parse("114.9 EUR")))
     assert found.over_budget
     assert found.budget_left == Money.parse("0.1 EUR")
-    (warning,) = [one for one in found.warnings if "is over the EUR 0.10 left of this month's budget" in one]
-    assert f"of {found.units} runs" in warning and f"after {found.units} of" not in warning
+    (warning,) = [finding for finding in found.warnings if finding.code == "over-budget"]
+    assert "EUR 0.10 left" in warning.message
+    assert f"of {found.units} runs" in warning.message and f"after {found.units} of" not in warning.message
     assert not plan().over_budget
 
 
 def test_request_packing_that_would_break_the_promise_is_a_warning_with_its_cure() -> None:
     (warning,) = plan().warnings
-    assert "would put 5 workers on 1 node (20 CPU of burst on 16)" in warning
-    assert "the generated pods ask for 3.9 CPU each, so it takes 2" in warning
+    assert (warning.code, warning.path) == ("packed-tighter", "sweeps.calibration")
+    assert "would put 5 workers on 1 node (20 CPU of burst on 16)" in warning.message
+    assert "the generated pods ask for 3.9 CPU each, so it takes 2" in warning.message
+    assert "spread: off" in warning.remedy
 
 
 def test_a_plan_is_frozen() -> None:
@@ -292,9 +295,8 @@ def test_a_sweep_of_unknown_length_is_planned_with_a_guess_that_says_what_to_wri
     found = plan(with_sweep(mine), sweep="mine", policy="manual")
     assert found.wall_s == pytest.approx(2 * 60)
     assert "1 min a run (a guess: nothing is known yet)" in found.assumptions
-    assert "how long a run of mine takes is not known; 1 min is a guess: write run_minutes, or run it once small" in (
-        found.warnings
-    )
+    (guess,) = [finding for finding in found.warnings if finding.code == "guessed-time"]
+    assert "1 min" in guess.message and "run_minutes" in guess.remedy
 
 
 @pytest.mark.parametrize(("sweep", "minutes"), [("calibration", 3.5), ("n_features", 9.0)])
@@ -308,7 +310,7 @@ def test_a_shipped_factor_without_run_minutes_takes_what_it_usually_does(
     )
     assert found.wall_s == pytest.approx(found.units / 5 * minutes * 60 * trials / 30)
     assert f"(usual for {trials} trials; no history yet)" in found.assumptions[0]
-    assert not [one for one in found.warnings if "guess" in one]
+    assert "guessed-time" not in codes(found)
 
 
 def test_all_sweeps_together_are_1350_rows_and_400_searches() -> None:
@@ -365,7 +367,8 @@ def test_workers_of_this_machine_share_its_cpus_so_time_follows_cpu() -> None:
     found = plan_sweep(a_site(target="local", machine=Machine(Cpu.of(2), Memory.of_gib(16))), "calibration")
     assert (found.workers, found.resources.cpus) == (2, 1)
     assert found.wall_s == pytest.approx(13 * 210 * 4), "one core does the work of four"
-    assert "a worker has 1 of the 2 CPU here: runs take 4 × as long as on 4 CPU" in found.warnings
+    (slower,) = [finding for finding in found.warnings if finding.code == "cpus-few"]
+    assert "1 of the 2 CPU" in slower.message and "4 × as long as on 4 CPU" in slower.message
 
 
 @pytest.mark.parametrize(("cores", "workers", "cpus"), [(2, 2, 1), (2, 1, 2), (1, 2, 1), (16, 2, 4), (8, 3, 2)])
@@ -393,8 +396,9 @@ def test_a_machine_that_promises_nothing_is_not_said_to_break_a_promise() -> Non
         Choice(policy="manual"),
     )
     assert found.guarantees is None
-    assert "3 workers with a peak of 2 GiB each leave nothing of the 6 GiB there is" in found.warnings
-    assert not any("guaranteed" in warning for warning in found.warnings)
+    (full,) = [finding for finding in found.warnings if finding.code == "no-memory-left"]
+    assert "3 workers with a peak of 2 GiB" in full.message and "6 GiB" in full.message
+    assert not codes(found) & {"cpu-margin", "ram-margin", "ram-margin-at-peak"}
 
 
 def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:

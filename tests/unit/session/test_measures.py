@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalable.cluster.members import Member
+from scalable.cluster.workers import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
 from scalable.session import live, measures
@@ -81,6 +81,22 @@ def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyP
     assert of_the_month() == 10
     spent.spent = Money(Decimal(9), "EUR")
     assert of_the_month() == 12
+
+
+def test_what_only_the_journal_is_told_is_sampled_as_its_view_counts_it() -> None:
+    view = SimpleNamespace(tags={}, paused="", braked="")
+    driver = SimpleNamespace(engine=SimpleNamespace(view=view), meter=None)
+    found = measures.Measures(driver)  # type: ignore[arg-type]
+    for number in (1, 2, 2):  # the second is told again when more is known of it
+        found.heard("incident", {"id": number, "incident": "stuck"})
+    for tag in ("model", "model", None):
+        found.heard("retry", {"tag": tag, "cause": "worker lost"})
+    found.heard("attempt-started", {"run": "fit", "worker": "model-0"})
+    assert found.view.records == 6, "what no sample is made of is passed over"
+    told = {(one.metric, *one.labels.values()): one.value for one in found.samples([], [])}
+    assert told["scalable_incidents_total", "stuck"] == 2
+    assert told["scalable_retries_total", "model", "worker lost"] == 2
+    assert told["scalable_retries_total", "", "worker lost"] == 1
 
 
 def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ CONDITIONS = ("older_than", "max_size", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageSize:
     """What is kept of one stage; times are seconds since 1970."""
 
     stage: str
@@ -89,13 +89,13 @@ def ago(when: float) -> str:
     return f"{Duration(max(0.0, round(time.time() - when)))} ago"
 
 
-def by_stage(found: Iterable[Artefact]) -> list[Stage]:
+def by_stage(found: Iterable[Artefact]) -> list[StageSize]:
     """The largest first."""
     groups: dict[str, list[Artefact]] = defaultdict(list)
     for one in found:
         groups[one.stage].append(one)
     stages = [
-        Stage(
+        StageSize(
             stage,
             count=len(group),
             bytes=sum(one.bytes for one in group),

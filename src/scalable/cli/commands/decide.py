@@ -15,7 +15,7 @@ from rich.text import Text
 from scalable.cli.commands.results import opened, which
 from scalable.cli.output import Cell, console, note, print_json, show_table, table, working
 from scalable.observe.words import decimals, measured, probability
-from scalable.sweeps.decisions import Decision, Finding, Judgement, Standing, Verdict
+from scalable.sweeps.decisions import Decision, Judgement, MetricResult, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.loading import outcome
 from scalable.sweeps.results import Outcome
@@ -71,7 +71,7 @@ def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> No
     for one in decision.variants:
         show_figures(screen, one, decision)
     screen.print()
-    if any(each.metric.primary for one in decision.variants for each in one.findings):
+    if any(each.metric.primary for one in decision.variants for each in one.metrics):
         screen.print(note("*", "primary: a variant that makes it clearly worse is given up", "dim"))
         screen.print()
     for one in decision.variants:
@@ -90,7 +90,7 @@ def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> No
 
 
 def names(one: Judgement, standing: Standing, style: str) -> Text:
-    found = [each.metric.name for each in one.findings if each.standing is standing]
+    found = [each.metric.name for each in one.metrics if each.standing is standing]
     return Text(", ".join(found), style) if found else Text(NONE, "dim")
 
 
@@ -102,26 +102,26 @@ def trades(one: Judgement) -> Text:
 
 
 def show_figures(screen: Console, one: Judgement, decision: Decision) -> None:
-    if not one.findings:
+    if not one.metrics:
         return
     screen.print()
     wide = screen.width >= WIDE
     sides = (f">{decision.baseline}", f">{one.variant}") if wide else ()
     columns = (f"  {one.variant}", *sides, ">Δ", ">95 % of Δ", ">p corrected", ">effect")
-    show_table(screen, columns, [line(each, wide) for each in one.findings], indent=2)
+    show_table(screen, columns, [line(each, wide) for each in one.metrics], indent=2)
 
 
-def line(finding: Finding, wide: bool) -> list[Cell]:
-    found = finding.comparison
-    mark, style = MARKS[finding.standing]
+def line(result: MetricResult, wide: bool) -> list[Cell]:
+    found = result.comparison
+    mark, style = MARKS[result.standing]
     low, high = found.interval
     places = decimals(max(abs(low), abs(high)))
     return [
-        Text.assemble((f"{mark} {finding.metric.name}", style), (" *" if finding.metric.primary else "", "dim")),
+        Text.assemble((f"{mark} {result.metric.name}", style), (" *" if result.metric.primary else "", "dim")),
         *((measured(found.baseline), measured(found.mean)) if wide else ()),
         Text(f"{found.delta:+.{places}f}", style),
         f"{low:+.{places}f} … {high:+.{places}f}",
-        probability(finding.p_corrected),
+        probability(result.p_corrected),
         f"{found.effect:+.2f}",
     ]
 

@@ -66,8 +66,8 @@ def show_plan(screen: Console, plan: Plan) -> None:
         screen.print(f"  {line}", style="cyan", no_wrap=True, crop=True)
     if chart:
         screen.print()
-    for warning in plan.warnings:
-        screen.print(note("!", warning, "bold yellow"))
+    for finding in plan.warnings:
+        screen.print(note("!", finding.advice, "bold yellow"))
     if plan.warnings:
         screen.print()
     show_front(screen, plan)
@@ -160,8 +160,8 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
     show_table(screen, columns, rows)
     screen.print()
     for plan in campaign.plans:
-        for warning in plan.warnings:
-            screen.print(note("!", f"{plan.sweep}: {warning}", "bold yellow"))
+        for finding in plan.warnings:
+            screen.print(note("!", f"{plan.sweep}: {finding.advice}", "bold yellow"))
     for text in campaign.notes:
         screen.print(note("·", text, "dim"))
     if campaign.budget_left is not None:
@@ -188,6 +188,6 @@ def show_components(screen: Console, plan: ComponentPlan) -> None:
         screen.print(Padding(facts([("time", f"about {Duration(plan.wall_s)}")]), (0, 0, 0, 2)))
     if (cost := plan.cost_estimate) is not None:
         screen.print(Padding(facts([("cost", f"{cost.currency} {cost.total_hourly:.2f} an hour")]), (0, 0, 0, 2)))
-    for warning in plan.warnings:
-        screen.print(note("!", warning, "bold yellow"))
+    for finding in plan.warnings:
+        screen.print(note("!", finding.advice, "bold yellow"))
     screen.print(note("Assumed:", "; ".join(plan.assumptions), "dim"))

@@ -79,7 +79,7 @@ def check_file(path: Path, ending: str) -> None:
 
 def put(path: Path, text: str) -> None:
     try:
-        write_beside(path, text)
+        write_beside(path, text, private=False)
     except OSError as error:
         raise ScalableError(f"{path} cannot be written: {error.strerror}") from None
     console().print(f"wrote {path}", soft_wrap=True)

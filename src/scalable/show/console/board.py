@@ -17,7 +17,7 @@ from typing import Any
 from scalable.observe import RunFolder, RunView, State, UnknownRunError, read, state_of
 from scalable.observe.fields import mapping, text
 from scalable.observe.folders import NAME, RunFolderError, runs_dir
-from scalable.observe.reading import last_records
+from scalable.observe.reading import ending
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
@@ -97,10 +97,8 @@ def reported(run: RunFolder) -> dict[str, Any] | None:
 
 def looked_at(run: RunFolder) -> dict[str, Any]:
     view = RunView.of(islice(read(run.journal), FIRST))
-    if not view.ended:
-        for record in last_records(run.journal):
-            if record["kind"] == "ended":
-                view.take(record)
+    if not view.ended and (record := ending(run.journal)) is not None:
+        view.take(record)
     facts = run.facts()
     state = state_of(view, facts)
     return entry(run, view.started or facts, state.value, view.began or facts.get("t"), list(view.sweeps))

@@ -22,7 +22,7 @@ from scalable.show.report.drawing import (
 )
 from scalable.show.report.elements import Child, Markup, tag
 from scalable.show.report.equity import Line
-from scalable.sweeps.decisions import Finding, Standing
+from scalable.sweeps.decisions import MetricResult, Standing
 from scalable.sweeps.judged import Better, Metric
 from scalable.sweeps.results import Pair, Same, same
 
@@ -35,7 +35,7 @@ MOST_TALL = 20  # assets; more have lower cells, without figures
 WIDTH = 960.0
 
 
-def effects(metric: Metric, found: Sequence[tuple[Variant, Finding]]) -> Markup:
+def effects(metric: Metric, found: Sequence[tuple[Variant, MetricResult]]) -> Markup:
     """The mean difference of each variant from the baseline with its interval, in the metric's own units."""
     left, right, row = 150.0, 452.0, 28.0
     ends = [bound for _, each in found for bound in (*each.comparison.interval, each.comparison.delta)]
@@ -62,7 +62,7 @@ def effects(metric: Metric, found: Sequence[tuple[Variant, Finding]]) -> Markup:
     return drawing(right + 8, bottom + 26, f"Difference in {metric.name}", f"{said}.", drawn)
 
 
-def spoken(variant: Variant, each: Finding) -> str:
+def spoken(variant: Variant, each: MetricResult) -> str:
     low, high = each.comparison.interval
     places = decimals(max(abs(low), abs(high)))
     return f"{variant} {each.comparison.delta:+.{places}f}, 95 % within {low:+.{places}f} and {high:+.{places}f}"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
 from scalable.manifest.load import load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe.fields import text
 from scalable.show.report.equity import Curves, curves_of
 from scalable.store import Store, open_store
@@ -67,8 +67,7 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Pat
     if not written:
         raise ResultsError("the run names no manifest, which would say where they are")
     path = Path(written)
-    providers = (point.name for point in entry_points(group="scalable.cluster"))
-    loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=providers)
+    loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
 
 

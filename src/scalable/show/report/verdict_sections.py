@@ -11,7 +11,7 @@ from scalable.show.report.overview import VERDICTS
 from scalable.show.report.result_charts import effects
 from scalable.show.report.results import SweepResults
 from scalable.show.report.sections import by_sweep
-from scalable.sweeps.decisions import Check, Decision, Finding, Judgement, Standing
+from scalable.sweeps.decisions import Check, Decision, Judgement, MetricResult, Standing
 from scalable.sweeps.judged import Better, Metric
 
 MARKS = {Standing.BETTER: "▲", Standing.WORSE: "▼", Standing.OPEN: ""}
@@ -60,7 +60,7 @@ def judgement(one: Judgement, decision: Decision) -> Markup:
             class_="rules",
         ),
         [tag("p", each, class_="note warn") for each in one.remarks],
-        statistics(one, decision) if one.findings else None,
+        statistics(one, decision) if one.metrics else None,
         class_="card",
     )
 
@@ -95,10 +95,10 @@ def statistics(one: Judgement, decision: Decision) -> Markup:
         ">pairs",
     )
     caption = f"{one.variant} beside {decision.baseline}"
-    return table(caption, columns, [figures(each) for each in one.findings], class_="statistics")
+    return table(caption, columns, [figures(each) for each in one.metrics], class_="statistics")
 
 
-def figures(each: Finding) -> list[Child]:
+def figures(each: MetricResult) -> list[Child]:
     found = each.comparison
     low, high = found.interval
     places = decimals(max(abs(low), abs(high)))
@@ -121,10 +121,10 @@ def figures(each: Finding) -> list[Child]:
 def effect_panels(each: SweepResults) -> Markup | None:
     if each.decision is None:
         return None
-    by_metric: dict[str, tuple[Metric, list[tuple[Variant, Finding]]]] = {}
+    by_metric: dict[str, tuple[Metric, list[tuple[Variant, MetricResult]]]] = {}
     for one in each.decision.variants:
-        for finding in one.findings:
-            by_metric.setdefault(finding.metric.name, (finding.metric, []))[1].append((one.variant, finding))
+        for result in one.metrics:
+            by_metric.setdefault(result.metric.name, (result.metric, []))[1].append((one.variant, result))
     if not by_metric:
         return None
     panels = [panel(metric, compared) for metric, compared in list(by_metric.values())[:MOST_METRICS]]
@@ -135,7 +135,7 @@ def effect_panels(each: SweepResults) -> Markup | None:
     return join([paragraph(said), legend(keys), tag("div", panels, class_="panels"), rest])
 
 
-def panel(metric: Metric, compared: list[tuple[Variant, Finding]]) -> Markup:
+def panel(metric: Metric, compared: list[tuple[Variant, MetricResult]]) -> Markup:
     way = "higher is better" if metric.better is Better.HIGHER else "lower is better"
     caption = [tag("strong", metric.name), f" {way}{', primary' if metric.primary else ''}"]
     return figure(effects(metric, compared), caption)

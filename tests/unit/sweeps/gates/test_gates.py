@@ -28,7 +28,7 @@ def judgement(outcome: Outcome, variant: str = "isotonic", **options: Any) -> Ju
 
 
 def standings(one: Judgement) -> dict[str, Standing]:
-    return {each.metric.name: each.standing for each in one.findings}
+    return {each.metric.name: each.standing for each in one.metrics}
 
 
 def test_two_metrics_clearly_better_and_none_worse_is_lock() -> None:
@@ -160,7 +160,7 @@ def test_a_metric_without_a_value_in_some_folds_does_not_count_towards_lock() ->
 
 def test_costs_are_one_observation_and_not_several() -> None:
     once, thrice = (an_outcome(CLEAR, of=cells(costs=costs)) for costs in ((10.0,), (10.0, 20.0, 30.0)))
-    one, three = (judgement(each).findings[0].comparison for each in (once, thrice))
+    one, three = (judgement(each).metrics[0].comparison for each in (once, thrice))
     assert (one.pairs, three.pairs) == (25, 25)
     assert three.p == pytest.approx(one.p)
 
@@ -169,8 +169,8 @@ def test_the_correction_counts_every_variant_and_metric_that_was_looked_at() -> 
     gains = {"isotonic": {"sharpe": 0.7}}
     alone = judgement(an_outcome(gains, of=cells(("none", "isotonic"))), metrics=[Metric("sharpe", Better.HIGHER, "")])
     among = judgement(an_outcome(gains, of=cells(("none", "isotonic"))))
-    assert alone.findings[0].comparison.p == among.findings[0].comparison.p
-    assert alone.findings[0].p_corrected < among.findings[0].p_corrected
+    assert alone.metrics[0].comparison.p == among.metrics[0].comparison.p
+    assert alone.metrics[0].p_corrected < among.metrics[0].p_corrected
 
 
 def test_a_workload_without_trades_is_judged_by_its_pairs() -> None:
@@ -205,7 +205,7 @@ def test_a_gain_that_some_assets_do_not_share_is_remarked() -> None:
         for cell in every
     }
     one = decide(Outcome("calibration", [(key(cell), cell) for cell in every], rows, "none")).variants[0]
-    assert one.findings[0].standing is Standing.BETTER
+    assert one.metrics[0].standing is Standing.BETTER
     assert one.remarks[0] == "the interval over assets includes 0 for sharpe: the gain may rest on few assets"
 
 
@@ -250,7 +250,7 @@ def verdicts(gains: dict[str, dict[str, float]], times: int) -> list[Decision]:
 def test_chance_alone_locks_less_often_than_one_time_in_twenty() -> None:
     found = verdicts({}, 100)
     assert sum(one.recommended is not None for one in found) / len(found) <= 0.05
-    some = [each for one in found for each in one.variants if any(f.standing is Standing.BETTER for f in each.findings)]
+    some = [each for one in found for each in one.variants if any(f.standing is Standing.BETTER for f in each.metrics)]
     assert len(some) / len(found) <= 0.1  # 5 % of both variants together, and twice the error of 100 draws
 
 
@@ -264,4 +264,4 @@ def test_a_real_gain_is_nearly_always_found() -> None:
 def test_the_usual_metrics_are_all_judged_but_those_that_only_describe() -> None:
     decision = decide(an_outcome())
     assert decision.not_judged == ("trades", "exposure")
-    assert len(decision.variants[0].findings) == len(USUAL) - 2
+    assert len(decision.variants[0].metrics) == len(USUAL) - 2

@@ -91,7 +91,7 @@ def test_what_must_climb_to_a_profile_that_runs_alone_gives_its_place_back(make:
     (grows.mini.folder / "grow").write_text("400000000")
     grows.hold.unlink()
     grows.start()
-    wait_for(lambda: "it waits until heavy work may run" in grows.said(), "giving its place back", grows.started)
+    wait_for(lambda: "it waits until heavy work may run" in grows.said(), "giving its slot back", grows.started)
     before = grows.mini.executed()
     last = shell(make, place, "last").start()
     last.waits("last waits: grows (")
@@ -157,7 +157,7 @@ def test_one_that_was_frozen_and_lost_its_place_waits_for_who_has_it_now(make: M
     with chaos.stopped(frozen.started.process.pid):
         heavy = shell(make, place, "heavy", profile="solo").start()
         heavy.runs()
-    wait_for(lambda: "frozen waits: its place among the sweeps" in frozen.said(), "a word about it", frozen.started)
+    wait_for(lambda: "frozen waits: its slot among the sweeps" in frozen.said(), "a word about it", frozen.started)
     begun = frozen.mini.executed()
     frozen.hold.unlink()
     heavy.ends()
@@ -196,7 +196,7 @@ def test_a_sweep_that_cannot_reach_the_store_starts_nothing_more_until_it_can(
     own = Shell(make(store=place, sections=SECTIONS, sweep={"assets": ["A"]}, nap_s=0.0)).start()
     wait_for(lambda: len(own.mini.executed()) == 2, "the first unit at work", own.started)
     with unreachable(place, server):
-        wait_for(lambda: "mini waits: its place among the sweeps" in own.said(), "a word about it", own.started)
+        wait_for(lambda: "mini waits: its slot among the sweeps" in own.said(), "a word about it", own.started)
         own.hold.unlink()
         wait_for(lambda: len(own.mini.executed()) >= 4, "the end of the first unit", own.started)
         time.sleep(1.0)

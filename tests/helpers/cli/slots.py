@@ -1,4 +1,4 @@
-"""``scalable places``, and what makes several runs of ``scalable run`` one sweep."""
+"""``scalable slots``, and what makes several runs of ``scalable run`` one sweep."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``scalable places``: which sweeps run or wait among all that share a store, and a place that several runs share.
+"""``scalable slots``: which sweeps run or wait among all that share a store, and a slot that several runs share.
 
-An outer scheduler that runs a sweep asset by asset takes one place for all of it, names its holder in every run, and
-gives the place back at the end. If it never does, the place is free a quarter of an hour after its last run.
+An outer scheduler that runs a sweep asset by asset takes one slot for all of it, names its holder in every run, and
+gives the slot back at the end. If it never does, the slot is free a quarter of an hour after its last run.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ def run(options: argparse.Namespace) -> int:
     with open_store(store_url(loaded.manifest)) as store:
         if options.action == "list":
             if options.sweep or options.holder:
-                raise UsageError("list shows all places; leave out the rest, or write take or leave")
+                raise UsageError("list shows all slots; leave out the rest, or write take or leave")
             return show(store.leases().list(), options)
         name = meant(options, loaded.manifest.sweeps)
         kind = sweep_load(context.site(loaded), name, history()).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
-            told = f"{name} may run as {options.holder}: its place is kept {Duration(SHARED_LIFE_S)} after its last run"
+            outcome = (
+                f"{name} may run as {options.holder}: its slot is kept {Duration(SHARED_LIFE_S)} after its last run"
+            )
         else:
             give_back(store, name, kind, options.holder)
-            told = f"{name} has no place as {options.holder} any more"
+            outcome = f"{name} has no slot as {options.holder} any more"
     if options.format == "json":
         print_json({"sweep": name, "holder": options.holder, "held": options.action == "take"})
     else:
-        console().print(told, soft_wrap=True, markup=False)
+        console().print(outcome, soft_wrap=True, markup=False)
     return 0
 
 
 def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
-    example = f"scalable places {options.action} {options.sweep or next(iter(sweeps), 'SWEEP')} --holder ID"
+    example = f"scalable slots {options.action} {options.sweep or next(iter(sweeps), 'SWEEP')} --holder ID"
     if not options.sweep or not options.holder:
         raise UsageError(f"which sweep, and for whom? write  {example}")
     if options.sweep not in sweeps:
@@ -55,34 +57,35 @@ def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
 
 
 def take(store: Store, name: str, kind: SweepKind, normal: int, holder: str) -> None:
-    """Until it is held; whoever waits says why, each reason once."""
+    """Wait until the slot is held, and say why it is waited for, each reason once."""
 
     def tell(why: str) -> None:
         errors().print(f"{name} waits: {why}", soft_wrap=True, markup=False)
 
-    with working("waiting for a place"), Slot(store, name, kind, normal, tell, holder):
+    with working("waiting for a slot"), Slot(store, name, kind, normal, tell, holder):
         pass  # it stays when this process has gone
 
 
-def show(places: Sequence[Lease], options: argparse.Namespace) -> int:
+def show(slots: Sequence[Lease], options: argparse.Namespace) -> int:
     names = ("name", "kind", "holder", "held", "requested_at", "expires")
     if options.format == "json":
-        print_json({"places": [{name: getattr(one, name) for name in names} for one in places]})
+        listed = [{name: getattr(slot, name) for name in names} for slot in slots]
+        print_json({"slots": listed, "places": listed})  # by its old name, too, for one version
         return 0
     screen = console()
-    if not places:
+    if not slots:
         screen.print("no sweep runs or waits")
         return 0
     now = time.time()
     rows: list[list[Cell]] = [
         [
-            one.name, one.kind, "runs" if one.held else "waits", str(Duration(max(0.0, now - one.requested_at))),
-            str(Duration(max(0.0, one.expires - now))), one.holder,
+            slot.name, slot.kind, "runs" if slot.held else "waits", str(Duration(max(0.0, now - slot.requested_at))),
+            str(Duration(max(0.0, slot.expires - now))), slot.holder,
         ]
-        for one in places
+        for slot in slots
     ]  # fmt: skip
     show_table(screen, ("sweep", "kind", "", ">asked before", ">free in", "holder"), rows, indent=2)
     screen.print()
-    held = sum(one.held for one in places)
-    screen.print(note("·", f"{plural(held, 'place')} held; one is free when its holder is silent for so long", "dim"))
+    held = sum(slot.held for slot in slots)
+    screen.print(note("·", f"{plural(held, 'slot')} held; one is free when its holder is silent for so long", "dim"))
     return 0

@@ -1,4 +1,4 @@
-"""``scalable places``, and what makes several runs of ``scalable run`` one sweep."""
+"""``scalable slots``, and what makes several runs of ``scalable run`` one sweep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalable.cli.main import main
-from tests.helpers.cli.places import folder
+from tests.helpers.cli.slots import folder
 
 __all__ = ["folder"]
 
