@@ -23,7 +23,7 @@ KEYS = ("ca.pem", "cert.pem", "key.pem")
 
 
 def certified(folder: Path) -> Security:
-    """Security for scheduler, client and workers, with the files workers need written into a private folder."""
+    """Make certificates for scheduler, client and workers, and write what workers need into a private folder."""
     try:
         security: Any = Security.temporary()
     except ImportError as error:
