@@ -67,13 +67,27 @@ RULES = tuple(
 KEY_BEGIN, KEY_END = re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?!.*-----END)"), "-----END"
 OF_KEY = re.compile(r"\s*(?:[A-Za-z0-9+/=]*|(?:Proc-Type|DEK-Info):.*)\s*")
 SIGNS = (
-    *("pass", "creds", "_pat", ".pat", "pwd", "secret", "token", "credential", "authorization", "cookie", "bearer"),
+    *(
+        "passw",
+        "passphrase",
+        "creds",
+        "_pat",
+        ".pat",
+        "pwd",
+        "secret",
+        "token",
+        "credential",
+        "authorization",
+        "cookie",
+        "bearer",
+    ),
     *("_key", "-key", ".key", "key=", "private key", "@", "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     *("github_pat_", "xox", "eyj", "sig=", "signature=", "hooks.slack", "glpat-", "hf_", "aiza"),
-    *("sk-", "sk_live", "sk_test", "rk_live", "rk_test", "npm_", "pypi-", "-u ", "-u=", '-u"', "-user"),
+    *("sk_live", "sk_test", "rk_live", "rk_test", "npm_", "pypi-", "-u ", "-u=", '-u"', "-user"),
     *(f"{word}key" for word in KEYS.split("|")),
 )
-"""In lower case; every text a rule would change, and every name that hides its value, contains one of these."""
+"""In lower case; every text a rule would change, and every name that hides its value, contains one of these, or"""
+SIGN = re.compile(r"pass(?![a-z])|\bsk-")  # but not "passed" and "task-", which stand everywhere
 
 
 LOGIN_FLAGS = ("-u", "--user", "--proxy-user")  # of curl and its like: name:password
@@ -136,7 +150,10 @@ class Redactor:
 def suspicious(text: str) -> bool:
     """Whether a closer look is needed; never says no to a text that holds something to hide."""
     lowered = text.lower()
-    return any(sign in lowered for sign in SIGNS) or any(value in text for value in KNOWN.values())
+    for sign in SIGNS:  # every record passes here; ``any`` takes twice as long
+        if sign in lowered:
+            return True
+    return SIGN.search(lowered) is not None or any(value in text for value in KNOWN.values())
 
 
 class KnownSecrets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -62,3 +63,25 @@ def test_type_checkers_see_the_names_that_are_imported_when_they_are_first_used(
     }
     assert seen == {(f"{package}.{home}", name) for home, names in module.HOMES.items() for name in names}
     assert sorted(name for _, name in seen) == module.__all__ == sorted(module.__dir__())
+
+
+def test_only_their_own_command_imports_faults_and_nothing_imports_the_contract_suites() -> None:
+    importers = {
+        (path.relative_to(SOURCES / "scalable").as_posix(), room)
+        for path in (SOURCES / "scalable").rglob("*.py")
+        for module in imported(path)
+        for room in ("chaos", "testing")
+        if f"{module}.".startswith(f"scalable.{room}.")
+    }
+    assert {(path, room) for path, room in importers if not path.startswith(f"{room}/")} == {
+        ("cli/commands/chaos.py", "chaos")
+    }
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield the names of modules that a file imports anywhere, and of what it takes from them."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{name.name}" for name in node.names)

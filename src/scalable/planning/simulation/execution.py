@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalable.engine.events import (
+    Event,
     Instruction,
     KillRun,
     Loss,
@@ -62,7 +63,7 @@ class Execution:
         self.count(record)
         world, run = self.world, record.run.id
         seconds = self.length(record)
-        fault = world.faults.of(run, attempt, world.chance)
+        fault = self.fault(run, attempt)
         if fault is not None:
             seconds = self.inject(fault, run, attempt, worker, seconds)
         kind = world.rules.kinds[record.tag]
@@ -79,6 +80,10 @@ class Execution:
             self.set_rate(work, cap)
         else:
             self.share_out(node, cpus)
+
+    def fault(self, run: str, attempt: int) -> RunFault | None:
+        """Return what goes wrong with an attempt that begins, if anything does."""
+        return self.world.faults.of(run, attempt, self.world.chance)
 
     def length(self, record: RunView) -> float:
         """How long a run takes with all the cores it can use."""
@@ -202,7 +207,11 @@ class Execution:
         if work.version != version or self.works.get(work.run) is not work:
             return
         self.finish_work(work)
-        self.world.report(RunFinished(work.run, work.attempt, None, self.world.now - work.begun))
+        self.world.report(self.ending(work))
+
+    def ending(self, work: Work) -> Event:
+        """Return what the worker reports of work that ended by itself."""
+        return RunFinished(work.run, work.attempt, None, self.world.now - work.begun)
 
     def finish_work(self, work: Work) -> None:
         """Stop computing, for whatever reason: the next in line begins, what shared the node goes on faster."""
