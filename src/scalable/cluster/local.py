@@ -108,6 +108,8 @@ CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is 
 class ProcessLauncher:
     """Starts workers as processes, each with its own environment, memory limit and log."""
 
+    remote = False  # although connections are encrypted
+
     def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
         """Put logs into the folder of the run; without one they are gone when the cluster is closed."""
         self.own = Scratch()

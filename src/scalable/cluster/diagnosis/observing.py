@@ -76,7 +76,7 @@ class Observer:
         self.remember(members, now)
         waiting, unplaced = self.waiting()
         address = cluster.scheduler.contact_address or cluster.scheduler.address
-        remote = address.startswith("tls://")  # between machines everything is encrypted
+        remote = getattr(launcher, "remote", address.startswith("tls://"))  # between machines all is encrypted
         return Snapshot(
             kinds=tuple(self.kind(tag, members, waiting.get(tag, 0), unplaced.get(tag, 0), now) for tag in waiting),
             awaited=tuple(self.awaited(members, now)),
