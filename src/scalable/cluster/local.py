@@ -133,7 +133,7 @@ class ProcessLauncher:
         options = replace(
             template.options(name, scheduler),
             host="127.0.0.1",
-            handout=str(self.handout),
+            handout=str(self.handout) if self.handout.is_dir() else None,  # nothing is, without certificates
             folder=self.folder,
             scratch=str(self.scratch),
             note=str(note),
