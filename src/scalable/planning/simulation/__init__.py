@@ -2,6 +2,6 @@
 
 from scalable.planning.simulation.faults import Faults, NodeFault, RunFault
 from scalable.planning.simulation.outcome import Outcome
-from scalable.planning.simulation.world import SimulationError, World, simulate
+from scalable.planning.simulation.world import World, simulate
 
-__all__ = ["Faults", "NodeFault", "Outcome", "RunFault", "SimulationError", "World", "simulate"]
+__all__ = ["Faults", "NodeFault", "Outcome", "RunFault", "World", "simulate"]
