@@ -15,7 +15,7 @@ from scalable.engine.rules import KILL_WITHIN_S
 from scalable.quantities import Money, exact
 
 if TYPE_CHECKING:
-    from scalable.engine.state import RunRecord, State
+    from scalable.engine.state import JobRecord, State
 
 
 @dataclass(slots=True)
@@ -63,13 +63,13 @@ class Spending:
         return self.at + float(max(left, Decimal(0)) * 3600 / self.per_hour)
 
 
-def startable(state: State, now: float, record: RunRecord) -> bool:
-    """Whether the money covers a run to its expected end."""
+def startable(state: State, now: float, record: JobRecord) -> bool:
+    """Whether the money covers a job to its expected end."""
     return state.spending.affords(now, seconds=expected_s(state, record))
 
 
 def affordable(state: State, tag: str, count: int, now: float) -> int:
-    """As many of the workers as the budget allows to start and to do one run each."""
+    """As many of the workers as the budget allows to start and to do one job each."""
     pool = state.rules.pools[state.rules.kinds[tag].pool]
     if state.spending.budget is None or pool.commitment(tag, 1) is None:
         return count
@@ -100,13 +100,13 @@ def out_of_money(state: State, now: float) -> bool:
     return True
 
 
-def expected_s(state: State, record: RunRecord) -> float:
-    """What a run will take: as long as others of its sweep did there, else as foreseen."""
-    seen = state.sweeps[record.run.sweep].seen.get(record.tag)
-    return seen.pace.mean if seen is not None and seen.pace.known else record.run.expected_s or 0.0
+def expected_s(state: State, record: JobRecord) -> float:
+    """What a job will take: as long as others of its sweep did there, else as foreseen."""
+    seen = state.sweeps[record.job.sweep].seen.get(record.tag)
+    return seen.pace.mean if seen is not None and seen.pace.known else record.job.expected_s or 0.0
 
 
 def shortest_expected(state: State, tag: str) -> float:
-    """Of the runs that are next in their groups."""
+    """Of the jobs that are next in their groups."""
     queue = state.tags[tag].queue
     return min((expected_s(state, line[0]) for line in queue.waiting.values()), default=0.0)

@@ -29,8 +29,8 @@ class Loss(Enum):
     OPERATOR = "killed by operator"  # a person killed it; not run again
 
 
-class RunState(Enum):
-    """Where a run is. The last four are final."""
+class JobState(Enum):
+    """Where a job is. The last four are final."""
 
     HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
     QUEUED = "queued"  # could start now if a worker were free
@@ -48,7 +48,7 @@ class RunState(Enum):
         return self in FINAL
 
 
-FINAL = (RunState.FINISHED, RunState.FAILED, RunState.REFUSED, RunState.STOPPED)
+FINAL = (JobState.FINISHED, JobState.FAILED, JobState.REFUSED, JobState.STOPPED)
 
 
 class SweepKind(Enum):
@@ -58,14 +58,14 @@ class SweepKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One unit of work, started and retried as a whole."""
+class Job:
+    """Work that is started and retried as a whole."""
 
     id: str
     sweep: str
     tag: str
     group: str = ""
-    """Runs of one group share data; they are kept on one worker while that costs nothing."""
+    """Jobs of one group share data; they are kept on one worker while that costs nothing."""
     expected_s: float | None = None
     memory: Memory | None = None
     """The peak expected by the memory check."""
@@ -75,7 +75,7 @@ class Run:
 class Sweep:
     id: str
     kind: SweepKind
-    runs: tuple[Run, ...]
+    jobs: tuple[Job, ...]
     workers: int
     """How many workers it asks for at most."""
 
@@ -134,17 +134,17 @@ class WorkersWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
-    run: str
+class JobFinished:
+    job: str
     attempt: int
     peak: Memory | None = None
     seconds: float | None = None
-    """How long it ran, as its runner measured it; several short runs are given to a worker at once."""
+    """How long it ran, as its runner measured it; several short jobs are given to a worker at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunLost:
-    run: str
+class JobLost:
+    job: str
     attempt: int
     cause: Loss
     peak: Memory | None = None
@@ -153,10 +153,10 @@ class RunLost:
 
 
 @dataclass(frozen=True, slots=True)
-class RunCancelled:
-    """A person wants one run to end; it is not run again."""
+class JobCancelled:
+    """A person wants one job to end; it is not run again."""
 
-    run: str
+    job: str
     reason: str = ""
 
 
@@ -164,10 +164,10 @@ class RunCancelled:
 class Progressed:
     """A sign of life. ``until`` declares a long step: no further sign is due before then.
 
-    Instead of a report of death it says that the run moves after all and was not killed as stuck.
+    Instead of a report of death it says that the job moves after all and was not killed as stuck.
     """
 
-    run: str
+    job: str
     attempt: int
     until: float | None = None
     reported: bool = True
@@ -181,9 +181,9 @@ class RowPersisted:
 
 @dataclass(frozen=True, slots=True)
 class CpuSeen:
-    """The process tree of a run used CPU since the last look; the sign of life of code that never reports."""
+    """The process tree of a job used CPU since the last look; the sign of life of code that never reports."""
 
-    run: str
+    job: str
     attempt: int
 
 
@@ -257,9 +257,9 @@ Event = (
     | WorkerLeaving
     | WorkersRefused
     | WorkersWithdrawn
-    | RunFinished
-    | RunLost
-    | RunCancelled
+    | JobFinished
+    | JobLost
+    | JobCancelled
     | Progressed
     | RowPersisted
     | CpuSeen
@@ -276,23 +276,23 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class StartRun:
-    """Give a run to a worker. It begins what it was given in order, as many at once as it has slots."""
+class StartJob:
+    """Give a job to a worker. It begins what it was given in order, as many at once as it has slots."""
 
-    run: str
+    job: str
     attempt: int
     worker: str
 
 
 @dataclass(frozen=True, slots=True)
-class KillRun:
-    """Save evidence, kill the run with all its children, then report ``RunLost`` with this cause.
+class KillJob:
+    """Save evidence, kill the job with all its children, then report ``JobLost`` with this cause.
 
     One that has not begun is forgotten and reported alike. A stuck one that moves after all is left alive and reported
     with ``Progressed`` or ``CpuSeen`` instead.
     """
 
-    run: str
+    job: str
     attempt: int
     worker: str
     cause: Loss
@@ -300,9 +300,9 @@ class KillRun:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Forget a run that has not begun and report ``RunLost`` with ``Loss.STOPPED``; ignore this if it has begun."""
+    """Forget a job that has not begun and report ``JobLost`` with ``Loss.STOPPED``; ignore this if it has begun."""
 
-    run: str
+    job: str
     attempt: int
     worker: str
 
@@ -325,16 +325,16 @@ class RemoveWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkersGivenUp:
-    """No worker of the tag can be had. Runs that wait for one are ended; work from outside should be, too."""
+    """No worker of the tag can be had. Jobs that wait for one are ended; work from outside should be, too."""
 
     tag: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
-    run: str
-    state: RunState
+class JobEnded:
+    job: str
+    state: JobState
     reason: str = ""
 
 
@@ -346,7 +346,7 @@ class SweepAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class SweepEnded:
-    """``complete`` only if every run finished."""
+    """``complete`` only if every job finished."""
 
     sweep: str
     complete: bool
@@ -354,14 +354,14 @@ class SweepEnded:
 
 
 Instruction = (
-    StartRun
-    | KillRun
+    StartJob
+    | KillJob
     | TakeBack
     | AddWorkers
     | RemoveWorker
     | WorkersGivenUp
-    | RunEnded
+    | JobEnded
     | SweepAdmitted
     | SweepEnded
-    | Finding  # to be told to people; its path is a run or empty
+    | Finding  # to be told to people; its path is a job or empty
 )

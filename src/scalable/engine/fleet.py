@@ -14,9 +14,9 @@ from scalable.engine.events import (
     AddWorkers,
     BoundsSet,
     Instruction,
+    JobLost,
     Loss,
     OutsideWork,
-    RunLost,
     WorkerJoined,
     WorkerLeaving,
     WorkerLost,
@@ -29,7 +29,7 @@ from scalable.engine.scaling import wanted
 from scalable.engine.state import State, TagRecord, WorkerRecord
 from scalable.findings import Finding
 
-MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up
+MAX_REFUSALS = 3  # refused requests in a row before waiting jobs are given up
 REFUSAL_DELAY_S = 60.0  # before asking again, since quotas and limits need time; doubles up to LATE_AFTER_S
 START_DELAY_S = 2.0  # the same for a worker that was had and ended while it started: nothing is freed by waiting
 DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would come again anywhere; two are enough
@@ -52,13 +52,13 @@ def on_lost(state: State, event: WorkerLost, now: float) -> None:
     if record is None:
         return
     workers.retire(state, record)
-    cause = Loss.STOPPED if record.told else event.cause  # whom we sent away for another run's sake
+    cause = Loss.STOPPED if record.told else event.cause  # whom we sent away for another job's sake
     record.told = True
-    for run in list(reversed(record.ahead)):  # before those that had begun, or they would begin in turn
-        ending.return_unbegun(state, state.runs[run], now)
-    for run in list(record.runs):
-        one = state.runs[run]
-        told = RunLost(run, one.attempt, one.killed_for or cause, event.peak, event.message)
+    for job in list(reversed(record.ahead)):  # before those that had begun, or they would begin in turn
+        ending.return_unbegun(state, state.jobs[job], now)
+    for job in list(record.jobs):
+        one = state.jobs[job]
+        told = JobLost(job, one.attempt, one.killed_for or cause, event.peak, event.message)
         ending.lost(state, one, told, now)
     state.out += died(state, record, cause, now)
     workers.gone(state, record)
@@ -156,14 +156,14 @@ def withdrawn(state: State, event: WorkersWithdrawn, now: float) -> None:
 
 
 def demand(state: State, tag: str) -> int:
-    """Workers that the runnable work of a tag can use: the busy ones and as many as the runs that wait would fill.
+    """Workers that the runnable work of a tag can use: the busy ones and as many as the jobs that wait would fill.
 
     No sweep counts more than it asks for. Work from outside counts in full.
     """
     slots, tags = state.rules.kinds[tag].slots, state.tags[tag]
     others = 0
     if tags.lent:
-        others = sum(w.tag == tag and w.outside and not w.runs and not w.leaving for w in state.workers.values())
+        others = sum(w.tag == tag and w.outside and not w.jobs and not w.leaving for w in state.workers.values())
     waiting = tags.queue.size + (0 if tags.idle else tags.ahead)  # an idle worker is there already for those
     ours = min(tags.asked, tags.busy - others + -(-waiting // slots))
     return ours + others + -(-tags.outside // slots)
@@ -294,8 +294,8 @@ def drop_idle(state: State) -> None:
 
 
 def remove_all(state: State) -> list[Instruction]:
-    """The emergency stop: every worker goes; runs were told to die before."""
-    idle = [record for record in state.workers.values() if not record.told and not record.runs]
+    """The emergency stop: every worker goes; jobs were told to die before."""
+    idle = [record for record in state.workers.values() if not record.told and not record.jobs]
     return [workers.dismiss(state, record, state.braked, forced=True) for record in idle]
 
 

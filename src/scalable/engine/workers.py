@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scalable.engine.events import NEVER, OutsideWork, RemoveWorker, RunState, TakeBack
-from scalable.engine.state import RunRecord, State, WorkerRecord
+from scalable.engine.events import NEVER, JobState, OutsideWork, RemoveWorker, TakeBack
+from scalable.engine.state import JobRecord, State, WorkerRecord
 
 
 def join(state: State, worker: str, tag: str, now: float) -> None:
@@ -22,8 +22,8 @@ def join(state: State, worker: str, tag: str, now: float) -> None:
 def retire(state: State, record: WorkerRecord) -> None:
     """From now on the worker gets no work and does not count, nor does the work that will end with it."""
     if not record.leaving:
-        for run in record.runs:
-            state.count(state.runs[run], active=False)
+        for job in record.jobs:
+            state.count(state.jobs[job], active=False)
         record.leaving = True
         state.fleet += 1
         tags = state.tags[record.tag]
@@ -55,19 +55,19 @@ def gone(state: State, record: WorkerRecord) -> None:
     del state.workers[record.id]
 
 
-def occupy(state: State, worker: WorkerRecord, run: str) -> None:
-    """A run begins."""
-    if worker.runs or worker.outside:
-        worker.runs[run] = None
+def occupy(state: State, worker: WorkerRecord, job: str) -> None:
+    """A job begins."""
+    if worker.jobs or worker.outside:
+        worker.jobs[job] = None
         moved(state, worker, was_busy=True)
     else:
-        worker.runs[run] = None
+        worker.jobs[job] = None
         moved(state, worker, was_busy=False)
 
 
-def vacate(state: State, worker: WorkerRecord, run: str, now: float) -> None:
-    """A run that had begun is over."""
-    worker.runs.pop(run, None)
+def vacate(state: State, worker: WorkerRecord, job: str, now: float) -> None:
+    """A job that had begun is over."""
+    worker.jobs.pop(job, None)
     moved(state, worker, was_busy=True, now=now)
 
 
@@ -76,7 +76,7 @@ def moved(state: State, worker: WorkerRecord, *, was_busy: bool, now: float = 0.
     if worker.leaving:
         return
     tags = state.tags[worker.tag]
-    busy = worker.outside or bool(worker.runs)
+    busy = worker.outside or bool(worker.jobs)
     if busy != was_busy:
         if busy:
             worker.served = True
@@ -86,38 +86,38 @@ def moved(state: State, worker: WorkerRecord, *, was_busy: bool, now: float = 0.
             tags.busy -= 1
             tags.idle[worker.id] = now
     if worker.slots > 1:
-        if worker.runs and worker.free:
+        if worker.jobs and worker.free:
             tags.roomy[worker.id] = None
         else:
             tags.roomy.pop(worker.id, None)
 
 
-def put_ahead(state: State, worker: WorkerRecord, record: RunRecord) -> None:
-    """A run waits on a worker behind others."""
+def put_ahead(state: State, worker: WorkerRecord, record: JobRecord) -> None:
+    """A job waits on a worker behind others."""
     tags = state.tags[worker.tag]
-    record.state = RunState.GIVEN
-    worker.ahead[record.run.id] = None
+    record.state = JobState.GIVEN
+    worker.ahead[record.job.id] = None
     tags.ahead += 1
     if worker.id not in tags.loaded:
-        tags.loaded[worker.id] = max(state.runs[run].started for run in worker.runs)
+        tags.loaded[worker.id] = max(state.jobs[job].started for job in worker.jobs)
 
 
-def leave_line(state: State, worker: WorkerRecord, run: str) -> None:
-    """A run no longer waits on a worker."""
+def leave_line(state: State, worker: WorkerRecord, job: str) -> None:
+    """A job no longer waits on a worker."""
     tags = state.tags[worker.tag]
-    del worker.ahead[run]
+    del worker.ahead[job]
     tags.ahead -= 1
     if not worker.ahead:
         tags.loaded.pop(worker.id, None)
 
 
 def take_back(state: State, worker: WorkerRecord) -> None:
-    """Ask for all runs back that wait on a worker; the last first, since each that comes goes before the rest."""
+    """Ask for all jobs back that wait on a worker; the last first, since each that comes goes before the rest."""
     state.tags[worker.tag].loaded.pop(worker.id, None)
-    for run in reversed(worker.ahead):
-        record = state.runs[run]
-        if record.state is RunState.GIVEN:
-            state.out.append(TakeBack(run, record.attempt, worker.id))
+    for job in reversed(worker.ahead):
+        record = state.jobs[job]
+        if record.state is JobState.GIVEN:
+            state.out.append(TakeBack(job, record.attempt, worker.id))
 
 
 def outside(state: State, event: OutsideWork, now: float) -> None:

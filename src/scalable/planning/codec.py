@@ -36,9 +36,9 @@ NAMES: Mapping[Any, Mapping[str, type]] = {
         "worker-leaving": events.WorkerLeaving,
         "workers-refused": events.WorkersRefused,
         "workers-withdrawn": events.WorkersWithdrawn,
-        "job-finished": events.RunFinished,
-        "job-lost": events.RunLost,
-        "job-cancelled": events.RunCancelled,
+        "job-finished": events.JobFinished,
+        "job-lost": events.JobLost,
+        "job-cancelled": events.JobCancelled,
         "progressed": events.Progressed,
         "row-persisted": events.RowPersisted,
         "cpu-seen": events.CpuSeen,
@@ -50,13 +50,13 @@ NAMES: Mapping[Any, Mapping[str, type]] = {
         "tick": events.Tick,
     },
     Instruction: {
-        "start-job": events.StartRun,
-        "kill-job": events.KillRun,
+        "start-job": events.StartJob,
+        "kill-job": events.KillJob,
         "take-back": events.TakeBack,
         "add-workers": events.AddWorkers,
         "remove-worker": events.RemoveWorker,
         "workers-given-up": events.WorkersGivenUp,
-        "job-ended": events.RunEnded,
+        "job-ended": events.JobEnded,
         "sweep-admitted": events.SweepAdmitted,
         "sweep-ended": events.SweepEnded,
         "finding": Finding,
@@ -64,8 +64,6 @@ NAMES: Mapping[Any, Mapping[str, type]] = {
     Room: {"nodes": PoolRoom, "open": OpenRoom},
 }
 """By what a class is one of: its name in a record."""
-FIELDS = {"run": "job", "runs": "jobs"}
-"""Names of fields that a record calls otherwise."""
 EMPTY: tuple[Any, ...] = (None, "", (), frozenset())
 """Defaults that are left out; others are written, since a later version may have another default."""
 
@@ -147,16 +145,16 @@ def arguments(hint: Any) -> tuple[Any, ...]:
     return tuple(inner for inner in get_args(hint) if inner is not type(None))
 
 
-def fields_of(kind: Any) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield each field's name, its name in a record, its type, and its default, or ``MISSING`` if it has none."""
+def fields_of(kind: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each field's name, its type, and its default, or ``MISSING`` if it has none."""
     hints = get_type_hints(kind)
     if issubclass(kind, BaseModel):
         for name in kind.model_fields:
-            yield name, name, hints[name], MISSING
+            yield name, hints[name], MISSING
         return
     for field in fields(kind):
         default = field.default if field.default_factory is MISSING else MISSING
-        yield field.name, FIELDS.get(field.name, field.name), hints[field.name], default
+        yield field.name, hints[field.name], default
 
 
 def single_field(kind: Any) -> str | None:
@@ -168,16 +166,16 @@ def single_field(kind: Any) -> str | None:
 @cache
 def fields_encoder(kind: type) -> Form:
     plan = [
-        (name, recorded, None if (form := encoder(hint)) is unchanged else form, default)
-        for name, recorded, hint, default in fields_of(kind)
+        (name, None if (form := encoder(hint)) is unchanged else form, default)
+        for name, hint, default in fields_of(kind)
     ]
 
     def encode(record: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, recorded, form, default in plan:
+        for name, form, default in plan:
             value = getattr(record, name)
             if default is MISSING or value != default or not left_out(default):
-                found[recorded] = value if form is None else form(value)
+                found[name] = value if form is None else form(value)
         return found
 
     return encode
@@ -189,9 +187,9 @@ def left_out(default: Any) -> bool:
 
 @cache
 def fields_decoder(kind: type) -> Form:
-    plan = [(name, recorded, decoder(hint)) for name, recorded, hint, _ in fields_of(kind)]
+    plan = [(name, decoder(hint)) for name, hint, _ in fields_of(kind)]
 
     def decode(value: Mapping[str, Any]) -> Any:
-        return kind(**{name: form(value[recorded]) for name, recorded, form in plan if recorded in value})
+        return kind(**{name: form(value[name]) for name, form in plan if name in value})
 
     return decode

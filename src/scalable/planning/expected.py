@@ -18,7 +18,7 @@ from scalable.findings import Finding
 from scalable.manifest.work import Sweep
 from scalable.planning.history import History
 from scalable.planning.history import Measured as Units
-from scalable.planning.simulation.durations import Fixed, Measured, RunLength, from_minutes
+from scalable.planning.simulation.durations import Fixed, JobLength, Measured, from_minutes
 from scalable.quantities import Cpu
 from scalable.sweeps.grid import Grid
 from scalable.wording import plural
@@ -35,7 +35,7 @@ LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothin
 class Expected:
     """What one unit takes."""
 
-    length: RunLength
+    length: JobLength
     """With all the cores it can use."""
     cores: float
     """What it can use at most."""

@@ -20,7 +20,7 @@ from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
 from scalable.wording import plural
 
-SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have together: about 2 s
+SIMULATED_JOBS = 60_000  # runs that all simulations of one front may have together: about 2 s
 MOST_POINTS = 12  # more would not fit on a screen
 NEAR_DEADLINE = 4  # the cheapest points that should just meet a deadline are simulated too
 WORTH_PAYING_FOR = 0.02  # a point less than this part faster than a cheaper one is left out
@@ -99,7 +99,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
     foreseen = [foresee(site, load, workers, safe=safe) for workers in worth_a_look(site, load, limit)]
     manual = min(max(load.workers, site.least_workers), limit)
     allowed = [p for p in foreseen if p.guaranteed or not safe] or foreseen
-    most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.units)) - 1)
+    most = max(1, min(MOST_POINTS, SIMULATED_JOBS // max(1, load.jobs)) - 1)
     kept = {point.workers: point for point in thin(pareto(allowed), most)}
     if policy == "manual":
         kept[manual] = foresee(site, load, manual, safe=False)
@@ -152,7 +152,7 @@ def check_words(objective: str, policy: str) -> None:
 
 def most_workers(site: Site, load: SweepLoad) -> int:
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak)
-    limits = [ceil(load.units / load.slots), placement.per_node * site.pools[load.pool].most]
+    limits = [ceil(load.jobs / load.slots), placement.per_node * site.pools[load.pool].most]
     if site.worker_limit is not None:
         limits.append(site.worker_limit)
     return max(1, min(limits))
@@ -160,9 +160,9 @@ def most_workers(site: Site, load: SweepLoad) -> int:
 
 def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
     """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
-    units = ceil(load.units / load.slots)
+    turns = ceil(load.jobs / load.slots)
     most = site.pools[load.pool].most
-    rounds = {ceil(units / number) for number in range(1, 201)}
+    rounds = {ceil(turns / number) for number in range(1, 201)}
     full = set()
     for roomy in (False, True):
         per_node = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy).per_node
@@ -191,7 +191,7 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
     nodes = min(max(ceil(workers / placement.per_node), spread, pool.least), pool.most)
     room = (node.allocatable or node).cpu.cores - (pool.used.cpu.cores if pool.used else 0)
     slowed = max(1.0, ceil(workers / nodes) * load.slots * load.cores / room)
-    wall = ceil(load.units / (workers * load.slots)) * load.unit_s * slowed
+    wall = ceil(load.jobs / (workers * load.slots)) * load.job_s * slowed
     price = site.price(load.pool)
     hours = (wall + site.tail_s(load.pool)) / 3600
     cost = price * (nodes - pool.least) * hours if price is not None else charged(site, load, workers, wall)
@@ -214,7 +214,7 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
 
 def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
     apart = {load.profile_name} if point.roomy else ()
-    outcome = site.stage([load.job(point.workers, shared=shared)], apart=apart).simulate(seed)
+    outcome = site.stage([load.planned(point.workers, shared=shared)], apart=apart).simulate(seed)
     if outcome.unfinished:
         workers = plural(point.workers, "worker")
         raise PlanningError(f"sweeps.{load.name} would not finish with {workers}: {outcome.unfinished}")

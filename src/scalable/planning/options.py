@@ -120,10 +120,10 @@ def run(site: Site, load: SweepLoad, option: Option, seed: int, *, shared: bool)
     limit = option.nodes or site.pools[option.pool].most
     placement = site.placement(load.profile, option.pool, load.profile.memory_peak)
     spread = option.workers <= placement.per_node * limit
-    job = load.job(option.workers, shared=shared, pool=option.pool)
-    stage = site.stage([job], max_nodes=option.nodes, spread=spread)
+    planned = load.planned(option.workers, shared=shared, pool=option.pool)
+    stage = site.stage([planned], max_nodes=option.nodes, spread=spread)
     outcome = stage.simulate(seed)
-    if not outcome.complete or sum(outcome.peak_workers.values()) < min(option.workers, len(job.units)):
+    if not outcome.complete or sum(outcome.peak_workers.values()) < min(option.workers, len(planned.jobs)):
         raise PlanningError(f"{option.workers} workers of {load.profile_name} do not fit into the pool {option.pool}")
     return outcome
 

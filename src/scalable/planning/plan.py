@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from scalable.engine.events import RunState
+from scalable.engine.events import JobState
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.findings import Finding
 from scalable.planning.front import Choice, Point, find_front, run
@@ -20,7 +20,7 @@ from scalable.planning.site import Site
 from scalable.quantities import HOURS_PER_MONTH, Duration, Memory, Money
 from scalable.wording import plural
 
-UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
+UNSHARED_JOBS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
 
 
@@ -157,8 +157,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     if not load.verdict.ok:
         raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
     allowed = walltime(site)
-    if allowed is not None and load.unit_s > allowed:
-        takes = f"a run takes {Duration(load.unit_s)}, a job of this target {Duration(allowed)} at most"
+    if allowed is not None and load.job_s > allowed:
+        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
         raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
     deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
     front = find_front(site, load, choice, deadline)
@@ -191,8 +191,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         sweep=name,
         rows=len(load.grid),
         grid=describe(load),
-        units=load.units,
-        rows_per_unit=load.rows_per_unit,
+        units=load.jobs,
+        rows_per_unit=load.rows_per_job,
         profile=load.profile_name,
         provider=site.provider,
         pool=load.pool,
@@ -264,11 +264,11 @@ def describe(load: SweepLoad) -> str:
 
 def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
     """The time if every row did its own search."""
-    if load.rows_per_unit == 1:
+    if load.rows_per_job == 1:
         return outcome.wall_s
-    if len(load.grid) <= UNSHARED_RUNS:
+    if len(load.grid) <= UNSHARED_JOBS:
         return run(site, load, chosen, seed, shared=False).wall_s
-    return outcome.wall_s * load.rows_per_unit
+    return outcome.wall_s * load.rows_per_job
 
 
 def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> str:
@@ -276,13 +276,13 @@ def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> s
     if left is None or site.price(load.pool) is None:
         return ""
     apart = {load.profile_name} if chosen.roomy else ()
-    outcome = site.stage([load.job(chosen.workers)], apart=apart, budget=left).simulate()
-    return f", which stops it after {outcome.states.get(RunState.FINISHED, 0)} of {plural(load.units, 'run')}"
+    outcome = site.stage([load.planned(chosen.workers)], apart=apart, budget=left).simulate()
+    return f", which stops it after {outcome.states.get(JobState.FINISHED, 0)} of {plural(load.jobs, 'run')}"
 
 
 def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:
     """The 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
-    if isinstance(load.expected.length, Fixed) or load.units * SEEDS > UNSHARED_RUNS:
+    if isinstance(load.expected.length, Fixed) or load.jobs * SEEDS > UNSHARED_JOBS:
         return None
     walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
     return walls[SEEDS // 10], walls[-1 - SEEDS // 10]

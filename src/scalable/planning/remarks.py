@@ -21,7 +21,7 @@ def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     pool = site.pools[load.pool]
     node = site.node(load.pool)
     lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
-    if load.rows_per_unit > 1:
+    if load.rows_per_job > 1:
         lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
     if known := history.startups.get(site.provider):
         lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")

@@ -16,15 +16,15 @@ from scalable.engine.events import (
     CpuSeen,
     Event,
     Instruction,
-    KillRun,
+    JobEnded,
+    JobFinished,
+    JobLost,
+    KillJob,
     Loss,
     Progressed,
     RemoveWorker,
     RowPersisted,
-    RunEnded,
-    RunFinished,
-    RunLost,
-    StartRun,
+    StartJob,
     SweepSubmitted,
     Tick,
     WorkerJoined,
@@ -49,8 +49,8 @@ ANSWERED = (
     WorkerJoined,
     WorkersRefused,
     WorkersWithdrawn,
-    RunFinished,
-    RunLost,
+    JobFinished,
+    JobLost,
 )
 """Events that the simulated world brings about by itself."""
 
@@ -244,13 +244,13 @@ class Measurements:
         match event:
             case SweepSubmitted(sweep):
                 self.first = min(self.first, now)
-                self.jobs |= {run.id for run in sweep.runs}
+                self.jobs |= {job.id for job in sweep.jobs}
             case WorkerJoined(worker, tag):
                 self.tags[worker] = tag
                 self.arrived(tag, now, worker)
             case WorkersRefused(tag) | WorkersWithdrawn(tag):
                 self.arrived(tag, now, news=event)
-            case RunFinished(job) | RunLost(job):
+            case JobFinished(job) | JobLost(job):
                 self.over(job, event, now)
             case WorkerLost():
                 self.worker_lost(event, now)
@@ -273,14 +273,14 @@ class Measurements:
                 self.requests.setdefault(tag, []).extend([now] * count)
             case RemoveWorker(worker):
                 self.told.add(worker)
-            case StartRun(job, _, worker):
+            case StartJob(job, _, worker):
                 self.where[job] = worker
                 self.kills.pop(job, None)
                 self.lines.setdefault(worker, []).append(job)
                 self.begin_next(worker, now)
-            case KillRun(job, _, _, cause):
+            case KillJob(job, _, _, cause):
                 self.kills[job] = now, cause
-            case RunEnded(job):
+            case JobEnded(job):
                 self.ended.add(job)
                 self.last_end = now
 
@@ -293,7 +293,7 @@ class Measurements:
             begun[job] = Attempt(now)
             self.found.attempts.setdefault(job, []).append(begun[job])
 
-    def over(self, job: str, event: RunFinished | RunLost, now: float) -> None:
+    def over(self, job: str, event: JobFinished | JobLost, now: float) -> None:
         worker = self.where.pop(job, "")
         attempt = self.begun.get(worker, {}).pop(job, None)
         if attempt is None:  # taken back before it began, or gone with its worker
@@ -302,7 +302,7 @@ class Measurements:
             return
         killed_at, cause = self.kills.pop(job, (now, None))
         attempt.seconds = now - attempt.begun
-        if isinstance(event, RunLost) and event.cause is cause:
+        if isinstance(event, JobLost) and event.cause is cause:
             self.killed(attempt, killed_at, cause)
             attempt.dying_s = now - killed_at
         else:

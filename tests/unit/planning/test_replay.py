@@ -10,9 +10,9 @@ import pytest
 from scalable.engine.events import (
     Event,
     Instruction,
+    Job,
     OutsideWork,
     Progressed,
-    Run,
     SpendChanged,
     Sweep,
     SweepKind,
@@ -32,7 +32,7 @@ from scalable.planning.replay import (
     replay,
     rules_record,
 )
-from scalable.planning.simulation.faults import Kind
+from scalable.planning.simulation.faults import FaultKind
 from scalable.quantities import Money
 from tests.helpers.simulation.builders import Cluster, a_cluster
 
@@ -52,7 +52,7 @@ def replayed(records: list[Record]) -> Replay:
 
 
 def a_retry() -> list[Record]:
-    return recorded(a_cluster().with_sweep("fits", 10, 2).with_fault("fits/3", Kind.TRANSIENT))
+    return recorded(a_cluster().with_sweep("fits", 10, 2).with_fault("fits/3", FaultKind.TRANSIENT))
 
 
 def event(records: list[Record], kind: str) -> tuple[int, Record]:
@@ -60,8 +60,8 @@ def event(records: list[Record], kind: str) -> tuple[int, Record]:
     return next((number, one) for number, one in enumerate(records) if one["kind"] == kind)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_fault_is_decided_again_as_it_was_and_ends_when_it_did(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", FaultKind)
+def test_every_fault_is_decided_again_as_it_was_and_ends_when_it_did(kind: FaultKind) -> None:
     found = replayed(recorded(a_cluster().with_sweep("fits", 20, 3).with_fault("fits/3", kind)))
     assert found.difference is None
     assert found.simulated is not None
@@ -100,7 +100,7 @@ def test_other_rules_give_other_decisions() -> None:
 
 
 def test_the_simulation_follows_the_rules_and_not_the_record() -> None:
-    records = recorded(a_cluster().with_sweep("fits", 2, 2).with_fault("fits/1", Kind.TRANSIENT))
+    records = recorded(a_cluster().with_sweep("fits", 2, 2).with_fault("fits/1", FaultKind.TRANSIENT))
     before = replayed(records).simulated
     records[0]["rules"]["policies"]["retry"]["delay"] = 260
     after = replayed(records).simulated
@@ -112,8 +112,8 @@ def test_the_simulation_follows_the_rules_and_not_the_record() -> None:
 
 
 def test_a_text_that_was_recorded_without_its_secret_is_no_other_decision() -> None:
-    cluster = a_cluster().with_fault("password", Kind.TRANSIENT)
-    job = Run("password", "odd names", "standard")
+    cluster = a_cluster().with_fault("password", FaultKind.TRANSIENT)
+    job = Job("password", "odd names", "standard")
     cluster.script.append((0.0, SweepSubmitted(Sweep("odd names", SweepKind.NORMAL, (job,), 1))))
     records = recorded(cluster)
     [alert, *_] = event(records, "job-lost")[1]["out"]

@@ -14,20 +14,20 @@ from scalable.engine import Rules
 from scalable.engine.events import (
     NEVER,
     Event,
+    JobFinished,
+    JobLost,
     Loss,
     Progressed,
-    RunFinished,
-    RunLost,
     WorkerLost,
     WorkersRefused,
     WorkersWithdrawn,
 )
 from scalable.engine.rules import Room
-from scalable.engine.view import RunView
+from scalable.engine.view import JobView
 from scalable.planning.placement import PoolRoom
-from scalable.planning.simulation.cluster import ModelPool, Node, Work
+from scalable.planning.simulation.cluster import Computation, ModelPool, Node
 from scalable.planning.simulation.execution import Execution
-from scalable.planning.simulation.faults import Faults, Kind, RunFault
+from scalable.planning.simulation.faults import FaultKind, Faults, JobFault
 from scalable.planning.simulation.world import World
 
 OUTLASTS = 10  # times as long as it was seen, for an attempt that would have gone on had it not been stopped
@@ -40,7 +40,7 @@ class Attempt:
     begun: float
     seconds: float = 0.0
     """From its beginning to its end; its way to the worker and back is part of it."""
-    ending: RunFinished | RunLost | None = None
+    ending: JobFinished | JobLost | None = None
     """The worker's report, if it ended by itself."""
     worker_lost: Loss | None = None
     """Why its worker was lost, if it ended with that."""
@@ -84,7 +84,7 @@ class Measured:
     def usual_s(self) -> float:
         """The mean length of attempts that finished."""
         attempts = [attempt for recorded in self.attempts.values() for attempt in recorded]
-        found = [attempt.seconds for attempt in attempts if isinstance(attempt.ending, RunFinished)]
+        found = [attempt.seconds for attempt in attempts if isinstance(attempt.ending, JobFinished)]
         return fmean(found) if found else 0.0
 
     def startup_s(self, tag: str) -> float:
@@ -148,39 +148,39 @@ class MeasuredExecution(Execution):
         self.repeated: dict[str, Attempt] = {}
         """The recorded attempt that each job's present one repeats."""
 
-    def begin(self, record: RunView, attempt: int, worker: str, node: Node) -> None:
-        left = self.left.get(record.run.id)
-        self.repeated[record.run.id] = left.pop() if left else self.more
+    def begin(self, record: JobView, attempt: int, worker: str, node: Node) -> None:
+        left = self.left.get(record.job.id)
+        self.repeated[record.job.id] = left.pop() if left else self.more
         super().begin(record, attempt, worker, node)
 
-    def length(self, record: RunView) -> float:
-        recorded = self.repeated[record.run.id]
+    def length(self, record: JobView) -> float:
+        recorded = self.repeated[record.job.id]
         return recorded.seconds if recorded.ending or recorded.usual else recorded.seconds * OUTLASTS
 
-    def fault(self, run: str, attempt: int) -> RunFault | None:
-        recorded = self.repeated[run]
+    def fault(self, job: str, attempt: int) -> JobFault | None:
+        recorded = self.repeated[job]
         if recorded.killed_for is Loss.STUCK:
-            return RunFault(Kind.DEAF if recorded.deaf else Kind.STUCK)
-        return RunFault(Kind.WORKER_DIES) if recorded.worker_lost else None
+            return JobFault(FaultKind.DEAF if recorded.deaf else FaultKind.STUCK)
+        return JobFault(FaultKind.WORKER_DIES) if recorded.worker_lost else None
 
-    def inject(self, fault: RunFault, run: str, attempt: int, worker: str, seconds: float) -> float:
-        world, recorded = self.world, self.repeated[run]
+    def inject(self, fault: JobFault, job: str, attempt: int, worker: str, seconds: float) -> float:
+        world, recorded = self.world, self.repeated[job]
         if recorded.worker_lost:
-            world.at(world.now + recorded.seconds, self.lose_worker, worker, run, attempt, recorded.worker_lost)
+            world.at(world.now + recorded.seconds, self.lose_worker, worker, job, attempt, recorded.worker_lost)
         else:
-            sign = Progressed(run, attempt, world.now + recorded.last_sign_s, reported=False)
+            sign = Progressed(job, attempt, world.now + recorded.last_sign_s, reported=False)
             world.at(world.now, world.report, sign)
         return seconds
 
-    def kill(self, run: str, attempt: int, worker: str, cause: Loss) -> None:
-        if self.live(run, attempt):
-            self.world.at(self.world.now + self.repeated[run].dying_s, super().kill, run, attempt, worker, cause)
+    def kill(self, job: str, attempt: int, worker: str, cause: Loss) -> None:
+        if self.live(job, attempt):
+            self.world.at(self.world.now + self.repeated[job].dying_s, super().kill, job, attempt, worker, cause)
         else:
-            super().kill(run, attempt, worker, cause)
+            super().kill(job, attempt, worker, cause)
 
-    def ending(self, work: Work) -> Event:
-        recorded = self.repeated[work.run].ending
-        return replace(recorded, attempt=work.attempt) if recorded else super().ending(work)
+    def ending(self, computation: Computation) -> Event:
+        recorded = self.repeated[computation.job].ending
+        return replace(recorded, attempt=computation.attempt) if recorded else super().ending(computation)
 
 
 def is_pool(room: Room) -> TypeGuard[PoolRoom]:
