@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.commands import told
+from scalable.cluster.slurm.commands import complaint
 from scalable.cluster.slurm.launcher import SlurmLauncher
 from scalable.doctor import nodes
 from scalable.doctor.checks import Case, fail, ok, warn
@@ -58,7 +58,7 @@ def checks(case: Case) -> Iterator[Finding]:
         return
     ping = ask(["scontrol", "ping"])
     if not ping.good or " UP" not in ping.out:
-        text = f"the controller does not answer: {told(ping.err or ping.out)}"
+        text = f"the controller does not answer: {complaint(ping.err or ping.out)}"
         yield fail("Slurm", text, "try again later, or ask the site; SLURM_CONF names the settings that are used")
         return
     yield ok("Slurm", " ".join(ping.out.split()))
@@ -171,7 +171,7 @@ def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Finding
     if answer.good:
         when = re.search(r"to start at (\S+)", answer.err)
         return ok("job", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}", key)
-    said = told(answer.err)
+    said = complaint(answer.err)
     remedy = "correct queue, account, walltime or sbatch of the target"
     if "configuration" in said or "CPU" in said or "emory" in said:
         remedy = f"lower {key}.{'cpu' if key.startswith('profiles') else 'cpus'} or memory{largest}"
