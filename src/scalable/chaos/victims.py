@@ -19,8 +19,7 @@ from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.observe import RunFolder
 from scalable.observe.fields import number, text
-from scalable.observe.following import Follower
-from scalable.observe.liveness import is_running
+from scalable.observe.liveness import Follower, is_running
 from scalable.worker.runner.process import RUNNER_MARK
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from scalable.catalogue import FACTORS
 from scalable.findings import Finding, Severity
 from scalable.manifest.machines import NodeType, Pool, Profile
-from scalable.manifest.models import Manifest
-from scalable.manifest.shipped import PROFILES
+from scalable.manifest.models import PROFILES, Manifest
 from scalable.manifest.targets import BUILT_IN, REGISTERED, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.manifest.work import Together
 from scalable.quantities import Money, Price

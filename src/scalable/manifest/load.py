@@ -16,8 +16,7 @@ from scalable.errors import QuantityError, UsageError
 from scalable.findings import Finding, Severity
 from scalable.manifest import layers, tree
 from scalable.manifest.checks import check
-from scalable.manifest.models import Manifest
-from scalable.manifest.shipped import with_shipped
+from scalable.manifest.models import Manifest, with_shipped
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.wording import shown

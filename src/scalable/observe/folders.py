@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import jsonable
-from scalable.observe.files import write_beside
+from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
@@ -229,3 +229,17 @@ def own_name(text: str, instead: str) -> str:
 def age(name: str) -> tuple[str, str]:
     match = NAME.fullmatch(name)
     return (match[1], match[3]) if match else (name, "")
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Replace a file's content. Whoever reads, or pulls the plug, meets the old content or the new one."""
+    beside = path.with_name(f".{token_hex(8)}.part")
+    try:
+        with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise

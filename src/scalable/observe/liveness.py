@@ -1,13 +1,17 @@
-"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there."""
+"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there.
+
+``Follower`` keeps the view of a run whose journal is still written.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +95,35 @@ def signalled(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+class Follower:
+    """Takes in, at every look, what was written since the last one."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self.records, self.view = read(self.run.journal), RunView()
+        self.reading: Iterator[dict[str, Any]] | None = None
+
+    def look(self, most: int | None = None) -> bool:
+        """Take in at most so many records; return whether that was all there is by now.
+
+        Starts from the beginning when another journal has taken the place of the one that was read.
+        """
+        if self.records.shrunk:
+            self.start_anew()
+        self.reading = self.reading or self.records.new()
+        before = self.view.records
+        for record in islice(self.reading, most):
+            self.view.take(record)
+        if most is not None and self.view.records - before == most:
+            return False
+        self.reading = None
+        return True
+
+    @property
+    def state(self) -> State:
+        return state_of(self.view, self.run.facts())

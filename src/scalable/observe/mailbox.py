@@ -22,11 +22,12 @@ from typing import Any
 
 from scalable import proc
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import jsonable
 from scalable.observe.fields import mapping, number, text
 from scalable.observe.folders import RunFolder
+from scalable.observe.journal import jsonable
 from scalable.observe.liveness import is_running
 from scalable.observe.redact import redact
+from scalable.wording import plural
 
 ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
 WITHIN_S = 30.0  # how long an answer is waited for; a session that is well needs less than one
@@ -290,3 +291,22 @@ def who() -> str:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (OSError, KeyError, ImportError):  # a user without a name, as in many containers
         return f"user {os.getuid()}@{socket.gethostname()}"
+
+
+def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
+    """What becomes of runs and workers, a phrase each."""
+    stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
+    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    told += [f"{plural(running, 'run')} may end"] if running else []
+    told += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    return told + (["workers go"] if now else [])
+
+
+def not_paused(answer: Mapping[str, Any]) -> str:
+    """What a pause does not reach; empty if it reaches everything."""
+    outside = answer["outside"]
+    return f"{plural(outside, 'task')} handed to Dask directly cannot be paused and go on" if outside else ""
+
+
+def killed(answer: Mapping[str, Any]) -> str:
+    return f"killed {answer['killed']}: {answer['follows']}"

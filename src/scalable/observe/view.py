@@ -14,12 +14,10 @@ from typing import Any
 
 from scalable.observe.bills import Bill
 from scalable.observe.costs import Ledger
-from scalable.observe.distribution import Distribution
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.observe.fleet import Fleet
-from scalable.observe.grids import Grids
-from scalable.observe.series import Series
-from scalable.observe.sweeps import SweepProgress, UnitEnd
+from scalable.observe.series import Distribution, Series
+from scalable.observe.sweeps import Grids, SweepProgress, UnitEnd
 from scalable.quantities import Money
 
 OUT_OF_MEMORY = "out of memory"

@@ -16,9 +16,8 @@ from scalable.findings import Finding
 from scalable.manifest.models import Manifest
 from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
-from scalable.planning.plan import walltime
+from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.prices import Wanted, estimate, hired
-from scalable.planning.remarks import OOM_RISK
 from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.planning.rules import shared_out
 from scalable.planning.site import Site

@@ -6,13 +6,12 @@ as many as a fixed budget of simulated runs allows. The choice is made among wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
-from typing import Any
+from math import ceil, hypot
+from typing import Any, TypeVar
 
 from scalable.errors import PlanningError, UnknownNameError
-from scalable.planning.balance import balanced
 from scalable.planning.loads import SweepLoad
 from scalable.planning.placement import margin
 from scalable.planning.simulation.outcome import Outcome
@@ -263,3 +262,23 @@ def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: flo
     if objective == "balance" and in_time and paid:
         return balanced(pareto(in_time), lambda p: p.wall_s, lambda p: p.price)
     return min(in_time or points, key=lambda p: (p.wall_s, p.price, p.workers))
+
+
+T = TypeVar("T")
+
+
+def balanced(options: Sequence[T], *measures: Callable[[T], float]) -> T:
+    """The option nearest to the best of each measure, taken as a part of its range; the first among equals.
+
+    A range smaller than the best value itself counts as that value, so that a few cents are not a world of difference.
+    """
+    values = [[measure(option) for option in options] for measure in measures]
+
+    def distance(place: int) -> float:
+        return hypot(*(part(column[place], min(column), max(column)) for column in values))
+
+    return options[min(range(len(options)), key=distance)]
+
+
+def part(value: float, low: float, high: float) -> float:
+    return (value - low) / max(high - low, low) if high > low else 0.0

@@ -11,10 +11,9 @@ from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Expected, expect, settings_of
+from scalable.planning.expected import Estimate, Expected, Verdict, estimate_peak, expect, preflight, settings_of
 from scalable.planning.history import History
 from scalable.planning.margins import Load
-from scalable.planning.preflight import Estimate, Verdict, estimate_peak, preflight
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.site import Job, Site, profile_of
 from scalable.quantities import Cpu

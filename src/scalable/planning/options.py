@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalable.errors import PlanningError
-from scalable.manifest.money import Option
-from scalable.planning.balance import balanced
+from scalable.manifest.policies import Option
+from scalable.planning.front import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import margin

@@ -15,8 +15,7 @@ from typing import Any
 
 from scalable.errors import PlanningError, UsageError
 from scalable.observe.fields import mapping, text
-from scalable.observe.files import write_beside
-from scalable.observe.folders import RunFolder, runs_dir
+from scalable.observe.folders import RunFolder, runs_dir, write_beside
 from scalable.observe.history import LOCK, WAIT_S, locked
 from scalable.observe.reading import read
 from scalable.observe.view import RunView

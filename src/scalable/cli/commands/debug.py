@@ -22,9 +22,9 @@ from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, state_of
-from scalable.observe.encoding import jsonable
 from scalable.observe.fields import text
 from scalable.observe.jobs import FINAL, JobHistory
+from scalable.observe.journal import jsonable
 from scalable.quantities import Duration
 from scalable.wording import undefined
 

@@ -14,8 +14,8 @@ from scalable.deploy.deployment import chosen, deployment, namespace_name
 from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
-from scalable.manifest.alerts import rules_of
 from scalable.manifest.load import read
+from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
 from scalable.observe.folders import runs_dir
 

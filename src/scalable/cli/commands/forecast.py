@@ -22,10 +22,9 @@ from scalable.planning.acceptance import acceptance as evaluate
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.margins import MarginRow
-from scalable.planning.month import Month, months
 from scalable.planning.options import Comparison, compare
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.scenarios import GrowthRow, growth_table, margin_table
+from scalable.planning.scenarios import GrowthRow, Month, growth_table, margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration
 from scalable.wording import plural

@@ -14,10 +14,9 @@ from rich.text import Text
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, runs_dir
-from scalable.observe.escalation import HIGH
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed
-from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.incidents import HIGH, Incident, IncidentFolder
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural

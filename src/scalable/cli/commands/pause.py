@@ -6,7 +6,7 @@ import argparse
 
 from scalable.cli import operating
 from scalable.cli.output import console, note, print_json
-from scalable.observe.answers import not_paused, paused
+from scalable.observe.mailbox import not_paused, paused
 
 
 def run(options: argparse.Namespace) -> int:

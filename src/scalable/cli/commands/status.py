@@ -19,11 +19,10 @@ from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
-from scalable.observe.current import current
 from scalable.observe.fields import money
-from scalable.observe.following import Follower
-from scalable.observe.liveness import State, running
+from scalable.observe.liveness import Follower, State, running
 from scalable.observe.redact import redact
+from scalable.observe.report import current
 from scalable.observe.words import length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.observe import RunFolder, RunView
-from scalable.observe.following import Follower
-from scalable.observe.grids import Grid
-from scalable.show.console.sections import sections, use_memory
-from scalable.show.console.stored import dead_letters
+from scalable.observe.liveness import Follower
+from scalable.observe.sweeps import Grid
+from scalable.show.console.sections import dead_letters, sections, use_memory
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
 OVER_EVERY_S = 5.0  # the same of one that is over

@@ -1,10 +1,13 @@
-"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page."""
+"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page.
+
+What a person may ask for there, ``act`` does as the commands do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from html import escape
 from importlib.resources import files
@@ -15,17 +18,19 @@ from tornado.web import Application, RequestHandler
 
 from scalable import __version__
 from scalable.errors import ScalableError, UnknownNameError, UsageError
-from scalable.observe import UnknownRunError, redact
+from scalable.observe import RunFolder, UnknownRunError, redact, redact_text
 from scalable.observe.evidence import evidence_lines
+from scalable.observe.fields import text
 from scalable.observe.folders import RunFolderError
 from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
 from scalable.observe.logs import ending, log_files
+from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, killed, not_paused, paused, who
 from scalable.observe.redact import Redactor
-from scalable.show.console.actions import act
 from scalable.show.console.guard import HEADERS
+from scalable.show.console.sections import mark_failed, replay
+from scalable.wording import undefined
 
 if TYPE_CHECKING:
-    from scalable.observe import RunFolder
     from scalable.show.console.server import Console
 
 HEARTBEAT_S = 10.0  # so that a proxy does not take the stream for dead
@@ -261,3 +266,75 @@ def packaged(name: str) -> bytes | None:
 
 def size_of(run: RunFolder) -> int:
     return run.journal.stat().st_size if run.journal.exists() else 0
+
+
+Stop = Callable[[], bool]
+
+
+def act(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    """Do it and say what came of it; raises ``ScalableError`` if it cannot be done.
+
+    Waits for the session's answer until ``stop`` says that nobody wants it any more.
+    """
+    action = text(asked.get("action"))
+    if action not in ACTIONS:
+        raise UsageError(undefined("action", action, ACTIONS))
+    return ACTIONS[action](run, asked, stop)
+
+
+def pause(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    now = asked.get("now") is True
+    answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), stop=stop, now=now)
+    told = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
+    return {"text": f"paused{': ' if told else ''}{', '.join(told)}"}
+
+
+def resume(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "resume", by=by(), stop=stop)
+    if still := text(answer.get("still")):
+        return {"text": f"not paused by a person any more, but it waits: {still}"}
+    return {"text": "it goes on" if answer["was"] else "it was not paused"}
+
+
+def kill(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "kill", within_s=ACT_WITHIN_S, by=by(), stop=stop, target=target(asked))
+    return {"text": killed(answer)}
+
+
+def dump(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    name = target(asked)
+    answer = ask(run, "dump", within_s=LOOK_WITHIN_S, by=by(), stop=stop, target=name)
+    told = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
+    return {"text": f"what every thread of {name} does", **told}
+
+
+def mark(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    reason = text(asked.get("reason")).strip()
+    if not reason:
+        raise UsageError("the reason is empty; say what is wrong with the results, for those who ask")
+    return {"text": mark_failed(run, target(asked), reason)}
+
+
+def replay_letters(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    return {"text": replay(run)}
+
+
+def target(asked: Mapping[str, Any]) -> str:
+    if not (name := text(asked.get("target"))):
+        raise UsageError("what is meant? name a worker, a run or a sweep as target")
+    return name
+
+
+def by() -> str:
+    """For the journal."""
+    return f"{who()} (console)"
+
+
+ACTIONS: dict[str, Callable[[RunFolder, Mapping[str, Any], Stop], dict[str, Any]]] = {
+    "pause": pause,
+    "resume": resume,
+    "kill": kill,
+    "dump": dump,
+    "mark-failed": mark,
+    "replay": replay_letters,
+}

@@ -82,7 +82,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
-    from scalable.show.report.results import check_import, manifest_of, url_of
+    from scalable.show.report.material import check_import, manifest_of, url_of
     from scalable.store import open_store
     from scalable.sweeps.gates import decide
     from scalable.sweeps.loading import outcome

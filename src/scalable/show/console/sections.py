@@ -1,21 +1,36 @@
 """What the page shows of a run: its view, and what ``live.json`` says this moment, as sections.
 
-Pure, and bounded however large the run is. Whatever ``scalable status`` and ``scalable report`` say, too, comes from
-the same functions.
+Bounded however large the run is. Whatever ``scalable status`` and ``scalable report`` say, too, comes from the same
+functions. Only the last ones, about rows that a store has or lacks, read more than they are given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from scalable.observe.current import WINDOW_S, current
+from scalable.errors import ScalableError
+from scalable.observe import RunFolder
 from scalable.observe.fields import UNTAGGED, listed, mapping, memory, money, text
+from scalable.observe.fleet import Worker
 from scalable.observe.liveness import State
-from scalable.observe.report import cost, end_of, incidents, plan_vs_actual, rounded, run
+from scalable.observe.report import (
+    NOT_CONNECTED,
+    WINDOW_S,
+    cost,
+    current,
+    end_of,
+    incidents,
+    plan_vs_actual,
+    rounded,
+    run,
+)
 from scalable.observe.sweeps import RECENT, SweepProgress
 from scalable.observe.view import RunView
-from scalable.show.console.workers import workers
+from scalable.store import Store, open_store
+from scalable.store.marking import mark
+from scalable.wording import plural
 
 MOST_DECISIONS = 100
 LATEST = 50  # retries, alerts, findings and failures that are listed
@@ -112,3 +127,83 @@ def incident(one: Mapping[str, Any], view: RunView) -> dict[str, Any]:
 def empty(now: float) -> dict[str, Any]:
     """The section ``run`` where nothing has run."""
     return {**dict.fromkeys(RUN_FIELDS), "run_id": "", "state": NOTHING_YET, "reason": "", "paused": "", "now": now}
+
+
+MOST_WORKERS = 1000
+FIELDS = (
+    "worker", "tag", "state", "why", "host", "job", "memory", "memory_limit", "cpu", "cpus", "idle_s", "rows_per_min",
+    "runs", "tasks", "task_count",
+)  # fmt: skip
+SHOWN_OF_RUN = ("run", "note", "step", "of", "seconds", "memory")
+
+
+def workers(view: RunView, live: Mapping[str, Any]) -> list[dict[str, Any]]:
+    told = live.get("workers")
+    if isinstance(told, list):
+        return [told_by_session(mapping(one)) for one in told[:MOST_WORKERS]]
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for name, (worker, _) in view.running.items():
+        how_far = view.progress.get(name, {})
+        runs.setdefault(worker, []).append({**dict.fromkeys(SHOWN_OF_RUN), "run": name, **how_far})
+    here = {name: one for name, one in view.fleet.workers.items() if not one.gone}
+    return [told_by_journal(name, here[name], runs.get(name, []), view) for name in sorted(here)[:MOST_WORKERS]]
+
+
+def told_by_session(one: Mapping[str, Any]) -> dict[str, Any]:
+    runs = [mapping(run) for run in listed(one.get("runs"))]
+    return {
+        **{name: one.get(name) for name in FIELDS},
+        "runs": [{name: run.get(name) for name in SHOWN_OF_RUN} for run in runs],
+    }
+
+
+def told_by_journal(name: str, one: Worker, runs: list[dict[str, Any]], view: RunView) -> dict[str, Any]:
+    """Without a ``live.json``, as of runs of earlier versions: who is there and what each runs."""
+    state = "busy" if runs else "idle"
+    if one.leaving or one.joined is None:
+        state = "leaving" if one.leaving else "starting"
+    why = one.leaving or ("" if one.joined is not None else one.waits or NOT_CONNECTED)
+    used = [run["memory"] for run in runs if isinstance(run["memory"], int)]
+    facts = {"worker": name, "tag": one.tag, "state": state, "why": why, "host": one.host or None, "job": one.job}
+    memory = {"memory": sum(used) if used else None, "memory_limit": view.memory_limit(one.tag)}
+    return {**dict.fromkeys(FIELDS), **facts, **memory, "runs": runs, "tasks": [], "task_count": 0}
+
+
+@contextmanager
+def store_of(run: RunFolder) -> Iterator[Store]:
+    from scalable.show.report.material import manifest_of, url_of  # takes a second, which no page shall wait for
+
+    facts = run.facts()
+    manifest, _ = manifest_of(run, facts)
+    with open_store(url_of(manifest, facts)) as store:
+        yield store
+
+
+def dead_letters(run: RunFolder) -> int | None:
+    """How many there are; nothing where that cannot be known."""
+    try:
+        with store_of(run) as store:
+            return len(store.dead_letters())
+    except (ScalableError, OSError):
+        return None
+
+
+def mark_failed(run: RunFolder, name: str, reason: str) -> str:
+    with store_of(run) as store:
+        done = mark(store, name, reason)
+    follows = "the next run computes them again" if done.marked else "nothing changed"
+    return f"{done}; {follows}"
+
+
+def replay(run: RunFolder) -> str:
+    with store_of(run) as store:
+        letters = store.dead_letters()
+        if not letters:
+            return "there are no dead letters: the database took everything it was given"
+        outcome = store.replay_dead_letters([letter.id for letter in letters])
+    told = [f"{plural(outcome.replayed, 'dead letter')} stored"]
+    if outcome.left:
+        told.append(f"{plural(len(outcome.left), 'dead letter')} refused again: {outcome.left[0].reason}")
+    if outcome.reason:
+        told.append(f"the rest was not tried: {outcome.reason}")
+    return "; ".join(told)

@@ -5,10 +5,14 @@ So there is one place through which names, errors and log lines of others come o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from scalable.observe.redact import redact_text
+
+if TYPE_CHECKING:
+    from scalable.show.report.material import SweepResults
 
 VOID = frozenset({"meta", "br", "path", "line", "rect", "circle", "polygon"})
 KEPT = "\n\t"  # of what is no printable character; the rest, such as a terminal's commands, is shown as a mark
@@ -101,3 +105,39 @@ def paragraph(*children: Child, class_: str | None = None) -> Markup:
 
 def figure(picture: Markup, caption: Child, *below: Child) -> Markup:
     return tag("figure", picture, tag("figcaption", caption), below)
+
+
+LISTED = 20  # lines of a list on the page; the rest is folded away
+MOST_LISTED = 200  # of which all are told, folded
+
+
+def folded_table(
+    found: Sequence[Mapping[str, Any]],
+    row: Callable[[Mapping[str, Any]], Sequence[Child]],
+    columns: Sequence[str],
+    caption: str,
+) -> Markup | None:
+    """The latest on the page, earlier ones folded, and how many are left out if there are very many."""
+    if not found:
+        return None
+    latest, earlier = found[-LISTED:], found[:-LISTED]
+    kept = earlier[-MOST_LISTED:]
+    title = f"{caption}; the latest {LISTED}" if earlier else caption
+    before = f"{len(kept)} earlier ones" if len(kept) == len(earlier) else f"{len(kept)} of {len(earlier)} earlier ones"
+    return join(
+        [
+            table(title, columns, map(row, latest)),
+            more(before, table(before, columns, map(row, kept))) if kept else None,
+        ]
+    )
+
+
+def by_sweep(results: Sequence[SweepResults], part: Callable[[SweepResults], Markup | None]) -> Markup | None:
+    """One part below the other, with their names if there are several sweeps; nothing if none has anything to say."""
+    made = [(each.sweep, content) for each in results if (content := part(each))]
+    named = len(results) > 1
+    return join((tag("h3", sweep) if named else None, content) for sweep, content in made) if made else None
+
+
+def sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."

@@ -8,17 +8,17 @@ from hashlib import sha256
 from importlib.resources import files
 
 from scalable.observe.words import moment
-from scalable.show.report import overview, result_sections, run_sections, trouble_sections, verdict_sections
-from scalable.show.report.cost_section import cost
+from scalable.show.report import overview, result_sections, run_sections
 from scalable.show.report.elements import Markup, tag
 from scalable.show.report.material import Material
-from scalable.show.report.provenance import provenance
+from scalable.show.report.overview import provenance
+from scalable.show.report.run_sections import cost
 
 Section = Callable[[Material], Markup | None]
 SECTIONS: tuple[tuple[str, str, Section], ...] = (
     ("summary", "Summary", overview.summary),
-    ("verdict", "Verdict", verdict_sections.verdicts),
-    ("effects", "Effects", verdict_sections.effect_sizes),
+    ("verdict", "Verdict", result_sections.verdicts),
+    ("effects", "Effects", result_sections.effect_sizes),
     ("equity", "Equity", result_sections.equity_curves),
     ("heat-map", "Heat map", result_sections.heat),
     ("metrics", "Metrics", result_sections.metrics),
@@ -28,9 +28,9 @@ SECTIONS: tuple[tuple[str, str, Section], ...] = (
     ("scaling", "Scaling", run_sections.scaling),
     ("work", "Work", run_sections.tasks),
     ("cost", "Cost", cost),
-    ("retries", "Losses and retries", trouble_sections.retries),
-    ("incidents", "Incidents", trouble_sections.incidents),
-    ("findings", "Findings and alerts", trouble_sections.alerts),
+    ("retries", "Losses and retries", run_sections.retries),
+    ("incidents", "Incidents", run_sections.incidents),
+    ("findings", "Findings and alerts", run_sections.alerts),
     ("provenance", "Provenance", provenance),
 )
 

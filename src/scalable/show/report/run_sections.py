@@ -1,4 +1,4 @@
-"""Sections about the run itself: how it went, memory, scaling, work, and the plan beside it.
+"""Sections about the run itself: how it went, memory, scaling, work, the plan beside it, cost and trouble.
 
 Each takes the material and gives its content, or nothing if it has nothing to say.
 """
@@ -8,15 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import mapping
 from scalable.observe.fleet import by_tag
-from scalable.observe.words import UNKNOWN, clock, hours, length, one_line, paid, size
+from scalable.observe.incidents import Incident
+from scalable.observe.words import BESIDE, UNKNOWN, clock, fine, hours, length, one_line, paid, size
 from scalable.quantities import percent
 from scalable.show.report.drawing import legend
-from scalable.show.report.elements import Child, Markup, figure, join, paragraph, table, tag
+from scalable.show.report.elements import (
+    MOST_LISTED,
+    Child,
+    Markup,
+    chip,
+    facts,
+    figure,
+    folded_table,
+    join,
+    more,
+    paragraph,
+    table,
+    tag,
+)
 from scalable.show.report.material import Material
-from scalable.show.report.run_charts import COLOURS, memory_bars, timeline
-from scalable.show.report.sections import folded_table
+from scalable.show.report.run_charts import COLOURS, bill_bar, memory_bars, timeline
 from scalable.wording import plural
 
 MOST_BARS = 24  # workers drawn, the fullest
@@ -158,3 +172,186 @@ def deviation(each: Mapping[str, Any]) -> Child:
         return UNKNOWN
     share = actual / planned
     return tag("b", f"× {share:.2f}", class_="warn") if share >= WARN_AT else f"× {share:.2f}"
+
+
+UNATTRIBUTED_COLOURS = {"tail": "muted", "unused": "c8", "without_rows": "c7"}
+"""Of what is charged to no row."""
+FAR = 5.0  # times the bill; a budget beyond that would make the picture one of the budget
+
+
+def cost(found: Material) -> Markup | None:
+    bill = found.report["cost"]
+    if not bill or "pools" not in bill:
+        return paragraph(f"Spent: {paid(bill)}.") if bill else None
+    currency, dearest = bill["currency"], bill["rows"]["dearest"]
+    parts: list[Child] = [picture(bill, found, currency), facts(bill_facts(bill, found, currency))] if currency else []
+    parts.append(pools(bill))
+    if currency and dearest:
+        lines = [
+            (one["run"], one["sweep"], one["rows"], fine(one["per_row"], currency), fine(one["lost"], currency))
+            for one in dearest
+        ]
+        columns = ("work", "sweep", ">rows", ">a row", ">in vain")
+        parts.append(more("The dearest rows", table("The dearest rows", columns, lines)))
+    parts += [paragraph(words, class_="quiet") for words in bill["assumed"]]
+    return join(parts)
+
+
+def picture(bill: Mapping[str, Any], found: Material, currency: str) -> Markup | None:
+    rows, beside, both = bill["rows"], bill["unattributed"], found.report["plan_vs_actual"]
+    parts = [
+        ("rows", rows["amount"] - rows["idle"] - rows["lost"], "c1"),
+        ("machines that waited between rows", rows["idle"], "c6"),
+        ("in vain", rows["lost"], "bad"),
+        *((words, beside[name], UNATTRIBUTED_COLOURS[name]) for name, words in BESIDE.items()),
+    ]
+    shown = [(f"{name} {fine(amount, currency)}", amount, kind) for name, amount, kind in parts if amount > 0]
+    if not shown:
+        return None
+    marks = []
+    for word, amount in (("planned", both["cost"]["planned"] if both else None), ("budget", found.budget)):
+        if amount and amount["currency"] == currency and amount["amount"] <= FAR * bill["amount"]:
+            marks.append((f"{word} {paid(amount)}", amount["amount"]))
+    caption = f"The bill: {fine(bill['amount'], currency)}."
+    return figure(bill_bar(shown, marks), caption, legend([(name, kind) for name, _, kind in shown]))
+
+
+def pools(bill: Mapping[str, Any]) -> Markup:
+    by_node, currency = bill["basis"] != "workers", bill["currency"]
+    lines = []
+    for name, pool in bill["pools"].items():
+        used = percent(pool["busy_share"]) if pool["busy_share"] is not None else UNKNOWN
+        amount = fine(pool["amount"], currency) if currency else UNKNOWN
+        standing = hours(pool["standing_hours"]) if by_node else UNKNOWN
+        lines.append((name, f"{pool['machines']:,}", hours(pool["hours"]), standing, used, amount))
+    columns = ("pool", ">nodes" if by_node else ">workers", ">hours", ">always there", ">busy", ">cost")
+    return table("The bill by pool", columns, lines)
+
+
+def bill_facts(bill: Mapping[str, Any], found: Material, currency: str) -> list[tuple[str, Child]]:
+    rows, beside, both = bill["rows"], bill["unattributed"], found.report["plan_vs_actual"]
+    pairs: list[tuple[str, Child]] = [("bill", fine(bill["amount"], currency))]
+    if rows["count"]:
+        pairs.append(
+            ("a row", f"{fine(rows['mean'], currency)} on average, half of them up to {fine(rows['median'], currency)}")
+        )
+    if beside["amount"]:
+        why = "; ".join(f"{fine(beside[name], currency)} {words}" for name, words in BESIDE.items() if beside[name])
+        pairs.append(("charged to no row", f"{fine(beside['amount'], currency)}: {why}"))
+    if bill["foreseen"]:
+        pairs.append(("still to come", f"{fine(bill['foreseen'], currency)} of it until the last machine is gone"))
+    if both and both["cost"]["planned"]:
+        pairs.append(("planned", paid(both["cost"]["planned"])))
+    if found.budget:
+        pairs.append(("may be spent", paid(found.budget)))
+    return pairs
+
+
+MOST_INCIDENTS = 20  # told with their evidence
+LATEST = 50  # retries and alerts that are listed
+EXCERPT = 30  # lines of evidence
+
+
+def retries(found: Material) -> Markup | None:
+    report = found.report
+    never = {kind: each for kind, each in report["workers"].items() if each["requested"] or each["refused"]}
+    if not (report["losses"] or report["retries"]["count"] or never):
+        return None
+    rows: list[tuple[str, str, str]] = [
+        ("retry", cause, f"{count:,}") for cause, count in report["retries"]["by_cause"].items()
+    ]
+    rows += [("lost", cause, f"{count:,}") for cause, count in report["losses"].items()]
+    for kind, each in never.items():
+        rows += [("worker never joined", kind, f"{each['requested']:,}")] if each["requested"] else []
+        rows += [("worker refused", kind, f"{each['refused']:,}")] if each["refused"] else []
+    latest = [(clock(each["t"]), each["run"], each["tag"], each["cause"]) for each in found.view.retried[-LATEST:]]
+    parts = [table("What was lost or run again", ("what", "cause", ">times"), rows)]
+    if latest:
+        parts.append(more("The latest retries", table("Retries", ("at", "work", "kind", "after"), latest)))
+    return join(parts)
+
+
+def incidents(found: Material) -> Markup | None:
+    others = unrecorded(found)
+    if not found.incidents and not others:
+        return None
+    latest = found.incidents[-MOST_INCIDENTS:]
+    earlier = len(found.incidents) - len(latest)
+
+    def row(each: Mapping[str, Any]) -> Sequence[Child]:
+        where = (one_line(each["run"] or ""), each["worker"] or "")
+        return clock(each["started"]), each["kind"], *where, one_line(each["evidence"])
+
+    note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
+    columns = ("at", "kind", "work", "worker", "detail")
+    title = "Losses that have no record of their own"
+    rest = folded_table(
+        others, row, columns, f"{title}, of those that are remembered" if found.view.incidents_forgotten else title
+    )
+    return join([paragraph(note) if note else None, map(incident, latest), rest])
+
+
+def unrecorded(found: Material) -> list[dict[str, Any]]:
+    """Losses that no incident's file tells of."""
+    told = {(each.kind, each.run or each.worker) for each in found.incidents}
+    return [each for each in found.report["incidents"] if (each["kind"], each["run"] or each["worker"]) not in told]
+
+
+def incident(each: Incident) -> Markup:
+    lines = evidence_lines(each.evidence)
+    cut = (
+        [*lines[:EXCERPT], f"… {len(lines) - EXCERPT} more lines: scalable incidents show {each.id}"]
+        if len(lines) > EXCERPT
+        else lines
+    )
+    where = " on ".join(filter(None, (each.run, each.worker, each.host)))
+    pairs: list[tuple[str, Child]] = [
+        ("when", clock(each.started)),
+        ("where", where),
+        ("what", each.guilty),
+        ("done", "; ".join(each.done)),
+        ("outcome", each.outcome),
+        ("escalation", each.escalation),
+        ("to prevent it", tag("ul", (tag("li", one) for one in each.prevent)) if each.prevent else ""),
+    ]
+    kind = "bad" if each.severity in ("critical", "page", "high") else "warn"
+    return tag(
+        "article",
+        tag("h3", f"Incident {each.id}: {each.kind} ", chip(each.severity, kind) if each.severity else None),
+        facts(pairs),
+        tag("pre", "\n".join(cut), tabindex=0) if cut else None,
+        class_="card incident",
+    )
+
+
+def alerts(found: Material) -> Markup | None:
+    """Findings with what to do about them, then alerts; an alert that only repeats a failure is told there."""
+    findings = found.report["findings"]
+    failed = {f"{one['task']}: {one['error']}" for one in found.report["failures"]}
+    latest, count = found.view.alerts[-LATEST:], found.view.alert_count
+    rung = [one for one in latest if one.get("text") not in failed]
+    if not findings and not rung:
+        return None
+    told = [
+        tag(
+            "li",
+            tag("strong", one_line(each["text"])),
+            " ",
+            chip("over") if each["over"] else None,
+            tag("div", one_line(each["remedy"]), class_="quiet"),
+        )
+        for each in findings[:MOST_LISTED]
+    ]
+
+    def row(each: Mapping[str, Any]) -> Sequence[Child]:
+        return (
+            clock(each["t"]),
+            each.get("alert") or "",
+            each.get("state") or "",
+            each.get("severity") or "",
+            one_line(each.get("text") or ""),
+        )
+
+    columns = ("at", "alert", "state", "severity", "what")
+    title = f"Alerts: the latest {len(latest)} of {count:,}" if len(latest) < count else "Alerts"
+    return join([tag("ul", told, class_="findings") if told else None, folded_table(rung, row, columns, title)])
