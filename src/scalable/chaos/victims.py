@@ -75,22 +75,22 @@ class Processes:
         """The driver, unless it is elsewhere."""
         facts = self.run.facts()
         pid = number(facts.get("pid"))
-        here = text(facts.get("host")) == socket.gethostname()
-        return proc.look(int(pid)) if here and pid is not None else None
+        on_this_host = text(facts.get("host")) == socket.gethostname()
+        return proc.look(int(pid)) if on_this_host and pid is not None else None
 
     def workers(self) -> list[Victim]:
         """Worker processes, by name. Those that share the driver's process are not among them."""
-        found, elsewhere = self.joined()
+        victims, elsewhere = self.joined()
         own = self.own_driver()
-        apart = [one for one in found if own is None or one.pid != own.pid]
+        apart = [victim for victim in victims if own is None or victim.pid != own.pid]
         if not apart:
-            raise NoVictimError(f"{self.run.run_id} has no worker process here{because(found, elsewhere)}")
+            raise NoVictimError(f"{self.run.run_id} has no worker process here{because(victims, elsewhere)}")
         return apart
 
     def runners(self) -> list[Victim]:
         """Runner processes, in the order of their workers and ages."""
-        found, elsewhere = self.joined()
-        running = [runner for worker in one_per_process(found) for runner in runners_of(worker)]
+        workers, elsewhere = self.joined()
+        running = [runner for worker in one_per_process(workers) for runner in runners_of(worker)]
         if not running:
             why = because([], elsewhere) or "; they start with the first guarded work"
             raise NoVictimError(f"{self.run.run_id} has no runner process here{why}")
@@ -101,22 +101,22 @@ class Processes:
         self.check_it_runs()
         self.follower.look()
         addresses = own_addresses() if self.own_driver() is not None else own_addresses() - LOOPBACK
-        found, elsewhere = [], set()
+        victims, elsewhere = [], set()
         for name, worker in sorted(self.follower.view.fleet.workers.items()):
             if worker.joined is None or worker.pid is None:
                 continue
             if worker.host not in addresses:
                 elsewhere.add(worker.host)
             elif (process := proc.look(worker.pid)) and process.alive and since(process) < worker.contact + CLOCKS_S:
-                found.append(Victim(process, "worker", name))
-        return found, sorted(elsewhere)
+                victims.append(Victim(process, "worker", name))
+        return victims, sorted(elsewhere)
 
 
 def choose(victims: Sequence[Victim], chance: random.Random, worker: str | None = None) -> Victim:
     """One at random, or one of the worker that is named."""
-    among = [one for one in victims if worker in (None, one.worker)]
+    among = [victim for victim in victims if worker in (None, victim.worker)]
     if not among:
-        known = ", ".join(dict.fromkeys(one.worker for one in victims))
+        known = ", ".join(dict.fromkeys(victim.worker for victim in victims))
         raise NoVictimError(f"worker {worker!r} has no {victims[0].kind} here; those that have: {known}")
     return chance.choice(among)
 
@@ -158,9 +158,9 @@ def since(process: proc.Process) -> float:
 
 def own_addresses() -> set[str]:
     """By which others reach this machine, and by which it reaches itself."""
-    found = [address for all_ in psutil.net_if_addrs().values() for address in all_]
+    addresses = [address for all_ in psutil.net_if_addrs().values() for address in all_]
     network = (socket.AF_INET, socket.AF_INET6)
-    return {one.address.partition("%")[0] for one in found if one.family in network}
+    return {address.address.partition("%")[0] for address in addresses if address.family in network}
 
 
 def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
@@ -173,7 +173,7 @@ def as_victim(process: int | Victim) -> Victim:
     """A process by its number, for callers that started it themselves."""
     if isinstance(process, Victim):
         return process
-    found = proc.look(process)
-    if process <= 1 or found is None or not found.alive:
+    looked = proc.look(process)
+    if process <= 1 or looked is None or not looked.alive:
         raise ChaosError(f"there is no process {process}")
-    return Victim(found, "process", "")
+    return Victim(looked, "process", "")

@@ -38,11 +38,11 @@ class Screen(Console):
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for one in super().render(renderable, options):
-            if one.control is None and COMMANDS.search(one.text):
-                yield Segment(COMMANDS.sub("�", COLOURS.sub("", one.text)), one.style)
+        for segment in super().render(renderable, options):
+            if segment.control is None and COMMANDS.search(segment.text):
+                yield Segment(COMMANDS.sub("�", COLOURS.sub("", segment.text)), segment.style)
             else:
-                yield one
+                yield segment
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -110,7 +110,7 @@ def errors() -> Console:
 def print_json(data: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(data, indent=2, ensure_ascii=not unicode)
-    print(COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 @contextmanager

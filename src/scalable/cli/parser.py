@@ -52,13 +52,13 @@ class CommandParser(Parser):
     """One that complains itself about what it does not know, with its own usage; argparse leaves it to the top."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             from difflib import get_close_matches
 
             near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
             self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; write {near[0]}" if near else ""))
-        return found, unknown
+        return parsed, unknown
 
 
 class TopParser(Parser):

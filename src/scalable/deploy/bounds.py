@@ -44,7 +44,7 @@ def room(deployment: Deployment) -> tuple[int, Size]:
             continue
         pool = deployment.manifest.pools[name]
         node = allocatable(deployment.manifest.nodes[pool.node], pool)
-        smallest = Size(min(one.cpu for one in sizes), min(one.memory for one in sizes))
+        smallest = Size(min(size.cpu for size in sizes), min(size.memory for size in sizes))
         count, requests = count + smallest.times_in(node) * pool.most, requests + node * pool.most
     return count, requests
 
@@ -85,6 +85,6 @@ def stated(size: Size, named: list[str]) -> dict[str, str]:
     return {name: amount for name, amount in amounts(size).items() if name in named}
 
 
-def largest(found: list[Size]) -> Size:
+def largest(sizes: list[Size]) -> Size:
     """The most of each that any of them has."""
-    return Size(max(one.cpu for one in found), max(one.memory for one in found), max(one.gpus for one in found))
+    return Size(max(size.cpu for size in sizes), max(size.memory for size in sizes), max(size.gpus for size in sizes))

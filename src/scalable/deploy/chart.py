@@ -28,9 +28,9 @@ def files(deployment: Deployment) -> dict[str, str]:
     templates = objects(parametrised(deployment))
     del templates[NAMESPACE]
     plain = objects(deployment)[NAMESPACE]
-    found = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
-    found |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
-    return found
+    texts = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
+    texts |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
+    return texts
 
 
 def mark(name: str) -> str:

@@ -70,8 +70,8 @@ class Destination:
     @property
     def service(self) -> str | None:
         """The namespace of a service of the cluster."""
-        found = SERVICE.fullmatch(self.host or "")
-        return found["namespace"] if found else None
+        match = SERVICE.fullmatch(self.host or "")
+        return match["namespace"] if match else None
 
     @property
     def beside(self) -> bool:
@@ -145,7 +145,7 @@ def named_destination(text: str, purpose: str = "egress") -> Destination:
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not port.isdecimal() or not 0 < int(port) < 65536 or not re.fullmatch(r"[\w.:/-]+", host):
         raise UsageError(f"{shown(text)} is not a place to connect to; {EXAMPLE}")
-    found = Destination(purpose, host, int(port))
-    if "/" in host and found.network is None:
+    destination = Destination(purpose, host, int(port))
+    if "/" in host and destination.network is None:
         raise UsageError(f"{shown(host)} is not a range of addresses; {EXAMPLE}")
-    return found
+    return destination

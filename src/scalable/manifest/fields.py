@@ -51,10 +51,10 @@ def whole(minimum: int, most: int = MOST) -> Callable[[object, ValidationInfo], 
 
 
 def port(value: object, info: ValidationInfo) -> int:
-    found = whole(1)(value, info)
-    if found > LAST_PORT:
-        raise QuantityError(f"{found} is no port", f"write one from 1024 to {LAST_PORT}")
-    return found
+    port_number = whole(1)(value, info)
+    if port_number > LAST_PORT:
+        raise QuantityError(f"{port_number} is no port", f"write one from 1024 to {LAST_PORT}")
+    return port_number
 
 
 def number(minimum: float, *, exclusive: bool = False) -> Callable[[object, ValidationInfo], float]:

@@ -202,7 +202,7 @@ def begins(path: str, start: str) -> bool:
     return path == start or path.startswith((f"{start}.", f"{start}["))
 
 
-def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
+def concealed(finding: Finding, loc: Loc, root: tree.Node) -> Finding:
     """A finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
     depth = len(loc)
     while (node := tree.locate(root, loc[:depth])[1]) is None:
@@ -213,10 +213,10 @@ def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
             source = scalar.source.replace("\\", r"\\")
             for held in (shown(scalar.value), repr(scalar.value), scalar.text):
                 whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
-                found = replace(found, message=whole.sub(source, found.message))
-            rest = found.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
-            found = replace(found, path=found.path[:written_part] + rest)
-    return found
+                finding = replace(finding, message=whole.sub(source, finding.message))
+            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
+            finding = replace(finding, path=finding.path[:written_part] + rest)
+    return finding
 
 
 def findings_of(error: Any, root: tree.Node) -> list[Finding]:

@@ -96,8 +96,8 @@ class Grpc(Section):
     """GRPC_POLL_STRATEGY, e.g. poll; gRPC's own choice when not given."""
 
     def variables(self) -> dict[str, str]:
-        found = {"GRPC_ENABLE_FORK_SUPPORT": "1" if self.support else "0"}
-        return {**found, "GRPC_POLL_STRATEGY": self.poll} if self.poll else found
+        variables = {"GRPC_ENABLE_FORK_SUPPORT": "1" if self.support else "0"}
+        return {**variables, "GRPC_POLL_STRATEGY": self.poll} if self.poll else variables
 
 
 class Fork(Section):
@@ -197,18 +197,18 @@ class Alerts(Section):
     def known(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        found: Numbers = {}
+        thresholds: Numbers = {}
         problems = []
         for name, value in values.items():
             if name not in BY_NAME:
                 problems.append(QuantityError(*not_defined("alert", str(name), BY_NAME), (name,)))
                 continue
             try:
-                found[name] = threshold(BY_NAME[name], value)
+                thresholds[name] = threshold(BY_NAME[name], value)
             except QuantityError as error:
                 problems.append(QuantityError(f"{name}: {error.message}", error.remedy, (name,)))
         QuantityError.raise_all(problems)
-        return found
+        return thresholds
 
 
 def rules_of(manifest: Manifest) -> tuple[Rule, ...]:

@@ -173,12 +173,12 @@ def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
 
 def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
     """The rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
-    found = []
+    rules = []
     for rule in RULES:
         own = thresholds.get(rule.name, rule.when.threshold)
         if own is not None:
-            found.append(replace(rule, when=replace(rule.when, threshold=own)))
-    return tuple(found)
+            rules.append(replace(rule, when=replace(rule.when, threshold=own)))
+    return tuple(rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +233,13 @@ class Watch:
     @property
     def firing(self) -> list[Change]:
         """All that is so now, the oldest first."""
-        found = [
+        changes = [
             Change(rule, dict(labels), "firing", case.fired, case.value)
             for rule in self.rules
             for (name, labels), case in self.cases.items()
             if name == rule.name and case.fired is not None
         ]
-        return sorted(found, key=lambda one: (one.since, one.rule.name, sorted(one.labels.items())))
+        return sorted(changes, key=lambda change: (change.since, change.rule.name, sorted(change.labels.items())))
 
     def apply(self, rule: Rule, values: Mapping[str, Mapping[Labels, float]], now: float) -> list[Change]:
         met = self.meeting(rule.when, values, now)
@@ -264,13 +264,13 @@ class Watch:
     def meeting(
         self, condition: Condition, values: Mapping[str, Mapping[Labels, float]], now: float
     ) -> dict[Labels, float]:
-        found = values.get(condition.metric, {})
+        figures = values.get(condition.metric, {})
         if condition.increase_s is not None:
-            found = {labels: self.growth(condition, labels, value, now) for labels, value in found.items()}
+            figures = {labels: self.growth(condition, labels, value, now) for labels, value in figures.items()}
         if condition.over is not None:
             whole = values.get(condition.over, {})
-            found = {labels: value / whole[labels] for labels, value in found.items() if whole.get(labels)}
-        return {labels: value for labels, value in found.items() if condition.met(value)}
+            figures = {labels: value / whole[labels] for labels, value in figures.items() if whole.get(labels)}
+        return {labels: value for labels, value in figures.items() if condition.met(value)}
 
     def growth(self, condition: Condition, labels: Labels, value: float, now: float) -> float:
         """A counter that was not there at the last look began at 0; one that is there at the first began as it is."""

@@ -225,23 +225,23 @@ class Ledger:
 
     def tenancies(self, now: int) -> dict[str, Tenancy]:
         """What was on each machine; attempts under way occupy it until now."""
-        found: defaultdict[str, Tenancy] = defaultdict(Tenancy)
+        tenancies: defaultdict[str, Tenancy] = defaultdict(Tenancy)
         for worker, (machine, _) in self.lodgers.items():
-            one = found[machine]
-            one.left = latest(one.left, self.gone.get(worker, now))
+            tenancy = tenancies[machine]
+            tenancy.left = latest(tenancy.left, self.gone.get(worker, now))
             if worker in self.worked_until:
-                one.last = latest(one.last, self.worked_until[worker])
+                tenancy.last = latest(tenancy.last, self.worked_until[worker])
         for run, piece in self.pieces.items():
             for worker, time in piece.occupied.items():
                 machine, part = self.lodgers.get(worker, ("", 0))
-                found[machine].used[run] += time * part
-                found[machine].lost[run] += piece.lost.get(worker, 0) * part
+                tenancies[machine].used[run] += time * part
+                tenancies[machine].lost[run] += piece.lost.get(worker, 0) * part
         for (run, _), (worker, begin) in self.under_way.items():
             machine, part = self.lodgers.get(worker, ("", 0))
             end = self.gone.get(worker, now)
-            found[machine].used[run] += max(0, end - begin) * part
-            found[machine].last = latest(found[machine].last, end)
-        return found
+            tenancies[machine].used[run] += max(0, end - begin) * part
+            tenancies[machine].last = latest(tenancies[machine].last, end)
+        return tenancies
 
 
 def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
@@ -262,8 +262,8 @@ def part(cost: int, time: int, whole: int) -> int:
     return cost * min(max(0, time), whole) // whole if whole > 0 else 0
 
 
-def latest(one: int | None, other: int) -> int:
-    return other if one is None else max(one, other)
+def latest(known: int | None, other: int) -> int:
+    return other if known is None else max(known, other)
 
 
 def micros(seconds: float) -> int:
@@ -273,10 +273,10 @@ def micros(seconds: float) -> int:
 def grains(price: object) -> int:
     """A price by the hour as it stands in the journal: a text, so that no digit is lost."""
     try:
-        found = Decimal(text(price) or "0")
+        price_by_hour = Decimal(text(price) or "0")
     except InvalidOperation:
         return 0
-    return int(found * GRAINS) if found.is_finite() and 0 <= found <= LARGEST else 0
+    return int(price_by_hour * GRAINS) if price_by_hour.is_finite() and 0 <= price_by_hour <= LARGEST else 0
 
 
 def part_of(record: Mapping[str, Any]) -> int:

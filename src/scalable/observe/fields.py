@@ -25,8 +25,8 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int:
-    found = number(value)
-    return int(found) if found is not None and found > 0 else 0
+    amount = number(value)
+    return int(amount) if amount is not None and amount > 0 else 0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -53,9 +53,9 @@ def money(value: object) -> Money | None:
 
 def memory(value: object) -> int | None:
     """Bytes, from a number or from a text like ``8GiB``."""
-    found = number(value)
-    if found is not None:
-        return int(found) if found > 0 else None
+    amount = number(value)
+    if amount is not None:
+        return int(amount) if amount > 0 else None
     try:
         return Memory.parse(value).bytes if isinstance(value, str) else None
     except QuantityError:

@@ -69,10 +69,10 @@ class RunFolder:
     @classmethod
     def open(cls, run: str | Path, base: Path | str | None = None) -> RunFolder:
         """A run by its id, or by the path of its folder."""
-        for found in (cls(runs_dir(base).absolute() / run), cls(Path(run).absolute())):
+        for folder in (cls(runs_dir(base).absolute() / run), cls(Path(run).absolute())):
             with suppress(OSError):  # a name that is too long to exist
-                if found.path.is_dir() and (NAME.fullmatch(found.run_id) or found.journal.exists()):
-                    return found
+                if folder.path.is_dir() and (NAME.fullmatch(folder.run_id) or folder.journal.exists()):
+                    return folder
         raise UnknownRunError(f"run {str(run)!r} is not recorded in {runs_dir(base)}; {cls.known(base)}")
 
     @classmethod
@@ -82,11 +82,11 @@ class RunFolder:
         """The run that is meant: the one named, else the latest, of one manifest if that is named."""
         if run_id is not None:
             return cls.open(run_id, base)
-        found = cls.latest(base, manifest)
-        if found is None:
+        folder = cls.latest(base, manifest)
+        if folder is None:
             of = f" of {manifest}" if manifest is not None else ""
             raise UnknownRunError(f"no run{of} is recorded in {runs_dir(base)}; {cls.known(base)}")
-        return found
+        return folder
 
     @classmethod
     def latest(cls, base: Path | str | None = None, manifest: str | Path | None = None) -> RunFolder | None:
@@ -206,10 +206,10 @@ def targets_dir(base: Path | str | None = None) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """An object in a file; an empty one if it is missing or cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def safe_name(text: str, instead: str) -> str:

@@ -62,31 +62,34 @@ class Incident:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written down: plain, bounded and without secrets."""
-        found = {**{one.name: getattr(self, one.name) for one in fields(self)}, "evidence": dict(self.evidence)}
-        return dict(redact(jsonable({"id": found.pop("id"), **found}, LONGEST_TEXT)))
+        facts = {
+            **{field_.name: getattr(self, field_.name) for field_ in fields(self)},
+            "evidence": dict(self.evidence),
+        }
+        return dict(redact(jsonable({"id": facts.pop("id"), **facts}, LONGEST_TEXT)))
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Incident:
+    def of(cls, facts: Mapping[str, Any]) -> Incident:
         """From what a file says; what makes no sense is left out."""
         return cls(
-            kind=text(found.get("kind")) or "unknown",
-            id=count(found.get("id")),
-            run=text(found.get("run")),
-            attempt=count(found.get("attempt")),
-            worker=text(found.get("worker")),
-            tag=text(found.get("tag")) or None,
-            host=text(found.get("host")),
-            started=number(found.get("started")),
-            found=number(found.get("found")),
-            found_after_s=number(found.get("found_after_s")),
-            threshold_s=number(found.get("threshold_s")),
-            guilty=text(found.get("guilty")),
-            evidence=mapping(found.get("evidence")),
-            done=texts(found.get("done")),
-            outcome=text(found.get("outcome")),
-            prevent=texts(found.get("prevent")),
-            severity=text(found.get("severity")),
-            escalation=text(found.get("escalation")),
+            kind=text(facts.get("kind")) or "unknown",
+            id=count(facts.get("id")),
+            run=text(facts.get("run")),
+            attempt=count(facts.get("attempt")),
+            worker=text(facts.get("worker")),
+            tag=text(facts.get("tag")) or None,
+            host=text(facts.get("host")),
+            started=number(facts.get("started")),
+            found=number(facts.get("found")),
+            found_after_s=number(facts.get("found_after_s")),
+            threshold_s=number(facts.get("threshold_s")),
+            guilty=text(facts.get("guilty")),
+            evidence=mapping(facts.get("evidence")),
+            done=texts(facts.get("done")),
+            outcome=text(facts.get("outcome")),
+            prevent=texts(facts.get("prevent")),
+            severity=text(facts.get("severity")),
+            escalation=text(facts.get("escalation")),
         )
 
 
@@ -128,15 +131,15 @@ class IncidentFolder:
     def all(self) -> list[Incident]:
         """Those that can be read, in the order of their numbers; ``damaged`` has the others."""
         self.damaged = {}
-        found = []
+        incidents = []
         for at in self.numbers():
             try:
-                found.append(self.read(at))
+                incidents.append(self.read(at))
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, RecursionError) as error:
                 self.damaged[self.file(at).name] = getattr(error, "strerror", None) or "it holds no incident"
-        return found
+        return incidents
 
     def get(self, number: int) -> Incident:
         known = self.numbers()
@@ -150,10 +153,10 @@ class IncidentFolder:
 
     def read(self, number: int) -> Incident:
         """Raises ``ValueError`` for a file that holds no incident."""
-        found = json.loads(self.file(number).read_text(encoding="utf-8", errors="replace"))
-        if not isinstance(found, dict) or not text(found.get("kind")):
+        content = json.loads(self.file(number).read_text(encoding="utf-8", errors="replace"))
+        if not isinstance(content, dict) or not text(content.get("kind")):
             raise ValueError("no incident")
-        return replace(Incident.of(found), id=number)
+        return replace(Incident.of(content), id=number)
 
     def numbers(self) -> list[int]:
         try:
@@ -172,11 +175,11 @@ def earlier(run_folder: Path, now: float) -> list[Incident]:
     with suppress(RunFolderError):
         runs |= {run.path for run in RunFolder.list(run_folder.absolute().parent)[-RUNS_LOOKED_AT:]}
     files = sorted((file for run in runs for file in recent_files(run / "incidents", now)), reverse=True)
-    found = []
+    incidents = []
     for _, file in files[:MOST_EARLIER]:
         with suppress(OSError, ValueError, RecursionError):
-            found.append(IncidentFolder(file.parent.parent).read(int(file.stem)))
-    return found
+            incidents.append(IncidentFolder(file.parent.parent).read(int(file.stem)))
+    return incidents
 
 
 def recent_files(folder: Path, now: float) -> Iterator[tuple[float, Path]]:
@@ -189,11 +192,11 @@ def recent_files(folder: Path, now: float) -> Iterator[tuple[float, Path]]:
 
 
 def text_of(incident: Incident) -> str:
-    said = json.dumps(incident.to_dict(), indent=2, ensure_ascii=False) + "\n"
-    if len(said) > LARGEST:
-        left_out = {"notes": [f"the evidence was left out: it had {len(said):,} characters"]}
+    content = json.dumps(incident.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    if len(content) > LARGEST:
+        left_out = {"notes": [f"the evidence was left out: it had {len(content):,} characters"]}
         return text_of(replace(incident, evidence=left_out))
-    return said
+    return content
 
 
 def write_new(path: Path, content: str) -> bool:
@@ -239,24 +242,26 @@ class Severity(NamedTuple):
 
 def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
     """The same kind at the same place within a day, a fork in new code, or more than 8 GiB make it high."""
-    before = [one for one in earlier if within_a_day(one, incident)]
-    same = [one for one in before if (one.kind, place(one)) == (incident.kind, place(incident))]
-    said = []
+    before = [previous for previous in earlier if within_a_day(previous, incident)]
+    same = [previous for previous in before if (previous.kind, place(previous)) == (incident.kind, place(incident))]
+    reasons = []
     if same:
         last = max(same, key=moment)
         ago = Duration(max(0.0, moment(incident) - moment(last)))
-        said.append(
+        reasons.append(
             f"the same happened {ago} before ({len(same) + 1} times within 24 h): trying again does not help; "
             "change the code at that place, or mark the run failed (scalable mark-failed)"
         )
-    if forked(incident) and not any(forked(one) and place(one) == place(incident) for one in before):
-        said.append(
+    if forked(incident) and not any(forked(previous) and place(previous) == place(incident) for previous in before):
+        reasons.append(
             "a fork with threads in code that was not seen to do that: look at who added it, pass n_jobs=1, and "
             "test it with scalable.testing.assert_fork_safe"
         )
     if (used := memory(incident)) > MUCH_MEMORY:
-        said.append(f"it used {Memory(used)}, more than {Memory(MUCH_MEMORY)}: find what grows before giving it more")
-    return Severity(HIGH if said else NORMAL, "; ".join(said))
+        reasons.append(
+            f"it used {Memory(used)}, more than {Memory(MUCH_MEMORY)}: find what grows before giving it more"
+        )
+    return Severity(HIGH if reasons else NORMAL, "; ".join(reasons))
 
 
 def advice(incident: Incident) -> tuple[str, ...]:
@@ -301,8 +306,8 @@ def place(incident: Incident) -> str:
     return re.sub(r":\d+", "", incident.guilty) or f"{incident.tag or ''} {incident.run.partition('-')[0]}"
 
 
-def within_a_day(one: Incident, other: Incident) -> bool:
-    return one is not other and 0 <= moment(other) - moment(one) <= AGAIN_WITHIN_S
+def within_a_day(incident: Incident, other: Incident) -> bool:
+    return incident is not other and 0 <= moment(other) - moment(incident) <= AGAIN_WITHIN_S
 
 
 def moment(incident: Incident) -> float:

@@ -107,9 +107,9 @@ def ended(record: Mapping[str, Any]) -> str:
     seconds, peak = number(record.get("seconds")), memory(record.get("peak"))
     after = f" after {Duration(max(0.0, seconds))}" if seconds is not None else ""
     used = f", peak {Memory(peak)}" if peak else ""
-    said = f", {message}" if message and message != outcome else ""
+    error = f", {message}" if message and message != outcome else ""
     word = "finished" if outcome == FINISHED else f"was lost{after}: {outcome}"
-    return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{said}"
+    return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{error}"
 
 
 def retried(record: Mapping[str, Any]) -> str:

@@ -45,13 +45,13 @@ def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
     if view.status:
         ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
         return ends.get(view.status, State.FAILED)
-    told = view.started or facts or {}
-    pid, began = number(told.get("pid")), number(told.get("t")) or view.first
+    start = view.started or facts or {}
+    pid, began = number(start.get("pid")), number(start.get("t")) or view.first
     if pid is None and not view.records:
         return State.EMPTY
-    if pid is None or text(told.get("host")) != socket.gethostname():
+    if pid is None or text(start.get("host")) != socket.gethostname():
         return State.RUNNING
-    return State.RUNNING if is_there(int(pid), began, text(told.get("process"))) else State.GONE
+    return State.RUNNING if is_there(int(pid), began, text(start.get("process"))) else State.GONE
 
 
 def running(base: Path | str | None = None) -> list[RunFolder]:

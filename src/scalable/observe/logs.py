@@ -47,16 +47,16 @@ class LogReader:
 
     def begin(self, most: int, *, last: bool = False) -> dict[str, Sequence[str]]:
         """The last lines of each log; with ``last`` also a line that has no end yet."""
-        found: dict[str, Sequence[str]] = {}
+        lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             data, self.at[name] = ending(path, most)
             lines = self.cut(name, data, last=last)
-            found[name] = lines[-most:] if most else []
-        return found
+            lines_by_log[name] = lines[-most:] if most else []
+        return lines_by_log
 
     def new(self, *, last: bool = False) -> dict[str, Sequence[str]]:
         """What was added since."""
-        found: dict[str, Sequence[str]] = {}
+        lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             before, size = self.at.get(name, 0), size_of(path)
             if size < before:
@@ -64,8 +64,8 @@ class LogReader:
             added = read_on(path, before, size) if size > before else b""
             self.at[name] = before + len(added)
             if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last):
-                found[name] = lines
-        return found
+                lines_by_log[name] = lines
+        return lines_by_log
 
     def cut(self, name: str, data: bytes, *, last: bool) -> list[str]:
         *lines, rest = data.split(b"\n")

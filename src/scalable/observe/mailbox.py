@@ -158,11 +158,11 @@ class Mailbox:
 
     def questions(self) -> Iterator[Question]:
         """New ones, the oldest first, each once. Damaged, foreign and outdated ones are answered here."""
-        found = names(self.folder)
-        if found and time.monotonic() >= self.tidy_at:
+        file_names = names(self.folder)
+        if file_names and time.monotonic() >= self.tidy_at:
             self.tidy_at = time.monotonic() + KEPT_S / 10
-            self.tidy(found)
-        for name in sorted(name for name in found if name.endswith(ASK)):
+            self.tidy(file_names)
+        for name in sorted(name for name in file_names if name.endswith(ASK)):
             question = self.take(name)
             if isinstance(question, Question):
                 yield question
@@ -184,25 +184,29 @@ class Mailbox:
         if owner not in (os.geteuid(), 0):
             return "the question is another user's; ask as the user who started the session"
         try:
-            told = mapping(json.loads(data))
+            question = mapping(json.loads(data))
         except (ValueError, RecursionError):
-            told = {}
-        kind, asked, within_s = text(told.get("ask")), number(told.get("asked")), number(told.get("within_s"))
+            question = {}
+        kind, asked, within_s = (
+            text(question.get("ask")),
+            number(question.get("asked")),
+            number(question.get("within_s")),
+        )
         if not kind or asked is None or within_s is None or len(data) > LARGEST:
             return "the question is damaged or of another version of scalable; ask again with this one"
         if (late := time.time() - asked - within_s) > SKEW_S:
             return f"the question came {late:.0f} s too late and nothing was done; ask again, or set the clocks right"
-        return Question(name.removesuffix(ASK), kind, mapping(told.get("arguments")), text(told.get("by")))
+        return Question(name.removesuffix(ASK), kind, mapping(question.get("arguments")), text(question.get("by")))
 
     def answer(self, question: str, answer: Mapping[str, Any]) -> None:
         """Answer a question by its id. What is bytes goes into a file beside; a disk that takes nothing is no error."""
-        told = dict(answer)
+        reply = dict(answer)
         try:
             for key, value in answer.items():
                 if isinstance(value, bytes):
-                    told[key] = {"file": f"{question}.{key}{BYTES}"}
-                    write(self.folder / told[key]["file"], value)
-            content = redact(jsonable(told, LONGEST_TEXT))
+                    reply[key] = {"file": f"{question}.{key}{BYTES}"}
+                    write(self.folder / reply[key]["file"], value)
+            content = redact(jsonable(reply, LONGEST_TEXT))
             write(self.folder / f"{question}{ANSWER}", json.dumps(content).encode("utf-8", "backslashreplace"))
         except OSError as error:
             remove(self.folder, question)
@@ -210,9 +214,9 @@ class Mailbox:
             with suppress(OSError):
                 write(self.folder / f"{question}{ANSWER}", json.dumps(short).encode())
 
-    def tidy(self, found: list[str]) -> None:
+    def tidy(self, file_names: list[str]) -> None:
         """Remove answers that nobody fetched, and what writers left that were killed."""
-        for name in found:
+        for name in file_names:
             path = self.folder / name
             with suppress(OSError):
                 if name.endswith((ANSWER, BYTES, PART)) and time.time() - path.lstat().st_mtime > KEPT_S:
@@ -266,8 +270,8 @@ def restored(folder: Path, name: str) -> dict[str, Any] | None:
                 answer[key] = (folder / value["file"]).read_bytes()
     except (OSError, ValueError, AttributeError):
         return {}
-    found: dict[str, Any] = answer
-    return found
+    content: dict[str, Any] = answer
+    return content
 
 
 def withdrawn(path: Path) -> bool:
@@ -296,10 +300,10 @@ def who() -> str:
 def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
     """What becomes of runs and workers, a phrase each."""
     stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
-    told = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
-    told += [f"{plural(running, 'run')} may end"] if running else []
-    told += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
-    return told + (["workers go"] if now else [])
+    phrases = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    phrases += [f"{plural(running, 'run')} may end"] if running else []
+    phrases += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    return phrases + (["workers go"] if now else [])
 
 
 def not_paused(answer: Mapping[str, Any]) -> str:

@@ -28,8 +28,10 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         "workers": {tag: workers(view, tag) for tag in sorted(view.fleet.kinds)},
         "scaling": {"up": view.scaled["up"], "down": view.scaled["down"], "decisions": decisions(view)},
         "tasks": {tag: tasks(work, view.fleet.busy_share(tag, until)) for tag, work in sorted(view.work.items())},
-        "sweeps": {name: sweep(one) for name, one in sorted(view.sweeps.items())},
-        "failures": sorted(view.failures, key=lambda one: (one["t"], one["task"], one["error"], one["worker"])),
+        "sweeps": {name: sweep(entry) for name, entry in sorted(view.sweeps.items())},
+        "failures": sorted(
+            view.failures, key=lambda entry: (entry["t"], entry["task"], entry["error"], entry["worker"])
+        ),
         "retries": {"count": view.retries.total(), "by_cause": dict(sorted(view.retries.items()))},
         "losses": dict(sorted(view.losses.items())),
         "peaks": {
@@ -37,7 +39,7 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         },
         "cost": bill.to_dict() if bill is not None else cost(view.spent),
         "plan_vs_actual": plan_vs_actual(view, until, bill) if view.plan else None,
-        "findings": sorted(view.findings.values(), key=lambda found: (found["t"], found["code"])),
+        "findings": sorted(view.findings.values(), key=lambda finding: (finding["t"], finding["code"])),
         "alerts": view.alerts,
         "incidents": incidents(view),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in view.fleet.timeline],
@@ -55,7 +57,7 @@ def recorded_report(folder: RunFolder, now: float) -> tuple[RunView, dict[str, A
 
 
 def decisions(view: RunView) -> list[dict[str, Any]]:
-    return [{name: one[name] for name in DECISION} for one in view.decisions]
+    return [{name: decision[name] for name in DECISION} for decision in view.decisions]
 
 
 def end_of(view: RunView, state: State, now: float) -> float:
@@ -107,9 +109,9 @@ def tasks(work: Work, busy_share: float | None) -> dict[str, Any]:
     }
 
 
-def sweep(one: SweepProgress) -> dict[str, Any]:
-    seconds = {"mean": rounded(one.took.mean), "measured": one.took.count}
-    return {**one.to_dict(), "unit_seconds": seconds, "cores": rounded(one.cores), "peak": one.peak}
+def sweep(progress: SweepProgress) -> dict[str, Any]:
+    seconds = {"mean": rounded(progress.took.mean), "measured": progress.took.count}
+    return {**progress.to_dict(), "unit_seconds": seconds, "cores": rounded(progress.cores), "peak": progress.peak}
 
 
 def peak(work: Work, limit: int | None) -> dict[str, Any]:
@@ -123,10 +125,10 @@ def incidents(view: RunView) -> list[dict[str, Any]]:
     def told(one: dict[str, Any]) -> tuple[Any, Any]:
         return one["kind"], one["run"] or one["worker"]
 
-    known = {told(one) for one in view.recorded.values()}
+    known = {told(incident) for incident in view.recorded.values()}
     known |= {("raised", run) for kind, run in known if kind == "fork refused"}  # the error is how the run ended
-    others = [one for one in view.incidents if told(one) not in known]
-    return sorted((*view.recorded.values(), *others), key=lambda one: (one["started"], one["id"]))
+    others = [incident for incident in view.incidents if told(incident) not in known]
+    return sorted((*view.recorded.values(), *others), key=lambda incident: (incident["started"], incident["id"]))
 
 
 def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dic
             tag: pair(memory(known_peaks[tag]), work[tag].peak if tag in work else None) for tag in sorted(known_peaks)
         },
         "retries": pair(0, view.retries.total()),
-        "there": sum(one.there for one in view.sweeps.values()),
+        "there": sum(progress.there for progress in view.sweeps.values()),
     }
 
 
@@ -187,8 +189,8 @@ def current(view: RunView, state: State, now: float) -> dict[str, Any]:
     tasks = queue(view, state)
     rate = rate_s(view, until)
     left = sum(each["waiting"] + each["running"] for each in tasks.values())
-    held = [one for one in view.findings.values() if not one["over"]]
-    found = sorted(held, key=lambda one: one["last"], reverse=True)[:SHOWN]
+    held = [finding for finding in view.findings.values() if not finding["over"]]
+    latest = sorted(held, key=lambda finding: finding["last"], reverse=True)[:SHOWN]
     return {
         "run_id": view.run_id,
         "project": view.started.get("project"),
@@ -206,7 +208,7 @@ def current(view: RunView, state: State, now: float) -> dict[str, Any]:
         "cost": cost(view.spent),
         "budget_left": cost(left_of_budget(view.costs, view.spent)),
         "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
-        "findings": found,
+        "findings": latest,
         "paused": "" if state.over else view.paused,
         "incidents": len(view.recorded),
         "retries": view.retries.total(),
@@ -231,32 +233,32 @@ def workers_now(view: RunView, tag: str) -> dict[str, Any]:
 def runs(view: RunView) -> list[dict[str, Any]]:
     """Runs that say how far they are."""
     return [
-        {"run": run, "worker": view.running[run][0], **told}
-        for run, told in list(view.progress.items())[:MOST_RUNS]
+        {"run": run, "worker": view.running[run][0], **progress}
+        for run, progress in list(view.progress.items())[:MOST_RUNS]
         if run in view.running
     ]
 
 
 def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
-    gauge = {tag or UNTAGGED: told for tag, told in mapping(view.gauge.get("tasks")).items()}
+    gauge = {tag or UNTAGGED: counts for tag, counts in mapping(view.gauge.get("tasks")).items()}
     running = Counter(tag for _, tag in view.running.values())
-    found = {}
+    queues = {}
     for tag in sorted({*gauge, *view.work, *running}):
-        told, work = mapping(gauge.get(tag)), view.work.get(tag)
-        done = max(count(told.get("done")), work.finished if work else 0)
-        failed = max(count(told.get("failed")), work.failed if work else 0)
-        then = count(told.get("done")) + count(told.get("failed"))
-        since = done + failed - then if "done" in told else 0  # ended after the gauge was read
-        waiting = max(0, count(told.get("waiting")) - since)
-        busy = max(0, count(told.get("running")) - max(0, since - count(told.get("waiting"))))
+        counts, work = mapping(gauge.get(tag)), view.work.get(tag)
+        done = max(count(counts.get("done")), work.finished if work else 0)
+        failed = max(count(counts.get("failed")), work.failed if work else 0)
+        then = count(counts.get("done")) + count(counts.get("failed"))
+        since = done + failed - then if "done" in counts else 0  # ended after the gauge was read
+        waiting = max(0, count(counts.get("waiting")) - since)
+        busy = max(0, count(counts.get("running")) - max(0, since - count(counts.get("waiting"))))
         began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
-        found[tag] = {
+        queues[tag] = {
             "waiting": max(0, waiting - began),
             "running": max(busy, running[tag]) if not state.over else 0,
             "done": done,
             "failed": failed,
         }
-    return found
+    return queues
 
 
 def rate_s(view: RunView, now: float) -> float | None:

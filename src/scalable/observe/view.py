@@ -152,7 +152,7 @@ class RunView:
 
     @property
     def out_of_memory(self) -> int:
-        return sum(max(told.values()) for told in self.short_of_memory.values())
+        return sum(max(counts.values()) for counts in self.short_of_memory.values())
 
     @property
     def failed(self) -> int:
@@ -333,9 +333,9 @@ class RunView:
         if id_ and len(self.incident_kinds) < MOST_JOBS:
             self.incident_kinds[id_] = kind
         if known is not None or (id_ and (len(self.recorded) < MOST_LISTED or id_ > min(self.recorded))):
-            told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
+            copied = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
             detail = text(record.get("text"))
-            facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
+            facts = {"id": id_, "kind": kind, **copied, "started": record["t"], "evidence": {"detail": detail}}
             self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
             if len(self.recorded) > MOST_LISTED:
                 del self.recorded[min(self.recorded)]
@@ -363,27 +363,27 @@ class RunView:
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
         name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
-        told = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
+        alert = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
         about = f"{name} {sorted(mapping(record.get('labels')).items())}"
         if state == "resolved":
             self.firing.pop(about, None)
         elif state == "firing" and len(self.firing) < MOST_LISTED:
-            self.firing[about] = told
+            self.firing[about] = alert
         self.alert_count += 1
-        self.alerts.append(told)
+        self.alerts.append(alert)
         del self.alerts[:-MOST_LISTED]
 
     def take_finding(self, record: Mapping[str, Any]) -> None:
         key, moment = finding_key(record), record["t"]
-        told = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
+        texts = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
         if key in self.findings:
             known = self.findings[key]
             known["times"] += 1
             known["t"] = min(known["t"], moment)
             if moment >= known["last"]:
-                known |= {**told, "last": moment}
+                known |= {**texts, "last": moment}
         elif len(self.findings) < MOST_LISTED:
-            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **told, "times": 1, "over": False}
+            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **texts, "times": 1, "over": False}
         self.withdraw(key)
 
     def take_finding_over(self, record: Mapping[str, Any]) -> None:
@@ -416,11 +416,11 @@ class RunView:
         if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
             work.peak, work.peak_of = peak, key
 
-    def lose(self, record: Mapping[str, Any], cause: str, told: str, detail: str) -> None:
+    def lose(self, record: Mapping[str, Any], cause: str, whose: str, detail: str) -> None:
         worker = text(record.get("worker"))
         self.losses[cause] += 1
         if cause == OUT_OF_MEMORY:
-            self.short_of_memory.setdefault(worker, Counter())[told] += 1
+            self.short_of_memory.setdefault(worker, Counter())[whose] += 1
         facts = {"kind": cause, "run": text(record.get("run")) or None, "worker": worker, "tag": record.get("tag")}
         evidence = {"detail": detail} if detail else {}
         self.incidents.append({"id": self.losses.total(), **facts, "started": record["t"], "evidence": evidence})

@@ -53,8 +53,8 @@ def size(bytes_: int | None) -> str:
 
 
 def paid(amount: object) -> str:
-    found = money(amount)
-    return str(found) if found is not None else ""
+    amount_paid = money(amount)
+    return str(amount_paid) if amount_paid is not None else ""
 
 
 def fine(amount: float, currency: str) -> str:

@@ -122,7 +122,7 @@ def plan_components(
         scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),
         objective=objective,
         policy=policy,
-        assumptions=(*((pin.told,) if pin else ()), *assumptions(tags, loads, policy), *priced(cost)),
+        assumptions=(*((pin.note,) if pin else ()), *assumptions(tags, loads, policy), *priced(cost)),
         wall_s=wall_s,
         cost_estimate=cost,
         warnings=(*too_late(loads, counts, deadline_s, allowed_s), *tight(manifest, history)),

@@ -50,8 +50,8 @@ class Expected:
 
 def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
     """``limit`` is what the profile allows, ``worker`` what a worker has here."""
-    if (found := closest(sweep, grid, history, provider, worker)) is not None:
-        return from_units(found, grid, provider, worker)
+    if (units := closest(sweep, grid, history, provider, worker)) is not None:
+        return from_units(units, grid, provider, worker)
     plain = history.seconds.get(sweep.factor, ())
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
@@ -89,19 +89,19 @@ def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: C
     return min(alike, key=distance, default=None)
 
 
-def from_units(found: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
-    times = grid.trials / found.trials if found.trials else 1.0
-    seconds = tuple(times * found.usual / found.mean * one for one in found.seconds)
-    cores = max(LEAST_CORES, min(found.cores or found.cpus, found.cpus))
-    told = f"mean of {len(seconds)} measured"
-    if len(found.means) > 1:
-        told = f"median of {len(found.means)} sweeps, {len(seconds)} measured in the latest"
-    if (found.provider, found.cpus) != (provider, worker.cores):
-        told += f" on workers of {found.cpus:g} CPU, provider {found.provider}"
-    if found.trials != grid.trials:
-        told += f" with {found.trials} trials, scaled to {grid.trials}"
-    source = f"{minutes_or_seconds(found.usual * times)} a run on {cores:.2g} CPU ({told})"
-    return Expected(Measured(seconds), cores, source, found.rows)
+def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
+    times = grid.trials / units.trials if units.trials else 1.0
+    seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
+    cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
+    how = f"mean of {len(seconds)} measured"
+    if len(units.means) > 1:
+        how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
+    if (units.provider, units.cpus) != (provider, worker.cores):
+        how += f" on workers of {units.cpus:g} CPU, provider {units.provider}"
+    if units.trials != grid.trials:
+        how += f" with {units.trials} trials, scaled to {grid.trials}"
+    source = f"{minutes_or_seconds(units.usual * times)} a run on {cores:.2g} CPU ({how})"
+    return Expected(Measured(seconds), cores, source, units.rows)
 
 
 def is_shipped(sweep: Sweep) -> bool:

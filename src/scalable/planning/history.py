@@ -85,10 +85,13 @@ class History:
         try:
             return cls(
                 seconds={name: tuple(map(duration, values)) for name, values in data.get("seconds", {}).items()},
-                units={name: tuple(measured(**one) for one in found) for name, found in data.get("units", {}).items()},
+                units={
+                    name: tuple(measured(**entry) for entry in entries)
+                    for name, entries in data.get("units", {}).items()
+                },
                 startups={name: tuple(map(duration, values)) for name, values in data.get("startups", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
-                sessions=tuple(session(**one) for one in data.get("sessions", ())),
+                sessions=tuple(session(**entry) for entry in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
                 tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
             )

@@ -58,9 +58,9 @@ def packed(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> Packing:
     if len(best) > bound:
         search = Search(sizes, room)
         for target in range(bound, len(best)):
-            found = search.within(counts, target)
-            if found is not None:
-                return Packing(found, exact=True)
+            packing = search.within(counts, target)
+            if packing is not None:
+                return Packing(packing, exact=True)
             if search.steps_left <= 0:
                 return Packing(best, exact=False)
     return Packing(best, exact=True)

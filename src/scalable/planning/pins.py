@@ -49,7 +49,7 @@ class Pin:
         return {"workers_by_tag": dict(self.workers), "sizes": dict(self.sizes), "sweep": self.sweep}
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         return f"pinned by rollback to {self.run}; scalable rollback --undo  lifts it"
 
     def same_as(self, other: Pin) -> bool:
@@ -91,8 +91,8 @@ class Pin:
 
 def sizes_of(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """How big the workers of a manifest are, as a plan's record keeps it."""
-    found = {tag: of_profile(profile) for tag, profile in manifest.profiles.items()} if manifest.sweeps else {}
-    return {**found, **{tag: of_component(part) for tag, part in manifest.components.items()}}
+    profiles = {tag: of_profile(profile) for tag, profile in manifest.profiles.items()} if manifest.sweeps else {}
+    return {**profiles, **{tag: of_component(part) for tag, part in manifest.components.items()}}
 
 
 def of_profile(profile: Profile) -> dict[str, Any]:

@@ -80,7 +80,13 @@ def on(
         return Place(None, request, limit, nodes, at_most)
     pool = manifest.pools[name]
     return Place(
-        name, request, limit, nodes, at_most, dict(pool.labels), tuple(one.written for one in pool.tolerations)
+        name,
+        request,
+        limit,
+        nodes,
+        at_most,
+        dict(pool.labels),
+        tuple(toleration.written for toleration in pool.tolerations),
     )
 
 

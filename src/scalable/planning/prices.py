@@ -71,9 +71,11 @@ def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineTyp
     named = target.instance_type if isinstance(target, AwsTarget) else target.machine_type
     if named is None:
         types = smallest_machines(cloud, cpus, memory)
-        listed = [(listed_machine(target, one), one) for one in types]
-        priced = [(price[0].amount, one.cpus, one.name, one) for price, one in listed if price is not None]
-        return min(priced)[-1] if priced else min(types, key=lambda one: (one.memory, one.cpus))
+        listed = [(listed_machine(target, machine), machine) for machine in types]
+        priced = [
+            (price[0].amount, machine.cpus, machine.name, machine) for price, machine in listed if price is not None
+        ]
+        return min(priced)[-1] if priced else min(types, key=lambda machine: (machine.memory, machine.cpus))
     machine = known_machine(cloud, named)
     if machine is None:  # the cloud knows it; what it has is learnt there
         return MachineType(named, named, 0, Memory(0))
@@ -87,15 +89,15 @@ def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineTyp
 def listed_machine(target: Hired, machine: MachineType) -> tuple[Money, str] | None:
     """The list's price of a type in the target's region, and when it was true."""
     prices, region = price_list(target.provider), region_of(target)
-    found = prices["machines" if target.provider == "aws" else "parts"].get(region, {})
+    regional = prices["machines" if target.provider == "aws" else "parts"].get(region, {})
     if target.provider == "aws":
-        each = found.get(machine.family)
+        each = regional.get(machine.family)
         amount = decimal(each) * machine.cpus if each is not None else None
     else:
-        parts = found.get(machine.family.split("-")[0])
+        parts = regional.get(machine.family.split("-")[0])
         memory = Decimal(machine.memory.bytes) / 2**30
         amount = decimal(parts["vcpu"]) * machine.cpus + decimal(parts["gb"]) * memory if parts else None
-    return (Money(amount, prices["currency"]), dated(found)) if amount is not None else None
+    return (Money(amount, prices["currency"]), dated(regional)) if amount is not None else None
 
 
 def charge(target: Hired, cpus: float, memory: Memory | None) -> Charge:
@@ -147,11 +149,11 @@ def estimate(target: Hired, workers: Mapping[str, Wanted]) -> CostEstimate:
     lines: list[dict[str, Any]] = []
     currency = price_list(target.provider)["currency"]
     for tag, wanted in workers.items():
-        one = charge(target, wanted.cpus, wanted.memory)
-        currency = one.hourly.currency
-        facts = {"tag": tag, "workers": wanted.count, "hourly": float((one.hourly * wanted.count).amount)}
-        what = f"{wanted.count} × {tag}, {one.what} each"
-        lines.append({"what": what, **facts, "rounded": one.why, "source": one.source})
+        charged = charge(target, wanted.cpus, wanted.memory)
+        currency = charged.hourly.currency
+        facts = {"tag": tag, "workers": wanted.count, "hourly": float((charged.hourly * wanted.count).amount)}
+        what = f"{wanted.count} × {tag}, {charged.what} each"
+        lines.append({"what": what, **facts, "rounded": charged.why, "source": charged.source})
     total = sum(line["hourly"] for line in lines)
     facts = {"spot": target.spot, "prices": sorted({line["source"] for line in lines})}
     return CostEstimate(

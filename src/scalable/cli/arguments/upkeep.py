@@ -46,7 +46,7 @@ def deploy_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--prometheus", metavar="NS", help=scraped)
     runs = "prometheus: the folder of the runs to watch (default: SCALABLE_RUNS_DIR, then .scalable/runs)"
     command.add_argument("--runs", metavar="R", help=runs)
-    told = "prometheus: HOST:PORT of the Alertmanager that is told (default: 127.0.0.1:9093)"
-    command.add_argument("--alertmanager", metavar="A", help=told)
+    alertmanager = "prometheus: HOST:PORT of the Alertmanager that is told (default: 127.0.0.1:9093)"
+    command.add_argument("--alertmanager", metavar="A", help=alertmanager)
     pods = "prometheus: also watch drivers that are pods of this namespace"
     command.add_argument("--namespace", metavar="NS", help=pods)

@@ -55,10 +55,12 @@ def names(part: str) -> list[str]:
     import yaml
 
     try:
-        found = yaml.safe_load(Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8"))
+        manifest = yaml.safe_load(
+            Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8")
+        )
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return []
-    there = found.get(part) if isinstance(found, dict) else None
+    there = manifest.get(part) if isinstance(manifest, dict) else None
     return [str(name) for name in there if PLAIN.fullmatch(str(name))] if isinstance(there, dict) else []
 
 

@@ -147,23 +147,25 @@ def show_options(comparison: Comparison, screen: Console) -> None:
 
 def month(site: Site, history: History, options: argparse.Namespace) -> Answer:
     projected = months(site, history)
-    return Answer({"months": [one.to_dict() for one in projected]}, partial(show_months, projected))
+    return Answer({"months": [projection.to_dict() for projection in projected]}, partial(show_months, projected))
 
 
 def show_months(projected: Sequence[Month], screen: Console) -> None:
-    for one in projected:
+    for projection in projected:
         rows: list[tuple[str | Text, ...]] = []
-        for line in one.lines:
+        for line in projection.lines:
             how = "fixed"
             if line.sessions is not None:
                 how = f"{line.sessions} × {line.hours:g} h × {plural(line.nodes or 0, 'node')}"
             rows.append((f"  {line.what}", how, str(line.cost)))
-        rows.append(("  total", f"{one.margin} left of {one.budget}", Text(str(one.total), style="bold")))
-        rows.append(("  bill", f"list prices, {one.start_and_idle} for start and idle", str(one.bill)))
-        screen.print(Text(one.name, style="bold"))
+        rows.append(
+            ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
+        )
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} for start and idle", str(projection.bill)))
+        screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()
-    for text in dict.fromkeys(text for one in projected for text in one.notes):
+    for text in dict.fromkeys(text for projection in projected for text in projection.notes):
         screen.print(note("·", text, "dim"))
 
 
@@ -206,11 +208,11 @@ def show_acceptance(criteria: Sequence[Criterion], screen: Console) -> None:
 
 
 def show_notes(screen: Console, groups: Iterable[tuple[str, Iterable[str]]], mark: str, style: str) -> None:
-    found = [(name, text) for name, texts in groups for text in texts]
-    for name, text in found:
-        told = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
-        screen.print(note(mark, told, style))
-    if found:
+    notes = [(name, text) for name, texts in groups for text in texts]
+    for name, text in notes:
+        line = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
+        screen.print(note(mark, line, style))
+    if notes:
         screen.print()
 
 

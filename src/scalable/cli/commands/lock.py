@@ -37,9 +37,9 @@ def run(options: argparse.Namespace) -> int:
         sweep = sweep_of(manifest, options.factor, options.sweep)
         base = store.config()
         with working("comparing"):
-            found = outcome(manifest, sweep, store, folder)
-            decision = decide(found)
-        variant = variant_of(options.variant, found.variants, sweep)
+            results = outcome(manifest, sweep, store, folder)
+            decision = decide(results)
+        variant = variant_of(options.variant, results.variants, sweep)
         locked = locking.lock(store, decision, variant, force=options.force, reason=options.reason or "", on=base)
         return show_change(options, manifest, locked)
 
@@ -116,8 +116,8 @@ def show_base(screen: Console, config: Config) -> None:
 def show_list(options: argparse.Namespace, config: Config, history: Sequence[Config]) -> int:
     standing = {each.version for each in locking.in_force(history)}
     if options.format == "json":
-        told = [{**as_dict(each), "in_force": each.version in standing} for each in history]
-        print_json({"current": as_dict(config), "history": told})
+        entries = [{**as_dict(each), "in_force": each.version in standing} for each in history]
+        print_json({"current": as_dict(config), "history": entries})
         return 0
     screen = console()
     rows: list[list[Cell]] = [

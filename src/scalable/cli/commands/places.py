@@ -34,14 +34,14 @@ def run(options: argparse.Namespace) -> int:
         kind = sweep_load(context.site(loaded), name, history()).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
-            told = f"{name} may run as {options.holder}: its place is kept {Duration(SHARED_LIFE_S)} after its last run"
+            text = f"{name} may run as {options.holder}: its place is kept {Duration(SHARED_LIFE_S)} after its last run"
         else:
             give_back(store, name, kind, options.holder)
-            told = f"{name} has no place as {options.holder} any more"
+            text = f"{name} has no place as {options.holder} any more"
     if options.format == "json":
         print_json({"sweep": name, "holder": options.holder, "held": options.action == "take"})
     else:
-        console().print(told, soft_wrap=True, markup=False)
+        console().print(text, soft_wrap=True, markup=False)
     return 0
 
 
@@ -67,7 +67,7 @@ def take(store: Store, name: str, kind: SweepKind, normal: int, holder: str) -> 
 def show(places: Sequence[Lease], options: argparse.Namespace) -> int:
     names = ("name", "kind", "holder", "held", "requested_at", "expires")
     if options.format == "json":
-        print_json({"places": [{name: getattr(one, name) for name in names} for one in places]})
+        print_json({"places": [{name: getattr(place, name) for name in names} for place in places]})
         return 0
     screen = console()
     if not places:
@@ -76,13 +76,14 @@ def show(places: Sequence[Lease], options: argparse.Namespace) -> int:
     now = time.time()
     rows: list[list[Cell]] = [
         [
-            one.name, one.kind, "runs" if one.held else "waits", str(Duration(max(0.0, now - one.requested_at))),
-            str(Duration(max(0.0, one.expires - now))), one.holder,
+            place.name, place.kind, "runs" if place.held else "waits",
+            str(Duration(max(0.0, now - place.requested_at))),
+            str(Duration(max(0.0, place.expires - now))), place.holder,
         ]
-        for one in places
+        for place in places
     ]  # fmt: skip
     show_table(screen, ("sweep", "kind", "", ">asked before", ">free in", "holder"), rows, indent=2)
     screen.print()
-    held = sum(one.held for one in places)
+    held = sum(place.held for place in places)
     screen.print(note("·", f"{plural(held, 'place')} held; one is free when its holder is silent for so long", "dim"))
     return 0

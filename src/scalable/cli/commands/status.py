@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     status = next(looks)
     if options.format == "json":
         latest = RunFolder.latest(manifest=options.manifest)
-        names = {"running": [one.run_id for one in others], "last": latest.run_id if latest else None}
+        names = {"running": [folder.run_id for folder in others], "last": latest.run_id if latest else None}
         print_json({**names, "run": status})
         return 0
     screen = console()
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
     """The run that is meant, and all that run: the one named, else the latest that runs."""
-    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    runs = [folder for folder in running() if options.manifest is None or folder.is_of(options.manifest)]
     if options.run_id is not None:
         return RunFolder.open(options.run_id), runs
     return (runs[0] if runs else None), runs

@@ -39,27 +39,29 @@ class Board:
     def runs(self) -> list[dict[str, Any]]:
         folders, known = list(reversed(RunFolder.list(self.base)[-MOST_RUNS:])), self.known
         self.known = {run.run_id: known[run.run_id] for run in folders if run.run_id in known}
-        return [self.told(run) for run in folders]
+        return [self.entry_of(run) for run in folders]
 
-    def told(self, run: RunFolder) -> dict[str, Any]:
+    def entry_of(self, run: RunFolder) -> dict[str, Any]:
         if (known := self.known.get(run.run_id)) is not None:
             return known
         try:
-            found = reported(run) or looked_at(run)
-            if found["state"] == State.GONE.value:  # it may have said its end since its journal was read
-                found = reported(run) or looked_at(run)
+            listing = reported(run) or looked_at(run)
+            if listing["state"] == State.GONE.value:  # it may have said its end since its journal was read
+                listing = reported(run) or looked_at(run)
         except OSError:  # another user's, in a folder that is shared
             return entry(run, {}, UNREADABLE, None, [])
-        if found["state"] not in OPEN:
-            self.known[run.run_id] = found
-        return found
+        if listing["state"] not in OPEN:
+            self.known[run.run_id] = listing
+        return listing
 
     def latest(self) -> str:
         """The latest that runs and shows it, else the latest; empty if there is none that can be read."""
-        runs = [one for one in self.runs() if one["state"] != UNREADABLE]
-        running = (one for one in runs if one["state"] == State.RUNNING.value and self.stirs(one["run_id"]))
-        found: Mapping[str, Any] = next(running, runs[0] if runs else {})
-        return text(found.get("run_id"))
+        runs = [listing for listing in self.runs() if listing["state"] != UNREADABLE]
+        running = (
+            listing for listing in runs if listing["state"] == State.RUNNING.value and self.stirs(listing["run_id"])
+        )
+        chosen: Mapping[str, Any] = next(running, runs[0] if runs else {})
+        return text(chosen.get("run_id"))
 
     def stirs(self, run_id: str) -> bool:
         """Whether it wrote lately: of one that was killed on another machine nobody here knows that it is over."""
@@ -194,7 +196,10 @@ class Watching:
 
     async def close(self) -> None:
         """End every stream and stop following."""
-        for watcher in {*self.followers, *(one for feed in self.feeds.values() for one in feed.watchers)}:
+        for watcher in {
+            *self.followers,
+            *(open_watcher for feed in self.feeds.values() for open_watcher in feed.watchers),
+        }:
             watcher.close()
         for task in list(self.tasks):
             task.cancel()

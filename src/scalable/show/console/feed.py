@@ -58,8 +58,8 @@ class Watcher:
         self.news.set()
 
     def tell_cells(self, changes: list[dict[str, Any]]) -> None:
-        for one in changes:
-            self.cells.setdefault(one["sweep"], {}).update(one["changed"])
+        for change in changes:
+            self.cells.setdefault(change["sweep"], {}).update(change["changed"])
             self.news.set()
 
     def reset(self) -> None:
@@ -80,12 +80,12 @@ class Watcher:
         except TimeoutError:
             return ""
         self.news.clear()
-        told = [("reset", "{}")] if self.resets else []
-        told += self.pending.items()
+        messages = [("reset", "{}")] if self.resets else []
+        messages += self.pending.items()
         for sweep, cells in self.cells.items():
-            told.append((CELLS, encode({"sweep": sweep, "changed": [*cells.items()]})))
+            messages.append((CELLS, encode({"sweep": sweep, "changed": [*cells.items()]})))
         self.pending, self.cells, self.resets = {}, {}, False
-        return "".join(f"event: {name}\ndata: {data}\n\n" for name, data in told)
+        return "".join(f"event: {name}\ndata: {data}\n\n" for name, data in messages)
 
 
 @dataclass(eq=False)
@@ -167,11 +167,11 @@ class Feed:
         view, state = self.view, self.follower.state
         live = {} if state.over else self.run.live()
         use_memory(view, live)
-        found = sections(view, state, time.time(), live, self.run.run_id)
-        found["trouble"]["dead_letters"] = self.letters
+        parts = sections(view, state, time.time(), live, self.run.run_id)
+        parts["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.changed_cells(over=state.over)
-        found["grid"] = view.grids.to_list(over=state.over)
-        return News({name: encode(section) for name, section in found.items()}, reshaped, cells, state.over)
+        parts["grid"] = view.grids.to_list(over=state.over)
+        return News({name: encode(section) for name, section in parts.items()}, reshaped, cells, state.over)
 
     def changed_cells(self, *, over: bool) -> tuple[bool, list[dict[str, Any]]]:
         """Whether a grid came or went since the last call, and which cells of those that were there changed."""
@@ -201,6 +201,6 @@ class Feed:
         self.sections = news.sections
 
 
-def encode(told: Any) -> str:
+def encode(value: Any) -> str:
     """As JSON in one line, for a line is what an event's data is."""
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(value, separators=(",", ":"))

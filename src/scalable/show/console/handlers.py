@@ -91,15 +91,15 @@ class Handler(RequestHandler):
         self.set_status(status)
         self.answer({"ok": False, "error": why})
 
-    def answer(self, told: Any) -> None:
+    def answer(self, content: Any) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps(told))
+        self.finish(json.dumps(content))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         words = {404: "there is nothing here", 405: "that cannot be done here"}
         self.answer({"ok": False, "error": words.get(status_code, self._reason)})
 
-    async def told(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
+    async def answer_with(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
         """Answer what comes of something, or why nothing does."""
         try:
             self.answer(await (asyncio.to_thread(work) if callable(work) else work))
@@ -153,7 +153,7 @@ class Session(Handler):
 
 class Runs(Handler):
     async def get(self) -> None:
-        await self.told(self.console.board.runs)
+        await self.answer_with(self.console.board.runs)
 
 
 class Stream(Handler):
@@ -184,35 +184,35 @@ class Stream(Handler):
 
 class Results(Handler):
     async def get(self) -> None:
-        await self.told(self.found())
+        await self.answer_with(self.content())
 
-    async def found(self) -> dict[str, Any]:
+    async def content(self) -> dict[str, Any]:
         run = await asyncio.to_thread(self.run)
         sweep = self.get_query_argument("sweep", "")
         feed = self.console.watching.feeds.get(run.run_id)
-        one = feed.view.sweeps.get(sweep) if feed else None
-        rows = (one.rows, one.failed, one.status) if one else await asyncio.to_thread(size_of, run)
+        progress = feed.view.sweeps.get(sweep) if feed else None
+        rows = (progress.rows, progress.failed, progress.status) if progress else await asyncio.to_thread(size_of, run)
         return await self.console.judging.results(run, sweep, rows)
 
 
 class OneIncident(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         written = self.get_query_argument("id", "")
         if not (written.isascii() and written.isdecimal() and len(written) < 10):
             raise UsageError(f"{written!r} is no number of an incident")
         run = self.run()
-        told = IncidentFolder(run.path).get(int(written)).to_dict()
-        return {"run_id": run.run_id, **told, "text": "\n".join(evidence_lines(redact(dict(told["evidence"]))))}
+        incident = IncidentFolder(run.path).get(int(written)).to_dict()
+        return {"run_id": run.run_id, **incident, "text": "\n".join(evidence_lines(redact(dict(incident["evidence"]))))}
 
 
 class Log(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         run, worker = self.run(), self.get_query_argument("worker", "")
         path = run.log(worker)
         if path.stem not in log_files(run.logs):
@@ -231,7 +231,7 @@ class Action(Handler):
         elif not self.guard.lets_act(self.request.headers):
             self.refuse(403, "the token for acting is missing or wrong; reload the page")
         else:
-            await self.told(self.acted())
+            await self.answer_with(self.acted())
 
     async def acted(self) -> dict[str, Any]:
         try:
@@ -242,11 +242,13 @@ class Action(Handler):
             raise UsageError('an action is an object such as {"action": "pause", "run": "run-…"}')
         run = await asyncio.to_thread(self.console.board.open, asked["run"])
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked, lambda: self.console.closing))
+        outcome = await loop.run_in_executor(
+            self.console.askers, partial(act, run, asked, lambda: self.console.closing)
+        )
         self.console.judging.forget()
         if feed := self.console.watching.feeds.get(run.run_id):
             feed.recount()
-        return {"ok": True, **told}
+        return {"ok": True, **outcome}
 
 
 class Nothing(Handler):
@@ -285,8 +287,8 @@ def act(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
 def pause(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
     now = asked.get("now") is True
     answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), stop=stop, now=now)
-    told = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
-    return {"text": f"paused{': ' if told else ''}{', '.join(told)}"}
+    phrases = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
+    return {"text": f"paused{': ' if phrases else ''}{', '.join(phrases)}"}
 
 
 def resume(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
@@ -304,8 +306,8 @@ def kill(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]
 def dump(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
     name = target(asked)
     answer = ask(run, "dump", within_s=LOOK_WITHIN_S, by=by(), stop=stop, target=name)
-    told = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
-    return {"text": f"what every thread of {name} does", **told}
+    content = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
+    return {"text": f"what every thread of {name} does", **content}
 
 
 def mark(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:

@@ -50,13 +50,15 @@ def sections(view: RunView, state: State, now: float, live: Mapping[str, Any], r
     facts = {**run(view, state, until), **figures, "paused": "" if state.over else paused, "now": now}
     sweeps = [sweep(progress, until, over=state.over) for progress in view.sweeps.values()]
     facts |= {"run_id": run_id or figures["run_id"]}
-    facts |= {"left_s": max((one["left_s"] for one in sweeps if one["left_s"] is not None), default=figures["left_s"])}
+    facts |= {
+        "left_s": max((entry["left_s"] for entry in sweeps if entry["left_s"] is not None), default=figures["left_s"])
+    }
     return {
         "run": {name: facts.get(name) for name in RUN_FIELDS},
         "sweeps": sweeps,
         "workers": [] if state.over else workers(view, live),
         "series": view.series.to_dict(),
-        "decisions": [decision(one) for one in view.decisions[-MOST_DECISIONS:]],
+        "decisions": [decision(entry) for entry in view.decisions[-MOST_DECISIONS:]],
         "cost": money_spent(view, figures),
         "trouble": trouble(view, live, over=state.over),
         "plan": plan_vs_actual(view, until, view.bill(until, over=True) if state.over else None) if view.plan else None,
@@ -86,10 +88,10 @@ def sweep(progress: SweepProgress, until: float, *, over: bool) -> dict[str, Any
     return facts
 
 
-def decision(one: Mapping[str, Any]) -> dict[str, Any]:
+def decision(record: Mapping[str, Any]) -> dict[str, Any]:
     """With the number of workers before and after it."""
-    facts = {name: one[name] for name in ("t", "direction", "from", "to")}
-    return {**facts, "tag": text(one["tag"]) or UNTAGGED, "reason": text(one["reason"])}
+    facts = {name: record[name] for name in ("t", "direction", "from", "to")}
+    return {**facts, "tag": text(record["tag"]) or UNTAGGED, "reason": text(record["reason"])}
 
 
 def money_spent(view: RunView, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,26 +104,26 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
     """What went wrong in a run and what is wrong now: retries, alerts, findings, incidents, failures."""
     firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
-    findings = [one for one in view.findings.values() if not one["over"]]
+    findings = [entry for entry in view.findings.values() if not entry["over"]]
     all_incidents = incidents(view)
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
         "retries": {**retries, "latest": view.retried[-LATEST:]},
         "alerts": [] if over else active[:LATEST],
         "alerts_past": view.alerts[-LATEST:],
-        "findings": sorted(findings, key=lambda one: one["last"], reverse=True)[:LATEST],
-        "incidents": [incident(one, view) for one in all_incidents[-MOST_INCIDENTS:]],
+        "findings": sorted(findings, key=lambda entry: entry["last"], reverse=True)[:LATEST],
+        "incidents": [incident(entry, view) for entry in all_incidents[-MOST_INCIDENTS:]],
         "incident_count": len(all_incidents),
         "incidents_forgotten": view.incidents_forgotten,
         "failures": view.failures[-LATEST:],
     }
 
 
-def incident(one: Mapping[str, Any], view: RunView) -> dict[str, Any]:
+def incident(record: Mapping[str, Any], view: RunView) -> dict[str, Any]:
     """With the number of its file; 0 for a loss that has none."""
-    recorded = view.recorded.get(one["id"]) is one
-    facts = {name: one.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
-    return {"id": one["id"] if recorded else 0, **facts, "text": text(mapping(one.get("evidence")).get("detail"))}
+    recorded = view.recorded.get(record["id"]) is record
+    facts = {name: record.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
+    return {"id": record["id"] if recorded else 0, **facts, "text": text(mapping(record.get("evidence")).get("detail"))}
 
 
 def empty(now: float) -> dict[str, Any]:
@@ -138,34 +140,41 @@ SHOWN_OF_RUN = ("run", "note", "step", "of", "seconds", "memory")
 
 
 def workers(view: RunView, live: Mapping[str, Any]) -> list[dict[str, Any]]:
-    told = live.get("workers")
-    if isinstance(told, list):
-        return [told_by_session(mapping(one)) for one in told[:MOST_WORKERS]]
+    live_workers = live.get("workers")
+    if isinstance(live_workers, list):
+        return [told_by_session(mapping(worker)) for worker in live_workers[:MOST_WORKERS]]
     runs: dict[str, list[dict[str, Any]]] = {}
     for name, (worker, _) in view.running.items():
         how_far = view.progress.get(name, {})
         runs.setdefault(worker, []).append({**dict.fromkeys(SHOWN_OF_RUN), "run": name, **how_far})
-    here = {name: one for name, one in view.fleet.workers.items() if not one.gone}
-    return [told_by_journal(name, here[name], runs.get(name, []), view) for name in sorted(here)[:MOST_WORKERS]]
+    present = {name: worker for name, worker in view.fleet.workers.items() if not worker.gone}
+    return [told_by_journal(name, present[name], runs.get(name, []), view) for name in sorted(present)[:MOST_WORKERS]]
 
 
-def told_by_session(one: Mapping[str, Any]) -> dict[str, Any]:
-    runs = [mapping(run) for run in listed(one.get("runs"))]
+def told_by_session(worker: Mapping[str, Any]) -> dict[str, Any]:
+    runs = [mapping(run) for run in listed(worker.get("runs"))]
     return {
-        **{name: one.get(name) for name in FIELDS},
+        **{name: worker.get(name) for name in FIELDS},
         "runs": [{name: run.get(name) for name in SHOWN_OF_RUN} for run in runs],
     }
 
 
-def told_by_journal(name: str, one: Worker, runs: list[dict[str, Any]], view: RunView) -> dict[str, Any]:
+def told_by_journal(name: str, worker: Worker, runs: list[dict[str, Any]], view: RunView) -> dict[str, Any]:
     """Without a ``live.json``, as of runs of earlier versions: who is there and what each runs."""
     state = "busy" if runs else "idle"
-    if one.leaving or one.joined is None:
-        state = "leaving" if one.leaving else "starting"
-    why = one.leaving or ("" if one.joined is not None else one.waits or NOT_CONNECTED)
+    if worker.leaving or worker.joined is None:
+        state = "leaving" if worker.leaving else "starting"
+    why = worker.leaving or ("" if worker.joined is not None else worker.waits or NOT_CONNECTED)
     used = [run["memory"] for run in runs if isinstance(run["memory"], int)]
-    facts = {"worker": name, "tag": one.tag, "state": state, "why": why, "host": one.host or None, "job": one.job}
-    memory = {"memory": sum(used) if used else None, "memory_limit": view.memory_limit(one.tag)}
+    facts = {
+        "worker": name,
+        "tag": worker.tag,
+        "state": state,
+        "why": why,
+        "host": worker.host or None,
+        "job": worker.job,
+    }
+    memory = {"memory": sum(used) if used else None, "memory_limit": view.memory_limit(worker.tag)}
     return {**dict.fromkeys(FIELDS), **facts, **memory, "runs": runs, "tasks": [], "task_count": 0}
 
 
@@ -201,9 +210,9 @@ def replay(run: RunFolder) -> str:
         if not letters:
             return "there are no dead letters: the database took everything it was given"
         outcome = store.replay_dead_letters([letter.id for letter in letters])
-    told = [f"{plural(outcome.replayed, 'dead letter')} stored"]
+    phrases = [f"{plural(outcome.replayed, 'dead letter')} stored"]
     if outcome.left:
-        told.append(f"{plural(len(outcome.left), 'dead letter')} refused again: {outcome.left[0].reason}")
+        phrases.append(f"{plural(len(outcome.left), 'dead letter')} refused again: {outcome.left[0].reason}")
     if outcome.reason:
-        told.append(f"the rest was not tried: {outcome.reason}")
-    return "; ".join(told)
+        phrases.append(f"the rest was not tried: {outcome.reason}")
+    return "; ".join(phrases)

@@ -63,8 +63,8 @@ def roof(high: float, about: int = 4) -> float:
     """The next round number over the highest value, so that the axis ends at a tick."""
     if high <= 0:
         return 1.0
-    found = ticks(0.0, high, about)
-    step = found[1] if len(found) > 1 else high
+    marks = ticks(0.0, high, about)
+    step = marks[1] if len(marks) > 1 else high
     return ceil(high / step - 1e-9) * step
 
 

@@ -33,7 +33,11 @@ def escaped(value: str | float) -> Markup:
         return value
     if not isinstance(value, str):
         return Markup(coordinate(value))
-    plain = value if value.isprintable() else "".join(one if one.isprintable() or one in KEPT else "�" for one in value)
+    plain = (
+        value
+        if value.isprintable()
+        else "".join(letter if letter.isprintable() or letter in KEPT else "�" for letter in value)
+    )
     return Markup(escape(redact_text(plain)))
 
 
@@ -112,15 +116,15 @@ MOST_LISTED = 200  # of which all are told, folded
 
 
 def folded_table(
-    found: Sequence[Mapping[str, Any]],
+    entries: Sequence[Mapping[str, Any]],
     row: Callable[[Mapping[str, Any]], Sequence[Child]],
     columns: Sequence[str],
     caption: str,
 ) -> Markup | None:
     """The latest on the page, earlier ones folded, and how many are left out if there are very many."""
-    if not found:
+    if not entries:
         return None
-    latest, earlier = found[-LISTED:], found[:-LISTED]
+    latest, earlier = entries[-LISTED:], entries[:-LISTED]
     kept = earlier[-MOST_LISTED:]
     title = f"{caption}; the latest {LISTED}" if earlier else caption
     before = f"{len(kept)} earlier ones" if len(kept) == len(earlier) else f"{len(kept)} of {len(earlier)} earlier ones"

@@ -88,12 +88,12 @@ def material_of(folder: RunFolder, now: float | None = None) -> Material:
 
 def manifest_text(path: str, began: float | None) -> tuple[str, bool]:
     try:
-        said = Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
-        changed = bool(said) and began is not None and Path(path).stat().st_mtime > began
+        written = Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
+        changed = bool(written) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
         return "", False
-    told = without_secrets(said)
-    return (told if len(told) <= LONGEST_MANIFEST else f"{told[:LONGEST_MANIFEST]}\n…"), changed
+    content = without_secrets(written)
+    return (content if len(content) <= LONGEST_MANIFEST else f"{content[:LONGEST_MANIFEST]}\n…"), changed
 
 
 def without_secrets(yaml: str) -> str:
@@ -156,8 +156,8 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Pat
 
 def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
     """Where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
-    here = os.environ.get("SCALABLE_STORE_URL")
-    return existing(store_url(manifest), Path() if here else Path(text(run.get("cwd")) or "."))
+    url = os.environ.get("SCALABLE_STORE_URL")
+    return existing(store_url(manifest), Path() if url else Path(text(run.get("cwd")) or "."))
 
 
 def existing(url: str, folder: Path) -> str:
@@ -175,7 +175,7 @@ def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path, fol
     try:
         if name in manifest.sweeps:
             check_import(manifest.sweeps[name].run, beside)
-        found = outcome(manifest, name, store, beside)
+        made_outcome = outcome(manifest, name, store, beside)
         with importable(beside):
             made = compiled(manifest, name, store.config().base_env)
     except ScalableError as error:
@@ -183,14 +183,14 @@ def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path, fol
     problems: list[str] = []
     decision = curves = None
     try:
-        decision = decide(found) if found.finished else None
+        decision = decide(made_outcome) if made_outcome.finished else None
     except ScalableError as error:
         problems.append(f"there is no verdict: {error}")
     try:
-        curves = curves_of(made, found, artefacts_of(manifest, folder))
+        curves = curves_of(made, made_outcome, artefacts_of(manifest, folder))
     except ScalableError as error:
         problems.append(f"there are no equity curves: {error}")
-    return SweepResults(name, found, decision, made, curves, tuple(problems))
+    return SweepResults(name, made_outcome, decision, made, curves, tuple(problems))
 
 
 def check_import(path: str | None, folder: Path) -> None:

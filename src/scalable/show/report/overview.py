@@ -28,8 +28,8 @@ WORDS = {
 """What a verdict means; one that gives a variant up has its reason instead."""
 
 
-def header(found: Material) -> Markup:
-    run = found.report["run"]
+def header(material: Material) -> Markup:
+    run = material.report["run"]
     state = run["state"]
     title = named(run.get("project")) or run["run_id"]
     return tag(
@@ -37,17 +37,17 @@ def header(found: Material) -> Markup:
         paragraph("Run report", class_="kicker"),
         tag("h1", title, " ", chip(state, STATES.get(state, "warn"))),
         paragraph(run["run_id"], class_="id"),
-        live_note(found) if found.live else None,
+        live_note(material) if material.live else None,
     )
 
 
-def live_note(found: Material) -> Markup:
-    said = f"This run is under way. The report shows it as of {moment(found.made)}; figures will change."
-    return tag("p", said, class_="banner", role="status")
+def live_note(material: Material) -> Markup:
+    text = f"This run is under way. The report shows it as of {moment(material.made)}; figures will change."
+    return tag("p", text, class_="banner", role="status")
 
 
-def summary(found: Material) -> Markup:
-    report = found.report
+def summary(material: Material) -> Markup:
+    report = material.report
     run = report["run"]
     place = " on ".join(filter(None, (named(run.get("target")), named(run.get("host")))))
     provider = f" ({run['provider']})" if run.get("provider") else ""
@@ -58,9 +58,9 @@ def summary(found: Material) -> Markup:
     ]
     return tag(
         "div",
-        [verdict_card(each) for each in found.results],
+        [verdict_card(each) for each in material.results],
         reason(run) if run["reason"] else None,
-        tag("ul", (tile(*each) for each in tiles(found)), class_="tiles"),
+        tag("ul", (tile(*each) for each in tiles(material)), class_="tiles"),
         facts(pairs),
     )
 
@@ -84,11 +84,11 @@ def verdict_card(each: SweepResults) -> Markup:
     lines = [
         tag(
             "li",
-            chip(one.verdict.value, VERDICTS[one.verdict]),
-            tag("strong", str(one.variant)),
-            tag("span", WORDS.get(one.verdict, one.reason)),
+            chip(judgement.verdict.value, VERDICTS[judgement.verdict]),
+            tag("strong", str(judgement.variant)),
+            tag("span", WORDS.get(judgement.verdict, judgement.reason)),
         )
-        for one in decision.variants
+        for judgement in decision.variants
     ]
     return tag(
         "div",
@@ -108,7 +108,7 @@ def headline(decision: Decision) -> str:
     best = decision.recommended
     if best is not None:
         return f"Lock {decision.factor} = {best.variant}: it is proven better than {decision.baseline}."
-    if all(one.verdict is Verdict.ABANDON for one in decision.variants):
+    if all(judgement.verdict is Verdict.ABANDON for judgement in decision.variants):
         return f"Stay with {decision.factor} = {decision.baseline}: every other variant is given up."
     return f"Stay with {decision.factor} = {decision.baseline} for now: no variant is proven better."
 
@@ -128,43 +128,48 @@ def tile(name: str, figure: str, beside: str = "", kind: str = "") -> Markup:
     )
 
 
-def tiles(found: Material) -> Iterator[tuple[str, str, str, str]]:
-    report = found.report
+def tiles(material: Material) -> Iterator[tuple[str, str, str, str]]:
+    report = material.report
     sweeps, tasks = report["sweeps"].values(), report["tasks"].values()
     if sweeps:
-        expected, there = sum(one["expected"] for one in sweeps), sum(one["there"] for one in sweeps)
-        rows, failed = sum(one["rows"] for one in sweeps), sum(one["failed"] for one in sweeps)
+        expected, there = sum(entry["expected"] for entry in sweeps), sum(entry["there"] for entry in sweeps)
+        rows, failed = sum(entry["rows"] for entry in sweeps), sum(entry["failed"] for entry in sweeps)
         before = f"{there:,} were there before" if there else ""
         beside = f"{failed:,} failed" if failed else before
         yield "rows", f"{there + rows - failed:,} / {expected:,}", beside, "bad" if failed else ""
-    elif count := sum(one["count"] for one in tasks):
-        failed = sum(one["failed"] for one in tasks)
+    elif count := sum(entry["count"] for entry in tasks):
+        failed = sum(entry["failed"] for entry in tasks)
         yield "tasks", f"{count:,}", f"{failed:,} failed" if failed else "none failed", "bad" if failed else ""
     both = report["plan_vs_actual"]
     planned = length(both["wall_s"]["planned"]) if both else ""
-    so_far = "so far" if found.live else ""
+    so_far = "so far" if material.live else ""
     beside = ", ".join(filter(None, (so_far, f"planned {planned}" if planned else "")))
     yield "time", length(report["run"]["duration_s"]), beside, ""
     if (cost := report["cost"]) and cost.get("currency"):
-        budget = f"budget {paid(found.budget)}" if found.budget else ""
+        budget = f"budget {paid(material.budget)}" if material.budget else ""
         yield "cost", fine(cost["amount"], cost["currency"]), budget, ""
     if workers := report["workers"]:
-        started = sum(one["started"] for one in workers.values())
-        most = sum(one["most"] for one in workers.values())
+        started = sum(entry["started"] for entry in workers.values())
+        most = sum(entry["most"] for entry in workers.values())
         yield "workers", f"{most:,}", f"{started:,} started", ""
-    if shares := [one["share"] for one in report["peaks"].values() if one["share"] is not None]:
+    if shares := [entry["share"] for entry in report["peaks"].values() if entry["share"] is not None]:
         yield "memory", percent(max(shares)), "of its limit", "warn" if max(shares) > 0.8 else ""
     count = report["retries"]["count"]
     yield "retries", f"{count:,}", "", "warn" if count else ""
-    troubles = len(found.incidents) + len(unrecorded(found))
-    yield "incidents", f"{troubles:,}", "or more" if found.view.incidents_forgotten else "", "bad" if troubles else ""
+    troubles = len(material.incidents) + len(unrecorded(material))
+    yield (
+        "incidents",
+        f"{troubles:,}",
+        "or more" if material.view.incidents_forgotten else "",
+        "bad" if troubles else "",
+    )
 
 
 SHORT = 16  # characters of a fingerprint that are shown
 
 
-def provenance(found: Material) -> Markup:
-    run = found.report["run"]
+def provenance(material: Material) -> Markup:
+    run = material.report["run"]
     pairs: list[tuple[str, Child]] = [
         ("run", run["run_id"]),
         ("scalable", named(run.get("version"))),
@@ -175,27 +180,29 @@ def provenance(found: Material) -> Markup:
             " ".join(filter(None, (named(run.get("target")), f"({run['provider']})" if run.get("provider") else ""))),
         ),
         ("command", tag("code", one_line(named(run.get("command")))) if run.get("command") else ""),
-        ("folder", one_line(named(found.facts.get("cwd")))),
+        ("folder", one_line(named(material.facts.get("cwd")))),
         ("manifest", named(run.get("manifest"))),
-        ("journal", f"{plural(run['records'], 'record')}{damage(found)}"),
-        ("report made", moment(found.made)),
+        ("journal", f"{plural(run['records'], 'record')}{damage(material)}"),
+        ("report made", moment(material.made)),
     ]
-    parts: list[Child] = [facts(pairs), [sweep(each) for each in found.results if each.compiled is not None]]
-    if found.manifest:
-        when = "as it is now; it was changed after the run began" if found.changed else "as it was when the run began"
+    parts: list[Child] = [facts(pairs), [sweep(each) for each in material.results if each.compiled is not None]]
+    if material.manifest:
+        when = (
+            "as it is now; it was changed after the run began" if material.changed else "as it was when the run began"
+        )
         parts.append(
             tag(
                 "details",
                 tag("summary", f"The manifest, {when}"),
-                tag("pre", found.manifest, tabindex=0),
+                tag("pre", material.manifest, tabindex=0),
                 class_="manifest",
             )
         )
     return join(parts)
 
 
-def damage(found: Material) -> str:
-    run = found.report["run"]
+def damage(material: Material) -> str:
+    run = material.report["run"]
     lines = f", {plural(run['damaged_lines'], 'line')} could not be read" if run["damaged_lines"] else ""
     return f"{lines}, ends in the middle of a line" if run["torn"] else lines
 

@@ -35,25 +35,25 @@ SECTIONS: tuple[tuple[str, str, Section], ...] = (
 )
 
 
-def page(found: Material) -> str:
+def page(material: Material) -> str:
     style = Markup(files("scalable.show.report").joinpath("theme.css").read_text(encoding="utf-8"))
-    made = [(id_, title, content) for id_, title, section in SECTIONS if (content := section(found))]
+    made = [(id_, title, content) for id_, title, section in SECTIONS if (content := section(material))]
     links = tag(
         "nav", tag("ul", (tag("li", tag("a", title, href=f"#{id_}")) for id_, title, _ in made)), aria_label="Sections"
     )
     main = [tag("section", tag("h2", title), content, id=id_) for id_, title, content in made]
-    name = found.report["run"].get("project") or found.report["run"]["run_id"]
+    name = material.report["run"].get("project") or material.report["run"]["run_id"]
     head = [
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy(style)),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="generator", content="scalable"),
-        tag("title", f"{name}: {found.report['run']['run_id']}"),
+        tag("title", f"{name}: {material.report['run']['run_id']}"),
         tag("style", style),
     ]
-    foot = tag("footer", f"Made by scalable on {moment(found.made)}.")
-    body = tag("body", overview.header(found), links, tag("main", main), foot)
+    foot = tag("footer", f"Made by scalable on {moment(material.made)}.")
+    body = tag("body", overview.header(material), links, tag("main", main), foot)
     return f"<!doctype html>\n{tag('html', tag('head', head), body, lang='en')}\n"
 
 

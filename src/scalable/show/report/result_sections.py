@@ -22,16 +22,16 @@ MOST_CELLS = 4000  # of a heat map; more are no picture any more
 ROW_COLUMNS = ("row", "status", ">attempt", ">took", "metrics", "key")
 
 
-def equity_curves(found: Material) -> Markup | None:
-    return by_sweep(found.results, equity_panels)
+def equity_curves(material: Material) -> Markup | None:
+    return by_sweep(material.results, equity_panels)
 
 
-def heat(found: Material) -> Markup | None:
-    return by_sweep(found.results, heat_of)
+def heat(material: Material) -> Markup | None:
+    return by_sweep(material.results, heat_of)
 
 
-def metrics(found: Material) -> Markup | None:
-    return by_sweep(found.results, metrics_of)
+def metrics(material: Material) -> Markup | None:
+    return by_sweep(material.results, metrics_of)
 
 
 def equity_panels(each: SweepResults) -> Markup | None:
@@ -48,7 +48,7 @@ def equity_panels(each: SweepResults) -> Markup | None:
         return join(remarks) if remarks else None
     kinds = colours(curves, each.outcome)
     title = f"Equal shares of {plural(len(curves.assets), 'asset')}"
-    said = (
+    caption = (
         f"What 1 put in at the beginning is worth at the end of each day, at {curves.cost_bps:g} bps of cost a side, "
         "through the test parts of all folds one after another."
     )
@@ -60,7 +60,7 @@ def equity_panels(each: SweepResults) -> Markup | None:
     small = [figure(equity(asset, lines, kinds, 320.0, 150.0), asset) for asset, lines in curves.assets.items()]
     return join(
         [
-            paragraph(said),
+            paragraph(caption),
             legend(
                 [
                     (f"{variant}{' (baseline)' if kinds[same(variant)] == 'baseline' else ''}", kinds[same(variant)])
@@ -83,8 +83,8 @@ def equity_panels(each: SweepResults) -> Markup | None:
 def colours(curves: Curves, outcome: Outcome) -> dict[Same, str]:
     """A colour for each variant; the baseline has the page's own."""
     others = [variant for variant in curves.variants if same(variant) != same(outcome.baseline)]
-    found = {same(variant): f"c{at % 8 + 1}" for at, variant in enumerate(others)}
-    return {same(outcome.baseline): "baseline", **found}
+    colour_of = {same(variant): f"c{at % 8 + 1}" for at, variant in enumerate(others)}
+    return {same(outcome.baseline): "baseline", **colour_of}
 
 
 def heat_of(each: SweepResults) -> Markup | None:
@@ -93,7 +93,7 @@ def heat_of(each: SweepResults) -> Markup | None:
     outcome, grid = each.outcome, each.compiled.grid
     metric = main_metric(outcome)
     values = {
-        variant: {pair: one[metric.name] for pair, one in pairs.items() if one[metric.name] == one[metric.name]}
+        variant: {pair: means[metric.name] for pair, means in pairs.items() if means[metric.name] == means[metric.name]}
         for variant, pairs in outcome.pairs.items()
     }
     if not any(values.values()):
@@ -129,37 +129,37 @@ def metrics_of(each: SweepResults) -> Markup | None:
     summary = outcome.summary()
     known = directed(outcome.metrics)
     names = sorted(outcome.metric_names, key=lambda name: list(known).index(name) if name in known else len(known))
-    is_base = [same(one["variant"]) == same(outcome.baseline) for one in summary]
+    is_base = [same(line["variant"]) == same(outcome.baseline) for line in summary]
     columns = (
         "metric",
-        *(f">{one['variant']}{' (baseline)' if base else ''}" for one, base in zip(summary, is_base, strict=True)),
+        *(f">{line['variant']}{' (baseline)' if base else ''}" for line, base in zip(summary, is_base, strict=True)),
     )
-    rows: list[list[Child]] = [["rows", *(f"{one['finished']:,} / {one['expected']:,}" for one in summary)]]
-    if any(one["failed"] for one in summary):
+    rows: list[list[Child]] = [["rows", *(f"{line['finished']:,} / {line['expected']:,}" for line in summary)]]
+    if any(line["failed"] for line in summary):
         rows.append(
-            ["failed", *(tag("b", str(one["failed"]), class_="bad") if one["failed"] else "0" for one in summary)]
+            ["failed", *(tag("b", str(line["failed"]), class_="bad") if line["failed"] else "0" for line in summary)]
         )
     for name in names:
-        values = [one["metrics"][name] for one in summary]
+        values = [line["metrics"][name] for line in summary]
         best = best_of(values, known[name].better) if name in known else None
         rows.append(
             [
                 name,
                 *(
-                    tag("b", measured(one), class_="good") if one is not None and one == best else measured(one)
-                    for one in values
+                    tag("b", measured(line), class_="good") if line is not None and line == best else measured(line)
+                    for line in values
                 ),
             ]
         )
     shortfall, count = outcome.shortfall(), len(outcome.expected)
-    told = f"All {plural(count, 'row')}" if count <= MOST_ROWS else f"The first {MOST_ROWS:,} of {count:,} rows"
+    heading = f"All {plural(count, 'row')}" if count <= MOST_ROWS else f"The first {MOST_ROWS:,} of {count:,} rows"
     return join(
         [
             tag("p", f"{shortfall}.", class_="note bad") if shortfall else None,
             table("Means over asset × fold, costs averaged within a fold; failed rows do not count", columns, rows)
             if names
             else None,
-            more(told, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
+            more(heading, table("Rows with their keys", ROW_COLUMNS, rows_of(outcome, names[:3]))),
         ]
     )
 
@@ -169,13 +169,20 @@ def rows_of(outcome: Outcome, names: list[str]) -> Iterator[list[Child]]:
         row = outcome.rows.get(key)
         state = "missing" if row is None else row.run_status.value
         took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.2f} s"
-        told = (
+        heading = (
             ", ".join(f"{name} {measured(number(row.metrics.get(name)))}" for name in names)
             if row is not None and row.finished
             else ""
         )
         why = (row.error or "").strip().partition("\n")[0] if row is not None and not row.finished else ""
-        yield [cell_name(cell), state, row.attempt if row is not None else "", took, told or why, tag("code", key[:16])]
+        yield [
+            cell_name(cell),
+            state,
+            row.attempt if row is not None else "",
+            took,
+            heading or why,
+            tag("code", key[:16]),
+        ]
 
 
 MARKS = {Standing.BETTER: "▲", Standing.WORSE: "▼", Standing.OPEN: ""}
@@ -189,12 +196,12 @@ METHOD = (
 )
 
 
-def verdicts(found: Material) -> Markup | None:
-    return by_sweep(found.results, verdict)
+def verdicts(material: Material) -> Markup | None:
+    return by_sweep(material.results, verdict)
 
 
-def effect_sizes(found: Material) -> Markup | None:
-    return by_sweep(found.results, effect_panels)
+def effect_sizes(material: Material) -> Markup | None:
+    return by_sweep(material.results, effect_panels)
 
 
 def verdict(each: SweepResults) -> Markup | None:
@@ -206,25 +213,30 @@ def verdict(each: SweepResults) -> Markup | None:
         parts.append(
             tag("p", f"Not all rows are there, so nothing is locked. {decision.shortfall}.", class_="note bad")
         )
-    parts += [judgement(one, decision) for one in decision.variants]
+    parts += [judgement(variant_verdict, decision) for variant_verdict in decision.variants]
     parts.append(paragraph(METHOD, class_="quiet"))
     if decision.not_judged:
         parts.append(paragraph(f"Not judged: {', '.join(decision.not_judged)}.", class_="quiet"))
     return join(parts)
 
 
-def judgement(one: Judgement, decision: Decision) -> Markup:
+def judgement(variant_verdict: Judgement, decision: Decision) -> Markup:
     return tag(
         "article",
-        tag("h4", str(one.variant), " ", chip(one.verdict.value, VERDICTS[one.verdict])),
+        tag(
+            "h4",
+            str(variant_verdict.variant),
+            " ",
+            chip(variant_verdict.verdict.value, VERDICTS[variant_verdict.verdict]),
+        ),
         tag(
             "div",
-            rule("LOCK needs all of", one.lock_needs),
-            rule("ABANDON follows from any of", one.abandon_if),
+            rule("LOCK needs all of", variant_verdict.lock_needs),
+            rule("ABANDON follows from any of", variant_verdict.abandon_if),
             class_="rules",
         ),
-        [tag("p", each, class_="note warn") for each in one.remarks],
-        statistics(one, decision) if one.metrics else None,
+        [tag("p", each, class_="note warn") for each in variant_verdict.remarks],
+        statistics(variant_verdict, decision) if variant_verdict.metrics else None,
         class_="card",
     )
 
@@ -246,11 +258,11 @@ def rule(title: str, checks: tuple[Check, ...]) -> Markup:
     return tag("div", paragraph(title, class_="kicker"), tag("ul", lines, class_="rule"))
 
 
-def statistics(one: Judgement, decision: Decision) -> Markup:
+def statistics(variant_verdict: Judgement, decision: Decision) -> Markup:
     columns = (
         "metric",
         f">{decision.baseline}",
-        f">{one.variant}",
+        f">{variant_verdict.variant}",
         ">Δ",
         ">95 % of Δ",
         ">p",
@@ -258,27 +270,27 @@ def statistics(one: Judgement, decision: Decision) -> Markup:
         ">effect d",
         ">pairs",
     )
-    caption = f"{one.variant} beside {decision.baseline}"
-    return table(caption, columns, [figures(each) for each in one.metrics], class_="statistics")
+    caption = f"{variant_verdict.variant} beside {decision.baseline}"
+    return table(caption, columns, [figures(each) for each in variant_verdict.metrics], class_="statistics")
 
 
 def figures(each: MetricResult) -> list[Child]:
-    found = each.comparison
-    low, high = found.interval
+    comparison = each.comparison
+    low, high = comparison.interval
     places = decimals(max(abs(low), abs(high)))
     kind = COLOURS[each.standing] or None
     name = f"{each.metric.name}{' *' if each.metric.primary else ''}"
     way = "higher is better" if each.metric.better is Better.HIGHER else "lower is better"
     return [
         tag("span", f"{MARKS[each.standing]} {name}".strip(), class_=kind, title=f"{way}: {each.metric.why}"),
-        measured(found.baseline),
-        measured(found.mean),
-        tag("b", f"{found.delta:+.{places}f}", class_=kind),
+        measured(comparison.baseline),
+        measured(comparison.mean),
+        tag("b", f"{comparison.delta:+.{places}f}", class_=kind),
         f"{low:+.{places}f} … {high:+.{places}f}",
-        probability(found.p),
+        probability(comparison.p),
         probability(each.p_corrected),
-        f"{found.effect:+.2f}",
-        found.pairs,
+        f"{comparison.effect:+.2f}",
+        comparison.pairs,
     ]
 
 
@@ -286,17 +298,17 @@ def effect_panels(each: SweepResults) -> Markup | None:
     if each.decision is None:
         return None
     by_metric: dict[str, tuple[Metric, list[tuple[Variant, MetricResult]]]] = {}
-    for one in each.decision.variants:
-        for result in one.metrics:
-            by_metric.setdefault(result.metric.name, (result.metric, []))[1].append((one.variant, result))
+    for variant_verdict in each.decision.variants:
+        for result in variant_verdict.metrics:
+            by_metric.setdefault(result.metric.name, (result.metric, []))[1].append((variant_verdict.variant, result))
     if not by_metric:
         return None
     panels = [panel(metric, compared) for metric, compared in list(by_metric.values())[:MOST_METRICS]]
-    said = f"Mean difference from {each.decision.baseline} with its 95 % interval; the shaded side is better."
+    caption = f"Mean difference from {each.decision.baseline} with its 95 % interval; the shaded side is better."
     keys = [("significantly better", "good"), ("significantly worse", "bad"), ("open", "muted")]
     cut = f"The first {len(panels)} of {len(by_metric)} metrics are drawn; the tables above have all of them."
     rest = paragraph(cut, class_="quiet") if len(panels) < len(by_metric) else None
-    return join([paragraph(said), legend(keys), tag("div", panels, class_="panels"), rest])
+    return join([paragraph(caption), legend(keys), tag("div", panels, class_="panels"), rest])
 
 
 def panel(metric: Metric, compared: list[tuple[Variant, MetricResult]]) -> Markup:

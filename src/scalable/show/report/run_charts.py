@@ -70,8 +70,8 @@ def timeline(
         drawn += [arrow(x(at), top + PANEL, direction) for at, direction in marks]
         top += PANEL + GAP
     drawn += bottom_axis(x, top - GAP, [(tick, elapsed(tick)) for tick in time_ticks(span)])
-    said = ", ".join(f"{title} up to {high:,.0f}" for title, _, high, _ in panels)
-    return drawing(WIDTH, top - GAP + 28, "How the run went", f"Over {elapsed(span)}: {said}.", drawn)
+    spoken_text = ", ".join(f"{title} up to {high:,.0f}" for title, _, high, _ in panels)
+    return drawing(WIDTH, top - GAP + 28, "How the run went", f"Over {elapsed(span)}: {spoken_text}.", drawn)
 
 
 def highest(lines: Sequence[tuple[Points, str]]) -> float:
@@ -119,10 +119,10 @@ def memory_bars(bars: Sequence[tuple[str, int, int | None, int | None]]) -> Mark
             drawn.append(rule(x(planned), y - 3, x(planned), y + 21, "plan"))
         words = f"{Memory(peak)}{f' · {percent(share)}' if share is not None else ''}"
         drawn.append(label(right + 12, y + 14, words))
-    said = "; ".join(
+    spoken_text = "; ".join(
         f"{name} {Memory(peak)}{f' of {Memory(limit)}' if limit else ''}" for name, peak, limit, _ in bars[:5]
     )
-    return drawing(WIDTH, 12 + len(bars) * ROW, "Memory peaks beside limits", f"{said}.", drawn)
+    return drawing(WIDTH, 12 + len(bars) * ROW, "Memory peaks beside limits", f"{spoken_text}.", drawn)
 
 
 def bill_bar(parts: Sequence[tuple[str, float, str]], marks: Sequence[tuple[str, float]]) -> Markup:
