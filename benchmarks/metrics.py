@@ -105,7 +105,7 @@ async def come(driver: Driver) -> None:
     from distributed.core import Status
     from distributed.scheduler import WorkerState
 
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.attempts import Attempt
     from scalable.worker.measures import NAME, Measures
 

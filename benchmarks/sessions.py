@@ -46,11 +46,11 @@ def opened(workers: int = WORKERS, **sections: Any) -> Iterator[ScalableSession]
 def submit(session: ScalableSession, function: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Ends:
     """One run for each of the arguments, all of them one sweep; how each ends comes with its future."""
     from scalable.engine.events import Run, Sweep, SweepKind
-    from scalable.session.execution import Work
+    from scalable.session.execution import JobCall
 
     driver = session.live()
     name = f"sweep-{time.monotonic_ns()}"
-    works = {f"{name}-{at}": Work(function, dict(one)) for at, one in enumerate(arguments)}
+    works = {f"{name}-{at}": JobCall(function, dict(one)) for at, one in enumerate(arguments)}
     ends: Ends = {run: Future() for run in works}
 
     async def give() -> None:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
         DeploymentSpec as DeploymentSpec,
         LaunchRefused as LaunchRefused,
         ProviderError as ProviderError,
+        get_provider as get_provider,
+        register_provider as register_provider,
     )
     from scalable.cluster.client import ScalableClient as ScalableClient, WorkerKilledError as WorkerKilledError
-    from scalable.cluster.giving_up import NoWorkerError as NoWorkerError
-    from scalable.cluster.registry import get_provider as get_provider, register_provider as register_provider
-    from scalable.cluster.slurm.cluster import SlurmCluster as SlurmCluster
+    from scalable.cluster.scheduler import NoWorkerError as NoWorkerError
+    from scalable.cluster.slurm.provider import SlurmCluster as SlurmCluster
     from scalable.engine import AdaptiveScaler as AdaptiveScaler, ScaleDecision as ScaleDecision
     from scalable.errors import (
         PlanningError as PlanningError,
@@ -68,11 +69,13 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
 __version__ = "0.1.0"
 
 HOMES = {
-    "cluster.base": ("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
+    "cluster.base": (
+        *("ClusterHandle", "DeploymentProvider", "DeploymentSpec", "LaunchRefused", "ProviderError"),
+        *("get_provider", "register_provider"),
+    ),
     "cluster.client": ("ScalableClient", "WorkerKilledError"),
-    "cluster.giving_up": ("NoWorkerError",),
-    "cluster.registry": ("get_provider", "register_provider"),
-    "cluster.slurm.cluster": ("SlurmCluster",),
+    "cluster.scheduler": ("NoWorkerError",),
+    "cluster.slurm.provider": ("SlurmCluster",),
     "engine": ("AdaptiveScaler", "ScaleDecision"),
     "errors": ("PlanningError", "QuantityError", "ScalableError", "UnknownTagError", "UsageError"),
     "manifest": ("Issue", "Manifest", "ManifestError", "ValidationReport", "load_file", "load_text"),

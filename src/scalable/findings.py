@@ -24,7 +24,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SourcePlace:
     """A stretch of a source text; lines and columns count from 1, and line 0 means that none is known."""
 
     file: str = ""
@@ -33,7 +33,7 @@ class Place:
     length: int = 1
 
 
-NOWHERE = Place()
+NOWHERE = SourcePlace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Finding:
     message: str
     remedy: str = ""
     """What to do or to write instead."""
-    place: Place = NOWHERE
+    place: SourcePlace = NOWHERE
     """Where that stands in the manifest."""
     essence: str = ""
     """What must change for a finding that is made again and again to be news, since figures in it always change."""
@@ -58,15 +58,15 @@ class Finding:
         return cls(code, Severity.OK, path, message)
 
     @classmethod
-    def note(cls, code: str, path: str, message: str, remedy: str = "", place: Place = NOWHERE) -> Finding:
+    def note(cls, code: str, path: str, message: str, remedy: str = "", place: SourcePlace = NOWHERE) -> Finding:
         return cls(code, Severity.NOTE, path, message, remedy, place)
 
     @classmethod
-    def warning(cls, code: str, path: str, message: str, remedy: str = "", place: Place = NOWHERE) -> Finding:
+    def warning(cls, code: str, path: str, message: str, remedy: str = "", place: SourcePlace = NOWHERE) -> Finding:
         return cls(code, Severity.WARNING, path, message, remedy, place)
 
     @classmethod
-    def error(cls, code: str, path: str, message: str, remedy: str = "", place: Place = NOWHERE) -> Finding:
+    def error(cls, code: str, path: str, message: str, remedy: str = "", place: SourcePlace = NOWHERE) -> Finding:
         return cls(code, Severity.ERROR, path, message, remedy, place)
 
     @property

@@ -15,7 +15,8 @@ from scalable.cli.settings import impossible
 from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
-from scalable.session.here import history, registered, this_machine
+from scalable.manifest.targets import installed_providers
+from scalable.session.here import history, this_machine
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin
@@ -33,7 +34,7 @@ def load_whole(
     """For who is going to plan or run: refused, too, if the shipped workload cannot do what a sweep says."""
     return load_text(
         text, file, env=env, target=target or env.get("SCALABLE_TARGET") or None, overlay=overlay,
-        providers=registered(), further=impossible,
+        providers=installed_providers(), further=impossible,
     )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def load_named(
 ) -> Loaded:
     """For who looks at what is there, which a sweep that cannot run does not take away."""
     target = target or env.get("SCALABLE_TARGET") or None
-    return load_text(text, file, env=env, target=target, overlay=overlay, providers=registered())
+    return load_text(text, file, env=env, target=target, overlay=overlay, providers=installed_providers())
 
 
 def manifest_path(named: str | None, env: Mapping[str, str] = os.environ) -> Path:
@@ -68,9 +69,9 @@ def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) ->
 
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     """What a rollback holds fast of this manifest."""
-    from scalable.session.rollback import Place, pin_of
+    from scalable.session.rollback import PinScope, pin_of
 
-    return pin_of(Place.of(manifest_path(options.manifest), loaded.target))
+    return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 
 
 __all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site"]

@@ -10,12 +10,13 @@ from importlib import import_module
 
 from scalable.cli.parser import parser
 
+RENAMED = {"places": "slots"}  # commands that had another name in the version before
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     safe_streams()
-    ours, rest = split(list(sys.argv[1:] if arguments is None else arguments))
+    ours, rest = split(renamed(list(sys.argv[1:] if arguments is None else arguments)))
     options = parser().parse_args(ours)
     options.rest = rest
     from scalable.errors import ScalableError, UsageError
@@ -38,6 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def renamed(arguments: list[str]) -> list[str]:
+    """Accept a command by the name it had in the version before, and say what it is called now."""
+    old = arguments[0] if arguments else ""
+    if old not in RENAMED:
+        return arguments
+    print(f"scalable {old} is now  scalable {RENAMED[old]}; the next version drops the old name", file=sys.stderr)
+    return [RENAMED[old], *arguments[1:]]
 
 
 def set_log_level(level: str) -> None:

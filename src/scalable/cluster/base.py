@@ -1,7 +1,7 @@
 """What a provider is: how a target becomes a cluster, and the few things every backend must be able to do.
 
-``DeploymentProvider`` is the public protocol. A provider built on Dask usually writes a ``Launcher`` only, and gives it
-to ``TaggedCluster``, which does the rest.
+``DeploymentProvider`` is the public protocol; ``get_provider`` finds one by its name. A provider built on Dask usually
+writes a ``Launcher`` only, and gives it to ``TaggedCluster``, which does the rest.
 """
 
 from __future__ import annotations
@@ -9,23 +9,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
-from scalable.manifest.targets import KubernetesTarget, LocalTarget, Target
+from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED, KubernetesTarget, LocalTarget, Target
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.places import Place, places
+from scalable.planning.places import WorkerPlace, places
 from scalable.planning.resources import CostEstimate, ScalePlan, equal_part
 from scalable.quantities import Memory
 from scalable.wording import not_defined
+from scalable.worker.options import WorkerOptions
 from scalable.worker.runner.environment import THREAD_VARIABLES
 
 if TYPE_CHECKING:
     from scalable.cluster.client import ScalableClient
+
+
+OwnTarget = TypeVar("OwnTarget", bound=Target)
 
 
 class ProviderError(ScalableError):
@@ -74,6 +80,17 @@ class WorkerTemplate:
             preload_script=component.preload_script,
         )
 
+    def options(self, name: str, scheduler: str) -> WorkerOptions:
+        """The command line of one such worker; launchers add where it runs."""
+        return WorkerOptions(
+            scheduler=scheduler,
+            name=name,
+            resources=self.resources,
+            threads=self.slots,
+            memory=self.memory.bytes if self.memory else None,
+            preload=self.preload_script,
+        )
+
     @property
     def resources(self) -> dict[str, float]:
         """What Dask routes by: as many units of each tag as there are slots."""
@@ -99,8 +116,13 @@ class DeploymentSpec:
     """Where the manifest, and with it the user's code, lies."""
     run_folder: str | None = None
     """Where logs and certificates of this run go; a folder of its own if nothing is said."""
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, WorkerPlace] = field(default_factory=dict)
     """Where workers of each kind go, for backends that place them on pools of nodes."""
+
+    def target_as(self, kind: type[OwnTarget]) -> OwnTarget:
+        """Return the target as the type of one provider, which is asked for its own targets only."""
+        assert isinstance(self.target, kind), f"{self.target_name} is no {kind.__name__}"
+        return self.target
 
     @classmethod
     def from_manifest(
@@ -289,3 +311,35 @@ class Landlord(Protocol):
     def node_of(self, worker: str) -> str | None:
         """The name of the machine that a worker is or was on; nothing while it has none."""
         ...
+
+
+BUILT_IN = {
+    "local": ("scalable.cluster.local", "LocalProvider"),
+    "slurm": ("scalable.cluster.slurm.provider", "SlurmProvider"),
+    "kubernetes": ("scalable.cluster.kubernetes.provider", "KubernetesProvider"),
+    "aws": ("scalable.cluster.aws.provider", "AwsProvider"),
+    "gcp": ("scalable.cluster.gcp.provider", "GcpProvider"),
+}
+
+
+def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> None:
+    """Make a provider known by a name; the last one registered wins, also over one that comes with the package."""
+    if not name or not callable(factory):
+        raise UsageError("register_provider takes a name and something to call that gives the provider")
+    REGISTERED[name] = factory
+
+
+def get_provider(name: str) -> DeploymentProvider:
+    """The provider of this name: registered, of this package, or of another that is installed."""
+    if name in REGISTERED:
+        made: DeploymentProvider = REGISTERED[name]()
+        return made
+    if name in BUILT_IN:
+        module, attribute = BUILT_IN[name]
+        provider: DeploymentProvider = getattr(import_module(module), attribute)()
+        return provider
+    offered = {point.name: point for point in entry_points(group=PROVIDER_GROUP)}
+    if name in offered:
+        found: DeploymentProvider = offered[name].load()()
+        return found
+    raise UsageError("; ".join(not_defined("provider", name, {*REGISTERED, *BUILT_IN, *offered})))

@@ -10,12 +10,12 @@ from dask import config
 from dask.base import tokenize
 from dask.utils import funcname
 from distributed import Client, Future
-from distributed.client import AllExit, ClosedClientError
+from distributed.client import ClosedClientError
 from distributed.core import clean_exception
 from distributed.scheduler import KilledWorker
 
 from scalable.cluster.base import ClusterHandle, Fate
-from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.cluster import TaggedCluster, forgive_interrupts
 from scalable.errors import ScalableError, UnknownTagError, UsageError
 from scalable.wording import not_defined, plural
 from scalable.worker.guarded import Guarded
@@ -67,7 +67,7 @@ class ScalableClient(Client):
                 runner.stop()
             raise
         if not self.asynchronous and self.loop is not None:
-            self.loop.add_callback(ignore_given_up_waits)
+            self.loop.add_callback(forgive_interrupts)
 
     def submit(
         self,
@@ -207,22 +207,6 @@ class ScalableClient(Client):
             fate = None
         told = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)
         super()._handle_task_erred(key, told, traceback)
-
-
-def ignore_given_up_waits() -> None:
-    """Who waited for futures and was interrupted leaves waits behind; that they end is no error to show anyone."""
-    loop = asyncio.get_running_loop()
-    before = loop.get_exception_handler()
-
-    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if isinstance(context.get("exception"), AllExit):
-            return
-        if before is not None:
-            before(loop, context)
-        else:
-            loop.default_exception_handler(context)
-
-    loop.set_exception_handler(handle)
 
 
 DASK_OPTIONS = frozenset({"key", "workers", "resources", "retries", "priority", "fifo_timeout", "allow_other_workers"}

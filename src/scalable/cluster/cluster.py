@@ -25,12 +25,10 @@ from distributed.security import Security
 from distributed.utils import silence_logging_cmgr
 
 from scalable.cluster.base import Fate, Launcher, Warned, WorkerTemplate
-from scalable.cluster.blame import FairScheduler
 from scalable.cluster.diagnosis.observing import LOOK_EVERY_S, Observer
-from scalable.cluster.losses import Losses
-from scalable.cluster.members import STOP_WITHIN_S, Member, Watcher
-from scalable.cluster.replacing import Replacements
-from scalable.cluster.scratch import Scratch, off_the_path
+from scalable.cluster.scheduler import FairScheduler
+from scalable.cluster.security import Scratch, off_the_path
+from scalable.cluster.workers import STOP_WITHIN_S, Losses, Member, Replacements, Watcher
 from scalable.engine.events import Loss
 from scalable.errors import UnknownTagError, UsageError
 from scalable.wording import not_defined
@@ -193,7 +191,7 @@ class TaggedCluster(Cluster):
 
     async def _start(self) -> None:
         self.status = Status.starting
-        asyncio.get_running_loop().set_exception_handler(unless_interrupted)
+        forgive_interrupts()
         # others may be on this machine or in its network; they read of our tasks in a browser only if that is asked for
         shown = {} if self._scheduler_options["dashboard"] else {"distributed.scheduler.http.routes": ROUTES}
         with dask.config.set(QUIET | shown):
@@ -423,10 +421,28 @@ class TaggedCluster(Cluster):
         self.listeners.remove(observer.heard)
 
 
+def forgive_interrupts() -> None:
+    """Keep off the screen what Dask leaves behind for every future that an interrupted caller waited for."""
+    loop = asyncio.get_running_loop()
+    if loop.get_exception_handler() is None:
+        loop.set_exception_handler(unless_interrupted)
+    logging.getLogger("tornado.application").addFilter(no_cancel_before_start)
+
+
 def unless_interrupted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Dask leaves one of these errors behind for every future that an interrupted caller waited for."""
     if not isinstance(context.get("exception"), AllExit):
         loop.default_exception_handler(context)
+
+
+def no_cancel_before_start(record: logging.LogRecord) -> bool:
+    """Drop the error of an interrupt that falls between the first lines of ``distributed.utils.sync``.
+
+    Its ``cancel`` then reads the variable ``future`` before the waiting has set it; nothing is left to cancel.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not (
+        isinstance(error, NameError) and error.name == "future" and "sync.<locals>.cancel" in record.getMessage()
+    )
 
 
 @atexit.register

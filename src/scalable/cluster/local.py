@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from scalable.cluster import scaling
-from scalable.cluster.base import ClusterHandle, DeploymentSpec, Launcher
+from distributed import Worker
+
+from scalable import proc
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.processes import ProcessLauncher
-from scalable.cluster.threads import ThreadLauncher
+from scalable.cluster.provider import TaggedProvider
+from scalable.cluster.security import Scratch, certified, off_the_path
+from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
 from scalable.manifest.validation import ValidationReport
+from scalable.observe.folders import RunFolder
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
+from scalable.worker.main import first_cause
+from scalable.worker.note import read
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
+from scalable.worker.reaper import Reaper
+from scalable.worker.runner.memory import memory_limits
+from scalable.worker.runner.path import python_path
+from scalable.worker.runner.process import WORKER_MARK
+from scalable.worker.runners import Runners
 
 
-class LocalProvider:
+class LocalProvider(TaggedProvider):
+    """Workers of this machine."""
+
     name = "local"
+    waits = True
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        target = local(spec)
+        target = spec.target_as(LocalTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if target.containers != "none":
@@ -47,11 +73,13 @@ class LocalProvider:
         return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = local(spec)
-        scheduler: dict[str, object] = {"host": "127.0.0.1"}
+        target = spec.target_as(LocalTarget)
+        scheduler: dict[str, object] = {"host": "127.0.0.1", "protocol": "tls"}  # others may be on this machine
         launcher: Launcher
+        security = None
         if target.processes:
             launcher = ProcessLauncher(spec.run_folder, folder=spec.folder)
+            security = certified(launcher.handout)
         else:
             launcher = ThreadLauncher(spec.folder)
             scheduler = {"protocol": "inproc"}
@@ -60,22 +88,227 @@ class LocalProvider:
         cluster = TaggedCluster(
             launcher,
             spec.components.values(),
+            security=security,
             scheduler=scheduler,
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
         )
-        return scaling.handle(cluster, {"provider": self.name, "processes": target.processes})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        scaling.scale(cluster, plan, wait=True)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, processes=target.processes)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return scaling.cost_by_cpu(self.name, local(spec).cpu_price, spec, plan)
+        return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
 
 
-def local(spec: DeploymentSpec) -> LocalTarget:
-    assert isinstance(spec.target, LocalTarget), "a local provider is asked for local targets only"
-    return spec.target
+LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
+SELDOM_S = 0.5  # at those far from it
+GROWTH = 4 * 2**30  # bytes a second at most that a process can take
+CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
+
+
+class ProcessLauncher:
+    """Starts workers as processes, each with its own environment, memory limit and log."""
+
+    def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
+        """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
+        self.own = Scratch()
+        self.scratch = self.own.path
+        self.handout = self.scratch / "handout"
+        self.leftovers = [self.scratch]
+        """Folders that go even if this process is killed."""
+        self.run = RunFolder(Path(run_folder or self.scratch))
+        self.folder = folder
+        self.launched = 0
+        self.reaper = Reaper()
+        self.run.logs.mkdir(parents=True, exist_ok=True)
+
+    def check(self, template: WorkerTemplate) -> str:
+        return ""
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        log, note = self.run.log(name), self.scratch / f"note-{self.launched}"
+        mark = secrets.token_hex(8)
+        self.launched += 1
+        options = replace(
+            template.options(name, scheduler),
+            host="127.0.0.1",
+            handout=str(self.handout),
+            folder=self.folder,
+            scratch=str(self.scratch),
+            note=str(note),
+            parent=os.getpid(),
+        )
+        try:
+            self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "scalable.worker", *options.arguments()],
+                    env={**os.environ, **python_path(), **template.environment, WORKER_MARK: mark},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LaunchRefused(f"{name} could not be started: {error}") from None
+        return WorkerProcess(process, template.memory, log, note, mark)
+
+    async def poll(self, launched: list[Launched]) -> float:
+        pause = SELDOM_S
+        for one in launched:
+            assert isinstance(one, WorkerProcess)
+            pause = min(pause, one.look() / GROWTH)
+        return max(pause, LOOK_EVERY_S)
+
+    async def close(self) -> None:
+        self.own.remove()
+        self.reaper.done()
+
+
+class WorkerProcess:
+    waits = ""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], limit: Memory | None, log: Path, note: Path, mark: str
+    ) -> None:
+        self.process = process
+        self.mark = mark
+        """All that it starts has it in its environment."""
+        self.limit = limit
+        self.log = log
+        self.note = note
+        self.job: str | None = f"process {process.pid}"
+        self.over_limit: Memory | None = None
+
+    def look(self) -> float:
+        """Kill it when it uses more memory than ``memory_limits`` allows; returns what is left of its limit."""
+        if self.limit is None or self.process.poll() is not None:
+            return math.inf
+        pid = self.process.pid
+        left = self.limit.bytes - proc.tree_resident(pid)
+        if left >= 0:
+            return left
+        tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
+        own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
+        used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
+        limits = memory_limits(self.limit.bytes)
+        if own > limits.worker or used > limits.together:
+            self.over_limit = Memory(used)
+            proc.end_tree(pid, (WORKER_MARK, self.mark))
+        return 0.0
+
+    def running(self) -> set[str] | None:
+        return read(self.note)
+
+    @property
+    def fate(self) -> Fate | None:
+        status = self.process.poll()
+        return None if status is None else self.told(status)
+
+    def told(self, status: int) -> Fate:
+        if self.over_limit is not None:
+            detail = f"used {self.over_limit} of the {self.limit} it may use; killed"
+            return Fate(Loss.OUT_OF_MEMORY, detail, self.over_limit)
+        if status == 0:
+            return Fate(Loss.PREEMPTED, "left after notice (SIGTERM)")
+        if status == CANNOT_START:
+            return Fate(Loss.CANNOT_START, last_words(self.log))
+        if status == CANNOT_CONNECT:
+            return Fate(Loss.WORKER_LOST, last_words(self.log))
+        if status == -signal.SIGKILL:
+            hint = "killed by SIGKILL, not by us: by a person, or by the kernel when memory ran out (dmesg tells)"
+            return Fate(Loss.WORKER_LOST, hint)
+        if status < 0:
+            return Fate(Loss.WORKER_LOST, f"crashed with {signal.Signals(-status).name}; its log: {self.log}")
+        return Fate(Loss.WORKER_LOST, f"ended with status {status}: {last_words(self.log)}")
+
+    async def learn_fate(self, within: float) -> Fate:
+        return await self.ended(within) or Fate(Loss.WORKER_LOST, "its connection broke; the process was alive")
+
+    async def stop(self, *, gently: bool = True) -> None:
+        if gently:
+            await self.ended(CLOSE_WITHIN_S)
+        await asyncio.to_thread(proc.end_tree, self.process.pid, (WORKER_MARK, self.mark))
+        while self.process.poll() is None:
+            await asyncio.sleep(0.005)
+
+    async def ended(self, within: float) -> Fate | None:
+        deadline = time.monotonic() + within
+        while self.process.poll() is None and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        return self.fate
+
+
+def last_words(log: Path) -> str:
+    """The end of a worker's log, where its reason stands."""
+    try:
+        text = log.read_bytes()[-4000:].decode(errors="replace")
+    except OSError:
+        return f"no log at {log}"
+    said = [line for line in text.splitlines() if line.strip()]
+    ours = [line.removeprefix("scalable worker: ") for line in said if line.startswith("scalable worker: ")]
+    return (ours[-1:] or ["; ".join(said[-3:])])[0] or f"an empty log at {log}"
+
+
+THREADS_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would not notice by itself
+
+
+class ThreadLauncher:
+    """Starts workers as threads of this process: no start-up time, no copies of data, and no separation either."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        """Code in ``folder`` can be imported, as it can where workers are processes."""
+        self.scratch = Scratch()
+        self.path = [folder] if folder is not None and folder not in sys.path else []
+        sys.path[:0] = self.path
+
+    def check(self, template: WorkerTemplate) -> str:
+        return ""
+
+    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
+        try:
+            worker = await Worker(
+                scheduler,
+                name=name,
+                nthreads=template.slots,
+                resources=template.resources,
+                memory_limit=0,
+                local_directory=str(self.scratch.path),
+                plugins=(Runners(),),
+                preload=[template.preload_script] if template.preload_script else [],
+                dashboard=False,
+                dashboard_address="127.0.0.1:0",
+            )
+        except (Exception, SystemExit) as error:  # a preload script may raise anything
+            raise LaunchRefused(f"{name} cannot start: {first_cause(error)}", definite=True) from error
+        off_the_path(worker.local_directory)
+        return WorkerThreads(worker)
+
+    async def poll(self, launched: list[Launched]) -> float:
+        return THREADS_EVERY_S
+
+    async def close(self) -> None:
+        self.scratch.remove()
+        for folder in self.path:
+            with suppress(ValueError):  # someone else took it out
+                sys.path.remove(folder)
+
+
+class WorkerThreads:
+    waits = ""
+    job: str | None = None
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self.ending: asyncio.Task[Any] | None = None
+
+    @property
+    def fate(self) -> Fate | None:
+        return Fate(Loss.WORKER_LOST, "its worker was closed") if self.worker.status.name == "closed" else None
+
+    async def learn_fate(self, within: float) -> Fate:
+        return self.fate or Fate(Loss.WORKER_LOST, "the scheduler lost sight of it")
+
+    async def stop(self, *, gently: bool = True) -> None:
+        if self.ending is None:  # a close that is interrupted half-way never ends
+            self.ending = asyncio.ensure_future(self.worker.close(executor_wait=False))
+        await asyncio.shield(self.ending)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalable.cluster.kubernetes.site import MANAGED
+from scalable.cluster.kubernetes.objects import MANAGED
 from scalable.deploy.deployment import Deployment
 from scalable.deploy.document import Document
 

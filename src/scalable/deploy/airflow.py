@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scalable.cluster.kubernetes.objects import spread
-from scalable.cluster.kubernetes.site import amounts, label, text
+from scalable.cluster.kubernetes.objects import amounts, label, spread, text
 from scalable.deploy.airflow_text import HEAD, IMPORT_KUBERNETES, KUBERNETES, SETTINGS, TASKS
 from scalable.deploy.deployment import HOME
 from scalable.errors import UnknownNameError, UsageError

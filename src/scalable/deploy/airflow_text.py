@@ -142,7 +142,7 @@ with DAG(
     },
     tags=["scalable"],
 ) as dag:
-    admitted = task("admitted", 'exec scalable places take "$SWEEP" --holder "$HOLDER"'<<in_small>>)
+    admitted = task("admitted", 'exec scalable slots take "$SWEEP" --holder "$HOLDER"'<<in_small>>)
     assets = [
         task(
             name,
@@ -153,7 +153,7 @@ with DAG(
     ]
     complete = task(
         "complete",
-        'scalable places leave "$SWEEP" --holder "$HOLDER"\\nexec scalable results "$SWEEP" --check',
+        'scalable slots leave "$SWEEP" --holder "$HOLDER"\\nexec scalable results "$SWEEP" --check',
         trigger_rule="all_done",  # whatever became of the assets<<in_small_line>>
     )
     admitted >> assets >> complete

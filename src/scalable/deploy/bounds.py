@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalable.cluster.kubernetes.site import amounts
+from scalable.cluster.kubernetes.objects import amounts
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
 from scalable.deploy.document import Document

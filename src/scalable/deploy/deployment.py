@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scalable.cluster.base import DeploymentSpec
-from scalable.cluster.kubernetes.site import Site, amounts, text
+from scalable.cluster.kubernetes.objects import Site, amounts, text
 from scalable.deploy import egress
 from scalable.deploy.egress import Destination
 from scalable.deploy.source import STORE, WRITTEN_OUT, Source

@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from scalable.cluster.kubernetes.here import METRICS_PORT
 from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
+from scalable.cluster.kubernetes.provider import METRICS_PORT
 from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document

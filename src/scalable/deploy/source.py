@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scalable.errors import UsageError
-from scalable.findings import Finding, Place
+from scalable.findings import Finding, SourcePlace
 from scalable.manifest import layers, tree
 from scalable.manifest.load import choose_target, dotted
 from scalable.observe.redact import looks_secret, redact_text
@@ -113,7 +113,7 @@ class Source:
                 yield exposed(dotted(path), node.place)
         for number, line in enumerate(self.text.splitlines(), 1):
             if number not in lines and PASSWORD.search(line):
-                yield exposed("", Place(self.file, number, 1))
+                yield exposed("", SourcePlace(self.file, number, 1))
 
     @property
     def shown(self) -> str:
@@ -147,7 +147,7 @@ class Source:
         return start, start + place.length, whole.replace(bare, value)
 
 
-def exposed(path: str, place: Place) -> Finding:
+def exposed(path: str, place: SourcePlace) -> Finding:
     message = "a secret that stands here would be readable by everybody who may read the run's ConfigMap"
     return Finding.error("secret", path, message, "write ${NAME} instead; its value then comes from a Secret", place)
 

@@ -10,8 +10,7 @@ from importlib.util import find_spec
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from scalable.cluster.base import DeploymentProvider, DeploymentSpec
-from scalable.cluster.registry import get_provider
+from scalable.cluster.base import DeploymentProvider, DeploymentSpec, get_provider
 from scalable.doctor.checks import fail, ok
 from scalable.errors import ScalableError
 from scalable.findings import Finding

@@ -7,5 +7,6 @@ in the real one it is the execution.
 from scalable.engine.core import Engine
 from scalable.engine.rules import Rules, WorkerKind
 from scalable.engine.scaling import AdaptiveScaler, ScaleDecision
+from scalable.engine.view import View
 
-__all__ = ["AdaptiveScaler", "Engine", "Rules", "ScaleDecision", "WorkerKind"]
+__all__ = ["AdaptiveScaler", "Engine", "Rules", "ScaleDecision", "View", "WorkerKind"]

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalable.engine import control, ending, events, exchange, fleet, signs, starting, sweeps, worker_events
-from scalable.engine.events import Event, Instruction
-from scalable.engine.explain import explain
+from scalable.engine import ending, events, fleet, starting, stopping, sweeps
+from scalable.engine.events import NEVER, Event, Instruction
 from scalable.engine.rules import Rules
-from scalable.engine.state import NEVER, State
+from scalable.engine.state import State
+from scalable.engine.view import View
 
 HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.SweepSubmitted: sweeps.on_submitted,
     events.SweepCancelled: sweeps.on_cancelled,
-    events.WorkerJoined: worker_events.on_joined,
-    events.WorkerLost: worker_events.on_lost,
-    events.WorkerLeaving: worker_events.on_leaving,
-    events.WorkersRefused: worker_events.on_refused,
-    events.WorkersWithdrawn: worker_events.on_withdrawn,
-    events.OutsideWork: worker_events.on_outside,
-    events.BoundsSet: worker_events.on_bounds,
+    events.WorkerJoined: fleet.on_joined,
+    events.WorkerLost: fleet.on_lost,
+    events.WorkerLeaving: fleet.on_leaving,
+    events.WorkersRefused: fleet.on_refused,
+    events.WorkersWithdrawn: fleet.on_withdrawn,
+    events.OutsideWork: fleet.on_outside,
+    events.BoundsSet: fleet.on_bounds,
     events.RunFinished: ending.on_finished,
     events.RunLost: ending.on_lost,
-    events.Progressed: signs.on_progress,
-    events.CpuSeen: signs.on_cpu,
-    events.RowPersisted: signs.on_row,
-    events.RunCancelled: control.on_run_cancelled,
-    events.SpendChanged: control.on_spend,
-    events.Paused: control.on_paused,
-    events.Resumed: control.on_resumed,
+    events.Progressed: stopping.on_progress,
+    events.CpuSeen: stopping.on_cpu,
+    events.RowPersisted: stopping.on_row,
+    events.RunCancelled: stopping.on_run_cancelled,
+    events.SpendChanged: stopping.on_spend,
+    events.Paused: stopping.on_paused,
+    events.Resumed: stopping.on_resumed,
     events.Tick: lambda state, event, now: None,
 }
 
@@ -41,6 +41,8 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
 class Engine:
     def __init__(self, rules: Rules) -> None:
         self.state = State(rules)
+        self.view = View(self.state)
+        """What others may read of it."""
 
     def handle(self, event: Event, now: float) -> list[Instruction]:
         state = self.state
@@ -63,17 +65,13 @@ class Engine:
             when = min(when, state.spending.used_up_at())
         return when
 
-    def explain(self, run: str, now: float) -> list[str]:
-        """Why a run is where it is, in sentences: past attempts first, the present last."""
-        return explain(self.state, run, now)
-
 
 def settle(state: State, now: float) -> None:
     """Do whatever has become possible."""
     if state.delayed:
         starting.release_due(state, now)
     if state.watched and state.watched[0][0] <= now:
-        signs.kill_stuck(state, now)
+        stopping.kill_stuck(state, now)
     if state.closing:
         sweeps.close(state)
     while state.admission_due and not state.braked:
@@ -81,7 +79,7 @@ def settle(state: State, now: float) -> None:
         sweeps.admit(state)
         sweeps.close(state)
     if state.spending.budget is not None and not state.braked:
-        control.brake(state, now)
+        stopping.brake(state, now)
     if state.braked:
         sweeps.close(state)
         state.out += fleet.remove_all(state)
@@ -109,5 +107,5 @@ def scale(state: State, now: float) -> None:
             text = f"{record.requested} × {tag} asked for {now - record.requested_at:.0f} s ago have not come"
             state.alert("scale-up-late", text)
     if starved and not (state.paused or state.braked):
-        state.out += exchange.make_room(state, now)
+        state.out += fleet.make_room(state, now)
     state.touched.clear()

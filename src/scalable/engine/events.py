@@ -8,6 +8,8 @@ from enum import Enum
 from scalable.findings import Finding
 from scalable.quantities import Memory, Money
 
+NEVER = float("inf")  # the time of what is not due
+
 
 class Loss(Enum):
     """Why an attempt ended without a result. The value is the word people see."""

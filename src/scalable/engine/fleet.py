@@ -1,22 +1,32 @@
-"""How many workers to ask for or to give back, and what to do when they cannot be had."""
+"""The fleet: what follows news of workers, how many there should be, and who makes room for whom.
+
+A kind of workers that has work and no worker gets the places of idle workers of other kinds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice, takewhile
 
+from scalable.engine import budget, ending, workers
 from scalable.engine.events import (
+    NEVER,
     AddWorkers,
+    BoundsSet,
     Instruction,
     Loss,
+    OutsideWork,
+    RunLost,
+    WorkerJoined,
+    WorkerLeaving,
+    WorkerLost,
+    WorkersGivenUp,
     WorkersRefused,
     WorkersWithdrawn,
 )
-from scalable.engine.pace import PATIENCE_S
-from scalable.engine.rules import KILL_WITHIN_S
+from scalable.engine.queues import PATIENCE_S
 from scalable.engine.scaling import wanted
-from scalable.engine.state import NEVER, RunRecord, State, TagRecord, WorkerRecord
-from scalable.engine.workers import dismiss
+from scalable.engine.state import State, TagRecord, WorkerRecord
 from scalable.findings import Finding
 
 MAX_REFUSALS = 3  # refused requests in a row before waiting runs are given up
@@ -26,6 +36,80 @@ DEFINITE = (Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # ends of a start that would
 UNEXPLAINED = (Loss.WORKER_LOST, Loss.CANNOT_START, Loss.OUT_OF_MEMORY)  # losses that lie in the worker itself
 YOUNG_S = 60.0  # a worker that lived longer did not die of how it was started
 LATE_AFTER_S = 300.0  # workers that take longer to appear are reported
+NEEDED = "idle, others need its place"
+
+
+def on_joined(state: State, event: WorkerJoined, now: float) -> None:
+    if event.tag not in state.tags:
+        state.alert("unknown-tag", f"the worker {event.worker} has the unknown tag {event.tag!r}")
+        return
+    workers.join(state, event.worker, event.tag, now)
+    state.touched.add(event.tag)
+
+
+def on_lost(state: State, event: WorkerLost, now: float) -> None:
+    record = state.workers.get(event.worker)
+    if record is None:
+        return
+    workers.retire(state, record)
+    cause = Loss.STOPPED if record.told else event.cause  # whom we sent away for another run's sake
+    record.told = True
+    for run in list(reversed(record.ahead)):  # before those that had begun, or they would begin in turn
+        ending.return_unbegun(state, state.runs[run], now)
+    for run in list(record.runs):
+        one = state.runs[run]
+        told = RunLost(run, one.attempt, one.killed_for or cause, event.peak, event.message)
+        ending.lost(state, one, told, now)
+    state.out += died(state, record, cause, now)
+    workers.gone(state, record)
+    state.touched.add(record.tag)
+
+
+def on_leaving(state: State, event: WorkerLeaving, now: float) -> None:
+    record = state.workers.get(event.worker)
+    if record is not None:
+        workers.retire(state, record)
+        workers.take_back(state, record)
+        workers.release(state, record)
+        state.touched.add(record.tag)
+
+
+def on_refused(state: State, event: WorkersRefused, now: float) -> None:
+    if event.tag not in state.tags:
+        return
+    state.out += refused(state, event, now)
+    tags = state.tags[event.tag]
+    state.touched.add(event.tag)
+    if hopeless(tags):
+        for record in tags.queue.all():
+            ending.stop(state, record, f"no worker could be had: {event.reason}", Loss.STOPPED)
+        state.out.append(WorkersGivenUp(event.tag, event.reason))
+
+
+def on_withdrawn(state: State, event: WorkersWithdrawn, now: float) -> None:
+    if event.tag in state.tags:
+        withdrawn(state, event, now)
+        state.touched.add(event.tag)
+
+
+def on_outside(state: State, event: OutsideWork, now: float) -> None:
+    if event.tag in state.tags:
+        workers.outside(state, event, now)
+        state.touched.add(event.tag)
+        for worker in [w for w in state.workers.values() if w.leaving and w.tag == event.tag]:
+            workers.release(state, worker)
+
+
+def on_bounds(state: State, event: BoundsSet, now: float) -> None:
+    if event.tag in state.tags:
+        record = state.tags[event.tag]
+        record.minimum, record.maximum = event.minimum, event.maximum
+        for worker in event.leaving:
+            if one := state.workers.get(worker):
+                workers.retire(state, one)
+                one.told = True
+                workers.take_back(state, one)
+        state.touched.add(event.tag)
 
 
 def refused(state: State, event: WorkersRefused, now: float) -> list[Instruction]:
@@ -157,7 +241,7 @@ def grow(state: State, tag: str, count: int, least: int, reason: str, now: float
         count = least
     if now < tags.ask_again:
         return []
-    count = affordable(state, tag, count, now)
+    count = budget.affordable(state, tag, count, now)
     if not count:
         return []
     room = state.rules.pools[kind.pool]
@@ -175,55 +259,6 @@ def cooled_down(state: State, tag: str) -> float:
     return state.tags[tag].last_down + state.rules.policies.scaling.cooldown.seconds
 
 
-def affordable(state: State, tag: str, count: int, now: float) -> int:
-    """As many of the workers as the budget allows to start and to do one run each."""
-    pool = state.rules.pools[state.rules.kinds[tag].pool]
-    if state.spending.budget is None or pool.commitment(tag, 1) is None:
-        return count
-    expected = shortest_expected(state, tag) + KILL_WITHIN_S
-    idle = state.may_have_idle_nodes(pool.name, now)
-    low, high = 0, count
-    while low < high:
-        middle = (low + high + 1) // 2
-        if state.spending.affords(now, pool.commitment(tag, middle, expected, idle_nodes=idle), seconds=expected):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def startable(state: State, now: float, record: RunRecord) -> bool:
-    """Whether the money covers a run to its expected end."""
-    return state.spending.affords(now, seconds=expected_s(state, record))
-
-
-def expected_s(state: State, record: RunRecord) -> float:
-    """What a run will take: as long as others of its sweep did there, else as foreseen."""
-    seen = state.sweeps[record.run.sweep].seen.get(record.tag)
-    return seen.pace.mean if seen is not None and seen.pace.known else record.run.expected_s or 0.0
-
-
-def out_of_money(state: State, now: float) -> bool:
-    """Work or a minimum of workers waits, nothing runs, and neither a start nor a worker can be paid."""
-    waiting = [tag for tag, record in state.tags.items() if record.queue.size or record.outside or record.minimum]
-    if not waiting or state.paused or state.live or any(record.lent for record in state.tags.values()):
-        return False
-    for tag in waiting:
-        record = state.tags[tag]
-        startable = not record.queue.size or state.spending.affords(now, seconds=shortest_expected(state, tag))
-        if record.requested or (record.workers and startable):
-            return False
-        if not record.workers and affordable(state, tag, 1, now):
-            return False
-    return True
-
-
-def shortest_expected(state: State, tag: str) -> float:
-    """Of the runs that are next in their groups."""
-    queue = state.tags[tag].queue
-    return min((expected_s(state, line[0]) for line in queue.waiting.values()), default=0.0)
-
-
 def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[Instruction]:
     """Give back workers that were idle long enough while nothing waits for them."""
     tags, policy = state.tags[tag], state.rules.policies.scaling
@@ -234,7 +269,7 @@ def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[In
         return []
     long_enough = takewhile(lambda w: now >= tags.idle[w.id] + policy.idle.seconds, idle(state, tags))
     chosen = list(islice(long_enough, max(0, live - floor)))
-    removed: list[Instruction] = [dismiss(state, worker, "idle") for worker in chosen]
+    removed: list[Instruction] = [workers.dismiss(state, worker, "idle") for worker in chosen]
     if removed:
         tags.last_down = now
     return removed
@@ -243,7 +278,7 @@ def shrink(state: State, tag: str, live: int, floor: int, now: float) -> list[In
 def give_back(state: State, tag: str, count: int) -> list[Instruction]:
     """Send idle workers away at once: there are more than the maximum, which must have been lowered."""
     chosen = list(islice(idle(state, state.tags[tag]), max(0, count)))
-    return [dismiss(state, worker, "more than the maximum", forced=True) for worker in chosen]
+    return [workers.dismiss(state, worker, "more than the maximum", forced=True) for worker in chosen]
 
 
 def idle(state: State, tags: TagRecord) -> Iterator[WorkerRecord]:
@@ -255,13 +290,13 @@ def drop_idle(state: State) -> None:
     """Scale to nothing while paused: every worker without work that keeps no results goes."""
     for worker in list(state.workers.values()):
         if not (worker.busy or worker.leaving or worker.holding):
-            state.out.append(dismiss(state, worker, state.paused, forced=True))
+            state.out.append(workers.dismiss(state, worker, state.paused, forced=True))
 
 
 def remove_all(state: State) -> list[Instruction]:
     """The emergency stop: every worker goes; runs were told to die before."""
     idle = [record for record in state.workers.values() if not record.told and not record.runs]
-    return [dismiss(state, record, state.braked, forced=True) for record in idle]
+    return [workers.dismiss(state, record, state.braked, forced=True) for record in idle]
 
 
 def wake(state: State, tag: str, tags: TagRecord, now: float) -> float:
@@ -279,3 +314,33 @@ def wake(state: State, tag: str, tags: TagRecord, now: float) -> float:
     if tags.requested and not tags.late_reported:
         times.append(tags.requested_at + LATE_AFTER_S)
     return min((when for when in times if when > now), default=NEVER)
+
+
+def make_room(state: State, now: float) -> list[Instruction]:
+    """Send idle workers away whose places a starved kind needs.
+
+    Nothing else would serve its work, so neither a cooldown nor an idle time nor a minimum holds.
+    """
+    out: list[Instruction] = []
+    for tag, tags in state.tags.items():
+        work = cramped(state, tag)
+        if work and now >= max(tags.ask_again, cooled_down(state, tag)) and budget.affordable(state, tag, 1, now):
+            out += [workers.dismiss(state, worker, NEEDED) for worker in in_the_way(state, tag, work)]
+    return out
+
+
+def in_the_way(state: State, tag: str, work: int) -> list[WorkerRecord]:
+    """Idle workers of other kinds that must go for the work of a tag; none where that does not help it."""
+    others = [state.tags[other] for other in sharing(state, tag)]
+    free = [w for t in others if not (t.queue.size or t.ahead or t.outside) for w in idle(state, t)]
+    free.sort(key=lambda worker: state.rules.kinds[worker.tag].pool != state.rules.kinds[tag].pool)
+    counts = {other: record.workers + record.requested for other, record in state.tags.items()}
+    room, enough = fitting(state, tag, counts), 0
+    for number, worker in enumerate(free, start=1):
+        if room >= work:
+            break
+        counts[worker.tag] -= 1
+        more = fitting(state, tag, counts)
+        if more > room:
+            room, enough = more, number
+    return free[:enough]

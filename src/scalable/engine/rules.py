@@ -46,7 +46,7 @@ class WorkerKind:
     limit: Memory | None = None
     """What the system lets a worker use, where that may be more than ``memory``."""
     slots: int = 1
-    """Runs a worker executes at once; short ones may wait on it behind those, see ``pace``."""
+    """Runs a worker executes at once; short ones may wait on it behind those, see ``queues``."""
     minimum: int = 0
     maximum: int | None = None
     alone: bool = False

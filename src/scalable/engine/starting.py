@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 
-from scalable.engine import fleet, watch, workers
+from scalable.engine import budget, workers
 from scalable.engine.events import RunState, StartRun, SweepKind
-from scalable.engine.pace import PATIENCE_S, UNIT_S
+from scalable.engine.queues import PATIENCE_S, UNIT_S
 from scalable.engine.state import RunRecord, State, TagRecord, WorkerRecord
 
 Allowed = Callable[[RunRecord], bool]
@@ -23,7 +23,7 @@ def start_runs(state: State, now: float) -> None:
     """Give queued runs to free workers; only when no slot is free, let more of them wait on workers."""
     for tags in state.tags.values():
         if tags.queue.size:
-            allowed = partial(fleet.startable, state, now) if state.spending.budget is not None else None
+            allowed = partial(budget.startable, state, now) if state.spending.budget is not None else None
             if fill_slots(state, tags, allowed, now):
                 for worker in state.vacated:
                     if state.tags[worker.tag] is tags:
@@ -93,7 +93,7 @@ def begin(state: State, record: RunRecord, worker: WorkerRecord, now: float) -> 
     workers.occupy(state, worker, record.run.id)
     if worker.leaving:
         state.count(record, active=False)
-    state.watch(watch.due(record, worker, state.rules.policies.stuck), worker)
+    state.watch(record.stuck_at(worker.last_row, state.rules.policies.stuck), worker)
 
 
 def next_in_line(state: State, worker: WorkerRecord, now: float) -> None:

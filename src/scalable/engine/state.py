@@ -1,26 +1,19 @@
-"""What the engine remembers as a whole, and what the present event has led to. Changed by the engine's modules only."""
+"""What the engine remembers, as a whole and about each run, worker, sweep and tag; changed by its modules only."""
 
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from scalable.engine.events import Instruction, SweepKind
-from scalable.engine.queueing import RunQueue
-from scalable.engine.records import (
-    NEVER,
-    Attempt,
-    Experience,
-    RunRecord,
-    SweepRecord,
-    TagRecord,
-    WorkerRecord,
-)
+from scalable import stuck
+from scalable.engine.budget import Spending
+from scalable.engine.events import NEVER, Instruction, Loss, Run, RunState, Sweep, SweepKind
+from scalable.engine.queues import Pace, RunQueue
 from scalable.engine.rules import Rules
-from scalable.engine.spending import Spending
 from scalable.findings import Finding, Severity
-
-__all__ = ["NEVER", "Attempt", "RunRecord", "State", "SweepRecord", "TagRecord", "WorkerRecord"]
+from scalable.manifest.policies import Stuck
+from scalable.quantities import Memory
 
 
 @dataclass
@@ -123,3 +116,185 @@ class State:
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
         """Whether nodes may still be kept for workers that have gone."""
         return now <= self.last_gone.get(pool, -NEVER) + self.rules.pools[pool].idle_s
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A closed attempt, for explanations and for the memory ladder. One that never began leaves none."""
+
+    number: int
+    tag: str
+    worker: str
+    started: float
+    ended: float
+    cause: Loss
+    peak: Memory | None = None
+    message: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class RunRecord:
+    run: Run
+    tag: str
+    """Where it runs next; climbs after running out of memory."""
+    state: RunState = RunState.HELD
+    attempt: int = 0
+    """How often it was given to a worker."""
+    charged: int = 0
+    """How many of the ended attempts count against the retry policy."""
+    handovers: int = 0
+    """How often it moved for free: preemption, walltime, a stop."""
+    worker: str = ""
+    started: float = 0.0
+    """When the present or last attempt began, as far as can be deduced."""
+    sign: float = 0.0
+    """The last sign of life, or the moment up to which a long step was declared."""
+    reports: bool = False
+    """It has reported progress by itself at least once."""
+    not_before: float = 0.0
+    counted: bool = False
+    """It is among the active runs of its sweep, for which workers are asked."""
+    kill_due: float = 0.0
+    """When it must be reported dead after being told to die."""
+    killed_for: Loss | None = None
+    """Why it was told to die, so that its end is never guessed."""
+    reason: str = ""
+    past: list[Attempt] = field(default_factory=list)
+
+    def stuck_at(self, last_row: float, policy: Stuck) -> float:
+        """When the attempt will be stuck if nothing more is heard of it, nor a row of its worker after the last."""
+        ends = None if self.reports or policy.walltime is None else self.started + policy.walltime.seconds
+        return stuck.stuck_at(self.sign, last_row, policy.after.seconds, ends)
+
+
+@dataclass(slots=True, eq=False)
+class WorkerRecord:
+    id: str
+    tag: str
+    slots: int
+    runs: dict[str, None] = field(default_factory=dict)
+    """Runs that have begun, at most one per slot."""
+    ahead: dict[str, None] = field(default_factory=dict)
+    """Runs that wait on it, in their order; only while every slot is taken."""
+    refill: int = 0
+    """It may be given more when no more than so many wait."""
+    group: tuple[str, str] | None = None
+    """The sweep and group it served last, whose data it probably still has."""
+    last_row: float = float("-inf")
+    look_due: float = NEVER
+    """When its runs are looked at for signs of life."""
+    leaving: bool = False
+    """Had notice, or was told to go: gets no more work."""
+    told: bool = False
+    """We told it to go."""
+    outside: bool = False
+    """It has work that the engine did not start."""
+    holding: bool = False
+    """It keeps results, so it is not given back."""
+    joined: float = 0.0
+    served: bool = False
+    """It has had work."""
+
+    @property
+    def free(self) -> int:
+        return 0 if self.leaving or self.outside else self.slots - len(self.runs)
+
+    @property
+    def busy(self) -> bool:
+        return self.outside or bool(self.runs)
+
+
+@dataclass(slots=True, eq=False)
+class Experience:
+    """What a sweep's runs have shown on one tag."""
+
+    pace: Pace = field(default_factory=Pace)
+    finished: int = 0
+    too_large: set[str] = field(default_factory=set)
+    """Runs that ran out of memory there."""
+    peak: Memory | None = None
+    """The largest seen of those."""
+    told: bool = False
+    """People know that the tag is too small."""
+
+
+@dataclass(slots=True, eq=False)
+class SweepRecord:
+    sweep: Sweep
+    kind: SweepKind
+    order: int
+    running: bool = False
+    """It holds a place."""
+    ended: bool = False
+    cancelled: bool = False
+    """What is still dying is not run again."""
+    refused: str = ""
+    """Why nothing more of it is started: its code cannot be loaded."""
+    active: dict[str, int] = field(default_factory=dict)
+    """Runs per tag that are queued or have a worker that stays."""
+    left: int = 0
+    """Runs that are not final."""
+    climbed: list[RunRecord] = field(default_factory=list)
+    """Runs that must wait until heavy work may run."""
+    seen: dict[str, Experience] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    waits_for: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class TagRecord:
+    """The workers of one tag."""
+
+    queue: RunQueue
+    minimum: int
+    maximum: int | None
+    workers: int = 0
+    """Joined and not leaving."""
+    busy: int = 0
+    """Of those, how many have work."""
+    asked: int = 0
+    """How many workers the running sweeps ask for, by their active runs."""
+    ahead: int = 0
+    """Runs that wait on a worker."""
+    loaded: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    """Workers on which runs wait that were not asked back, with the moment a run last began there, oldest first."""
+    pace: Pace = field(default_factory=Pace)
+    outside: int = 0
+    """Waiting work that the engine did not start."""
+    lent: int = 0
+    """Workers that were last seen with such work."""
+    requested: int = 0
+    """Asked for and not joined yet."""
+    leaving: int = 0
+    """Told to go and not gone yet; they still take room."""
+    returning: int = 0
+    """Runs that wait out a retry's delay; idle workers are kept for them."""
+    requested_at: float = NEVER
+    idle: OrderedDict[str, float] = field(default_factory=OrderedDict)
+    """Workers without work, longest idle first, with the moment they became idle."""
+    roomy: dict[str, None] = field(default_factory=dict)
+    """Workers with work and a free slot."""
+    refusals: int = 0
+    """In a row, without a worker joining in between."""
+    faltered: bool = False
+    """A worker of the latest request ended while it started."""
+    died_young: int = 0
+    """Requests in a row whose workers joined and died without having worked."""
+    ask_again: float = 0.0
+    room: int = 0
+    room_at: int = -1
+    """For which state of the fleet ``room`` was computed."""
+    late_reported: bool = False
+    last_up: float = float("-inf")
+    """When workers were last asked for."""
+    last_down: float = float("-inf")
+    """When idle ones were last given back by themselves, not to make room for others."""
+
+    @property
+    def queued(self) -> int:
+        return self.queue.size
+
+    @property
+    def starved(self) -> bool:
+        """Work waits, and no worker is there or asked for."""
+        return not (self.workers or self.requested) and bool(self.queue.size or self.outside)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scalable.engine.events import OutsideWork, RemoveWorker, RunState, TakeBack
-from scalable.engine.state import NEVER, RunRecord, State, WorkerRecord
+from scalable.engine.events import NEVER, OutsideWork, RemoveWorker, RunState, TakeBack
+from scalable.engine.state import RunRecord, State, WorkerRecord
 
 
 def join(state: State, worker: str, tag: str, now: float) -> None:

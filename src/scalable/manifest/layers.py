@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping as Environment
 
-from scalable.findings import Finding, Place
+from scalable.findings import Finding, SourcePlace
 from scalable.manifest.tree import Mapping, Node, Scalar, Sequence, control, locate
 from scalable.wording import not_defined
 
@@ -165,7 +165,7 @@ def check_secrets(root: Node, problems: list[Finding]) -> None:
             problems.append(Finding.error("secret-in-manifest", dotted, message, remedy, place))
 
 
-def undefined(path: str, name: str, known: list[str], place: Place) -> Finding:
+def undefined(path: str, name: str, known: list[str], place: SourcePlace) -> Finding:
     message, remedy = not_defined("overlay", name, known)
     return Finding.error(
         "undefined-overlay", path, message, remedy if known else "no overlay is defined; add one", place

@@ -26,6 +26,7 @@ from scalable.manifest.fields import (
 from scalable.manifest.work import Stated, Together
 from scalable.observe.alerts import RULES, Rule, adjusted
 from scalable.quantities import Duration, Money, Price, Share
+from scalable.stuck import STUCK_AFTER_S
 from scalable.wording import not_defined, shown
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Retry(Section):
 
 
 class Stuck(Section):
-    after: Wait = Duration(300)
+    after: Wait = Duration(STUCK_AFTER_S)
     walltime: Wait | None = None
     """A run that never reports progress is stopped after this; not at all when not given."""
 

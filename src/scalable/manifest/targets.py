@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, field_validator, model_validator
@@ -18,6 +19,14 @@ AMOUNT = r"(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?"  # Kubernet
 BUILT_IN = ("local", "slurm", "kubernetes", "aws", "gcp")
 REGISTERED: dict[str, Callable[[], Any]] = {}
 """What makes the providers that this process registered; whoever reads a manifest knows their names."""
+PROVIDER_GROUP = "scalable.providers"
+"""The entry-point group under which installed packages offer providers."""
+
+
+def installed_providers() -> Iterator[str]:
+    """Names of providers that other packages bring; looked up only when a manifest names an unknown one."""
+    for point in entry_points(group=PROVIDER_GROUP):
+        yield point.name
 
 
 class Adaptive(Section):

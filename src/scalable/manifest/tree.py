@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from scalable.findings import Finding, Place
+from scalable.findings import Finding, SourcePlace
 from scalable.manifest.validation import ManifestError, ValidationReport
 
 MAX_BYTES = 1 << 20  # the largest manifests people wrote are under 100 kB
@@ -30,7 +30,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class Scalar:
     """A single value. ``text`` is what stands in the file; ``quoted`` says that it is text whatever it looks like."""
 
-    place: Place
+    place: SourcePlace
     text: str
     quoted: bool = False
     weight: int = 1
@@ -49,16 +49,16 @@ class Scalar:
 
 @dataclass(slots=True)
 class Sequence:
-    place: Place
+    place: SourcePlace
     items: list[Node] = field(default_factory=list)
     weight: int = 1
 
 
 @dataclass(slots=True)
 class Mapping:
-    place: Place
+    place: SourcePlace
     items: dict[str, Node] = field(default_factory=dict)
-    keys: dict[str, Place] = field(default_factory=dict)
+    keys: dict[str, SourcePlace] = field(default_factory=dict)
     weight: int = 1
 
 
@@ -73,7 +73,7 @@ def compose(source: str, file: str, problems: list[Finding] | None = None) -> Ma
     composer = Composer(source, file)
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(source):
         start = bad.start()
-        place = Place(file, source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start))
+        place = SourcePlace(file, source.count("\n", 0, start) + 1, start - source.rfind("\n", 0, start))
         what = f"the character U+{ord(bad[0]):04X} is not allowed in YAML"
         raise composer.refuse(place, what, "yaml-character", "remove it")
     try:
@@ -83,12 +83,12 @@ def compose(source: str, file: str, problems: list[Finding] | None = None) -> Ma
         lines = source.splitlines() or [""]
         line = min(mark.line, len(lines) - 1) if mark else 0  # what is missing at the end is missed past the last line
         column = mark.column if mark and mark.line == line else len(lines[line])
-        place = Place(file, line + 1, column + 1)
+        place = SourcePlace(file, line + 1, column + 1)
         what = f"not readable as YAML: {error.problem}"
         raise composer.refuse(place, what, "yaml-syntax", hint(error, source)) from None
     if root is None or (isinstance(root, Scalar) and root.value is None):
         remedy = "start with  version: 1  and  project: {name: …}, or let  scalable init  write one"
-        raise composer.refuse(Place(file, 1, 1), "the manifest is empty", "empty", remedy)
+        raise composer.refuse(SourcePlace(file, 1, 1), "the manifest is empty", "empty", remedy)
     if not isinstance(root, Mapping):
         remedy = "start with  version: 1  and  project: {name: …}"
         raise composer.refuse(root.place, "a manifest is a mapping of keys to values", "not-a-mapping", remedy)
@@ -214,12 +214,14 @@ class Composer:
             what = f"the tag {event.tag} is not used in manifests"
             raise self.refuse(self.place(event), what, "tag", "remove it")
 
-    def place(self, event: Any) -> Place:
+    def place(self, event: Any) -> SourcePlace:
         start, end = event.start_mark, event.end_mark
         single = end.line == start.line
-        return Place(self.file, start.line + 1, start.column + 1, max(1, end.column - start.column) if single else 1)
+        return SourcePlace(
+            self.file, start.line + 1, start.column + 1, max(1, end.column - start.column) if single else 1
+        )
 
-    def refuse(self, place: Place, message: str, code: str, remedy: str) -> ManifestError:
+    def refuse(self, place: SourcePlace, message: str, code: str, remedy: str) -> ManifestError:
         return ManifestError(
             ValidationReport.of([Finding.error(code, "", message, remedy, place)]), {self.file: self.source}
         )
@@ -280,7 +282,7 @@ def to_python(node: Node) -> Any:
     return {name: to_python(item) for name, item in node.items.items()}
 
 
-def locate(root: Node, path: tuple[str | int, ...]) -> tuple[Place, Node | None]:
+def locate(root: Node, path: tuple[str | int, ...]) -> tuple[SourcePlace, Node | None]:
     """Where a path stands: its value if there is one, else the nearest thing above it that exists."""
     node: Node = root
     for part in path:
@@ -294,7 +296,7 @@ def locate(root: Node, path: tuple[str | int, ...]) -> tuple[Place, Node | None]
     return node.place, node
 
 
-def key_place(root: Node, path: tuple[str | int, ...]) -> Place:
+def key_place(root: Node, path: tuple[str | int, ...]) -> SourcePlace:
     """Where the key itself stands, for findings about the key rather than its value."""
     place, parent = locate(root, path[:-1])
     if isinstance(parent, Mapping):

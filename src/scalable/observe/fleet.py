@@ -42,7 +42,7 @@ class Worker:
 
 
 @dataclass(slots=True)
-class Kind:
+class TagWorkers:
     """All workers of a tag, counted. ``started`` is always ``removed`` and ``final`` together."""
 
     started: int = 0
@@ -75,7 +75,7 @@ class Peak:
 @dataclass(slots=True)
 class Fleet:
     workers: dict[str, Worker] = field(default_factory=dict)
-    kinds: defaultdict[str, Kind] = field(default_factory=lambda: defaultdict(Kind))
+    kinds: defaultdict[str, TagWorkers] = field(default_factory=lambda: defaultdict(TagWorkers))
     timeline: list[Point] = field(default_factory=list)
     busy: Counter[str] = field(default_factory=Counter)
     """Microseconds each worker spent on tasks, also on those that failed."""

@@ -1,8 +1,9 @@
 """The folder of a run: one small class that owns every path in it, and finds runs again.
 
 ``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
-running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``logs/``, ``incidents/``, ``works/`` (what did
-not finish, to be run again by hand), ``control/`` (what people ask of it while it runs) and at the end ``report.json``.
+running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``events.jsonl`` (what the engine was told and
+answered), ``logs/``, ``incidents/``, ``works/`` (what did not finish, to be run again by hand), ``control/`` (what
+people ask of it while it runs) and at the end ``report.json``.
 The hex digits are the microseconds of the start and some chance, so that names sort as runs started.
 """
 
@@ -19,10 +20,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
+from scalable.observe.files import make_private, write_beside
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 
@@ -56,10 +57,10 @@ class RunFolder:
                 unique = f"{start.microsecond:05x}{secrets.token_hex(2)[:3]}"
                 folder = cls(runs / f"run-{start:%Y%m%dT%H%M%SZ}-{name}-{unique}")
                 try:
-                    folder.path.mkdir()
+                    make_private(folder.path)
                 except FileExistsError:
                     continue
-                folder.logs.mkdir(mode=0o700)  # what code prints is nobody else's business
+                make_private(folder.logs)
                 return folder
         except OSError as error:
             raise RunFolderError(
@@ -106,6 +107,11 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         return self.path / "journal.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """What the engine was told and what it answered; not there for runs of early versions."""
+        return self.path / "events.jsonl"
 
     @property
     def run_file(self) -> Path:
@@ -229,17 +235,3 @@ def own_name(text: str, instead: str) -> str:
 def age(name: str) -> tuple[str, str]:
     match = NAME.fullmatch(name)
     return (match[1], match[3]) if match else (name, "")
-
-
-def write_beside(path: Path, text: str) -> None:
-    """Replace a file's content. Whoever reads, or pulls the plug, meets the old content or the new one."""
-    beside = path.with_name(f".{token_hex(8)}.part")
-    try:
-        with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

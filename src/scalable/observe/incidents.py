@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import count, mapping, number, text, texts
-from scalable.observe.folders import RunFolder, RunFolderError, write_beside
+from scalable.observe.files import make_private, write_beside
+from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 from scalable.quantities import Duration, Memory
@@ -110,7 +111,7 @@ class IncidentFolder:
         if not incident.prevent:
             incident = replace(incident, prevent=advice(incident))
         try:
-            self.path.mkdir(mode=0o700, exist_ok=True)  # lines of logs are in it, which are nobody else's business
+            make_private(self.path, exist_ok=True)
             at = max(self.numbers(), default=0) + 1
             while not write_new(self.file(at), text_of(replace(incident, id=at))):
                 at += 1

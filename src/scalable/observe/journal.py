@@ -29,6 +29,7 @@ from typing import Any
 
 from scalable.errors import ScalableError
 from scalable.findings import Finding
+from scalable.observe.files import private_mode
 from scalable.observe.reading import Records, read
 from scalable.observe.redact import redact, suspicious
 from scalable.wording import plural
@@ -64,7 +65,8 @@ class Journal:
         self._told = 0
         self._synced, self._dirty = time.monotonic(), False
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            mode = private_mode(self.path.parent) & 0o666
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
         except OSError as error:
             raise ScalableError(f"the journal cannot be opened: {error}") from None
         if ends_in_the_middle(self._file):
@@ -184,9 +186,11 @@ def line_of(record: dict[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError):
         record = jsonable(record)
         text = encode(record)
-    if suspicious(text) or len(text) > LONGEST_LINE:
-        longest = LONGEST_TEXT if len(text) > LONGEST_LINE else len(text)
-        text = encode(redact(jsonable(record, longest)))
+    if len(text) > LONGEST_LINE:
+        record = jsonable(record)
+        text = encode(record)
+    if suspicious(text):
+        text = encode(redact(jsonable(record, len(text))))
     return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
 
 

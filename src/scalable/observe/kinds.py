@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     says: str
     fields: Mapping[str, str]
     """By name; every record has ``t``, seconds since 1970, and ``kind`` besides."""
@@ -27,8 +27,8 @@ RUN = {
     "tag": "kind of that worker",
 }
 
-KINDS: Mapping[str, Kind] = {
-    "run-started": Kind(
+KINDS: Mapping[str, RecordKind] = {
+    "run-started": RecordKind(
         "a session began; the first record",
         {
             "run_id": "name of the run's folder",
@@ -45,7 +45,7 @@ KINDS: Mapping[str, Kind] = {
             "cwd": "folder it was started in",
         },
     ),
-    "plan": Kind(
+    "plan": RecordKind(
         "what was planned, to be compared with what happens",
         {
             "workers_by_tag": "how many workers of each kind",
@@ -64,11 +64,11 @@ KINDS: Mapping[str, Kind] = {
             "pinned": "the run whose plan this is again after a rollback",
         },
     ),
-    "ended": Kind(
+    "ended": RecordKind(
         "the session ended; the last record. One that was killed has none",
         {"status": "`ok`, `failed` or `interrupted`", "reason": "why, unless it is ok"},
     ),
-    "gauge": Kind(
+    "gauge": RecordKind(
         "how many workers and tasks there are, every few seconds while that changes",
         {
             "workers": "by tag: `live`, `busy`, `requested`",
@@ -76,7 +76,7 @@ KINDS: Mapping[str, Kind] = {
             "cost": "paid so far, if anything is charged",
         },
     ),
-    "scale": Kind(
+    "scale": RecordKind(
         "a decision to have more or fewer workers",
         {
             "direction": "`up` or `down`",
@@ -85,9 +85,9 @@ KINDS: Mapping[str, Kind] = {
             "reason": "why, in words",
         },
     ),
-    "worker-started": Kind("a worker was asked for", {**WORKER, "job": "process, batch job, pod or machine it is"}),
-    "worker-pending": Kind("why a worker is not there yet", {**WORKER, "reason": "in the words of its backend"}),
-    "worker-joined": Kind(
+    "worker-started": RecordKind("a worker was asked for", {**WORKER, "job": "its process, batch job, pod or machine"}),
+    "worker-pending": RecordKind("why a worker is not there yet", {**WORKER, "reason": "in the words of its backend"}),
+    "worker-joined": RecordKind(
         "a worker reached the scheduler",
         {
             **WORKER,
@@ -98,9 +98,9 @@ KINDS: Mapping[str, Kind] = {
             "took_s": "seconds since it was asked for",
         },
     ),
-    "worker-leaving": Kind("a worker had notice and takes no more work", {**WORKER, "reason": "what it was told"}),
-    "worker-removed": Kind("a worker is gone because we wanted it", {**WORKER, "reason": "why"}),
-    "worker-lost": Kind(
+    "worker-leaving": RecordKind("a worker has notice and takes no more work", {**WORKER, "reason": "of the notice"}),
+    "worker-removed": RecordKind("a worker is gone because we wanted it", {**WORKER, "reason": "why"}),
+    "worker-lost": RecordKind(
         "a worker is gone and nobody here wanted it",
         {
             **WORKER,
@@ -109,11 +109,11 @@ KINDS: Mapping[str, Kind] = {
             "peak": "bytes it used at most, if known",
         },
     ),
-    "workers-refused": Kind(
+    "workers-refused": RecordKind(
         "workers that were asked for will not come",
         {**WORKER, "count": "how many", "reason": "in the words of who refused", "cause": "of the loss, if sure"},
     ),
-    "task": Kind(
+    "task": RecordKind(
         "a task that was handed to Dask ended",
         {
             "key": "of Dask",
@@ -126,13 +126,13 @@ KINDS: Mapping[str, Kind] = {
             "error": "of one that failed",
         },
     ),
-    "peaks": Kind("memory that tasks used at most", {**WORKER, "peaks": "bytes by key"}),
-    "attempt-started": Kind("a run began on a worker", RUN),
-    "progress": Kind(
+    "peaks": RecordKind("memory that tasks used at most", {**WORKER, "peaks": "bytes by key"}),
+    "attempt-started": RecordKind("a run began on a worker", RUN),
+    "progress": RecordKind(
         "how far a run says to be, at most every few seconds",
         {**RUN, "step": "it has done", "of": "so many", "note": "what it calls it", "memory": "bytes it uses"},
     ),
-    "attempt-ended": Kind(
+    "attempt-ended": RecordKind(
         "a run ended on its worker, or was lost",
         {
             **RUN,
@@ -143,20 +143,20 @@ KINDS: Mapping[str, Kind] = {
             "message": "its error, or what is known of its end",
         },
     ),
-    "retry": Kind(
+    "retry": RecordKind(
         "a run or task is tried again and that is counted",
         {"run": "name of the run", "key": "instead, of a task handed to Dask", "tag": "kind of worker", "cause": "why"},
     ),
-    "run-ended": Kind(
+    "run-ended": RecordKind(
         "nothing more will be done about a run",
         {"run": "its name", "state": "`finished`, `failed`, `refused` or `stopped`", "reason": "why"},
     ),
-    "note": Kind(
+    "note": RecordKind(
         "code of a run told something once",
         {**RUN, "event": "what it calls it, e.g. `label-cleaning`"},
         more=True,
     ),
-    "fork": Kind(
+    "fork": RecordKind(
         "a process with threads forked, or was kept from it",
         {
             **RUN,
@@ -168,7 +168,7 @@ KINDS: Mapping[str, Kind] = {
             "allowed": "whether it was let through",
         },
     ),
-    "sweep-started": Kind(
+    "sweep-started": RecordKind(
         "a sweep was compiled and compared with the store",
         {
             "sweep": "its name",
@@ -188,11 +188,11 @@ KINDS: Mapping[str, Kind] = {
             "failed_cells": "positions of rows that failed before and are not tried again",
         },
     ),
-    "sweep-units": Kind(
+    "sweep-units": RecordKind(
         "which rows the units of a sweep have; several records if they are many",
         {"sweep": "its name", "unit_cells": "positions in the grid by name of the unit"},
     ),
-    "rows": Kind(
+    "rows": RecordKind(
         "rows of a unit are safe in the store",
         {
             "sweep": "its name",
@@ -205,7 +205,7 @@ KINDS: Mapping[str, Kind] = {
             "failed_cells": "positions of those that failed",
         },
     ),
-    "sweep-ended": Kind(
+    "sweep-ended": RecordKind(
         "what the store has of a sweep in the end",
         {
             "sweep": "its name",
@@ -219,7 +219,7 @@ KINDS: Mapping[str, Kind] = {
             "seconds": "it took",
         },
     ),
-    "finding": Kind(
+    "finding": RecordKind(
         "something is not as one would wish, and what helps",
         {
             "code": "short name, e.g. `workers-full`",
@@ -231,11 +231,11 @@ KINDS: Mapping[str, Kind] = {
             "tag": "of one that a worker found",
         },
     ),
-    "finding-over": Kind(
+    "finding-over": RecordKind(
         "a finding is no longer true",
         {"code": "of the finding", "about": "of the finding", "text": "as it was", "lasted_s": "seconds it was true"},
     ),
-    "alert": Kind(
+    "alert": RecordKind(
         "somebody should know this now",
         {
             "alert": "its name, e.g. `WorkerMemory`, `retry-used`, `store-unreachable`, `journal-gap`",
@@ -247,7 +247,7 @@ KINDS: Mapping[str, Kind] = {
             "labels": "what it is about, e.g. the worker",
         },
     ),
-    "incident": Kind(
+    "incident": RecordKind(
         "a violent end, whose evidence is in a file of its own; written again when its outcome is known",
         {
             "id": "its number in this run",
@@ -260,11 +260,11 @@ KINDS: Mapping[str, Kind] = {
             "outcome": "what became of the run",
         },
     ),
-    "operator": Kind(
+    "operator": RecordKind(
         "a person did something about the session",
         {"ask": "`kill`, `pause` …", "target": "to whom", "by": "user@host", "runs": "it concerned"},
     ),
-    "tariff": Kind(
+    "tariff": RecordKind(
         "how the session is charged",
         {
             "basis": "what is paid by the hour",
@@ -273,7 +273,7 @@ KINDS: Mapping[str, Kind] = {
             "budget": "what may be spent, if anything says so",
         },
     ),
-    "machine": Kind(
+    "machine": RecordKind(
         "a machine that is paid appeared or changed",
         {
             "machine": "its name",
@@ -284,11 +284,11 @@ KINDS: Mapping[str, Kind] = {
             "tail_s": "seconds it is paid after its last worker",
         },
     ),
-    "placed": Kind(
+    "placed": RecordKind(
         "a worker is on a machine",
         {**WORKER, "machine": "which", "part": "share of the machine it takes", "slots": "runs it takes at once"},
     ),
-    "cost": Kind(
+    "cost": RecordKind(
         "what was paid so far",
         {
             "spent": "by now",

@@ -12,7 +12,7 @@ from scalable.observe.folders import RunFolder
 from scalable.observe.liveness import State, state_of
 from scalable.observe.reading import read
 from scalable.observe.sweeps import SweepProgress
-from scalable.observe.view import RunView, Work
+from scalable.observe.view import RunView, TagTasks
 from scalable.quantities import Money
 
 DECISION = ("t", "direction", "tag", "count", "reason")
@@ -93,7 +93,7 @@ def workers(view: RunView, tag: str) -> dict[str, Any]:
     }
 
 
-def tasks(work: Work, busy_share: float | None) -> dict[str, Any]:
+def tasks(work: TagTasks, busy_share: float | None) -> dict[str, Any]:
     return {
         "count": work.finished + work.failed,
         "failed": work.failed,
@@ -114,7 +114,7 @@ def sweep(progress: SweepProgress) -> dict[str, Any]:
     return {**progress.to_dict(), "unit_seconds": seconds, "cores": rounded(progress.cores), "peak": progress.peak}
 
 
-def peak(work: Work, limit: int | None) -> dict[str, Any]:
+def peak(work: TagTasks, limit: int | None) -> dict[str, Any]:
     share = work.peak / limit if work.peak and limit else None
     return {"bytes": work.peak, "task": work.peak_of, "limit": limit, "share": rounded(share)}
 

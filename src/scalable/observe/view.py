@@ -33,7 +33,7 @@ RECENT = 500  # ends of tasks that a rate is computed from
 
 
 @dataclass(slots=True)
-class Work:
+class TagTasks:
     """The tasks of a tag. ``seconds`` are those of tasks that finished."""
 
     finished: int = 0
@@ -64,7 +64,7 @@ class RunView:
     last: float | None = None
     records: int = 0
     fleet: Fleet = field(default_factory=Fleet)
-    work: defaultdict[str, Work] = field(default_factory=lambda: defaultdict(Work))
+    work: defaultdict[str, TagTasks] = field(default_factory=lambda: defaultdict(TagTasks))
     work_began: float | None = None
     work_ended: float | None = None
     scaled: Counter[str] = field(default_factory=Counter)
@@ -400,19 +400,19 @@ class RunView:
         if job and (job in self.jobs or len(self.jobs) < MOST_JOBS or job == self.job):
             self.jobs[job] = state
 
-    def fail(self, work: Work, record: Mapping[str, Any], task: str, error: str) -> None:
+    def fail(self, work: TagTasks, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1
         self.failures.append({"t": record["t"], "task": task, "worker": text(record.get("worker")), "error": error})
         del self.failures[:-MOST_LISTED]
 
-    def spend(self, work: Work, begin: float, end: float, worker: str, finished: bool) -> None:
+    def spend(self, work: TagTasks, begin: float, end: float, worker: str, finished: bool) -> None:
         if finished:
             work.seconds.add(end - begin)
         self.work_began = begin if self.work_began is None else min(self.work_began, begin)
         self.work_ended = end if self.work_ended is None else max(self.work_ended, end)
         self.fleet.worked(worker, begin, end)
 
-    def raise_peak(self, work: Work, peak: int | None, key: str) -> None:
+    def raise_peak(self, work: TagTasks, peak: int | None, key: str) -> None:
         if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
             work.peak, work.peak_of = peak, key
 

@@ -18,7 +18,7 @@ from scalable.planning.site import Site, profile_of, requested, size_of
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerPlace:
     """Where workers of one kind run, and what they take there."""
 
     pool: str | None
@@ -37,7 +37,7 @@ class Place:
     """Of taints that keep others off the pool."""
 
 
-def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, Place]:
+def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, WorkerPlace]:
     """A place for every kind of worker: the profiles that sweeps run on, and components.
 
     Profiles ``apart`` stand so far apart that each node by itself keeps the margins, as a plan may have chosen.
@@ -58,7 +58,7 @@ def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, Place]:
     }
 
 
-def of_profile(manifest: Manifest, profile: Profile, name: str, *, apart: bool = False) -> Place:
+def of_profile(manifest: Manifest, profile: Profile, name: str, *, apart: bool = False) -> WorkerPlace:
     """As a plan places it: a request may be raised, or a cap set, to keep the number of workers on a node."""
     written, limit = Size.of(profile.request), Size.of(profile.limit)
     pool = manifest.pools[name]
@@ -75,19 +75,12 @@ def of_profile(manifest: Manifest, profile: Profile, name: str, *, apart: bool =
 
 def on(
     manifest: Manifest, name: str | None, request: Size, limit: Size, nodes: int = 1, at_most: int | None = None
-) -> Place:
+) -> WorkerPlace:
     if name is None:
-        return Place(None, request, limit, nodes, at_most)
+        return WorkerPlace(None, request, limit, nodes, at_most)
     pool = manifest.pools[name]
-    return Place(
-        name,
-        request,
-        limit,
-        nodes,
-        at_most,
-        dict(pool.labels),
-        tuple(toleration.written for toleration in pool.tolerations),
-    )
+    tolerations = tuple(toleration.written for toleration in pool.tolerations)
+    return WorkerPlace(name, request, limit, nodes, at_most, dict(pool.labels), tolerations)
 
 
 def check_pools(site: Site) -> None:

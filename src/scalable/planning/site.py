@@ -78,7 +78,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class SimulationInput:
     """All that a simulation takes."""
 
     rules: Rules
@@ -267,7 +267,7 @@ class Site:
         spread: bool = True,
         apart: Collection[str] = (),
         budget: Money | None = None,
-    ) -> Stage:
+    ) -> SimulationInput:
         """Return rules, pools and sweeps for a simulation of these jobs, in which workers come and go with the work.
 
         Profiles ``apart`` stand as a ``ScalePlan`` says.
@@ -303,7 +303,7 @@ class Site:
             )
             for job in jobs
         ]
-        return Stage(
+        return SimulationInput(
             rules=rules,
             pools={
                 name: ModelPool(room, cpus=room.node.cpu.cores, least=min(self.pools[name].least, room.max_nodes))

@@ -1,7 +1,14 @@
 """The documented import path of the provider interface; it lives in ``scalable.cluster``."""
 
-from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
-from scalable.cluster.registry import get_provider, register_provider
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentProvider,
+    DeploymentSpec,
+    LaunchRefused,
+    ProviderError,
+    get_provider,
+    register_provider,
+)
 
 __all__ = [
     "ClusterHandle",

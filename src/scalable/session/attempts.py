@@ -10,16 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
-from scalable.engine.retries import FREE
 from scalable.quantities import Memory
-from scalable.session.execution import Conversation, Work
+from scalable.session.execution import Conversation, JobCall
 from scalable.session.incidents import Incidents
+from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.engine import Engine
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
@@ -82,7 +83,7 @@ class Attempts:
         self.values: dict[str, Any] = {}
         self.lost_work: dict[str, bytes] = {}
         """Of runs that lost an attempt, until they end."""
-        self.incidents = Incidents(folder, journal, engine.state.rules.policies.stuck.after.seconds)
+        self.incidents = Incidents(folder, journal, engine.view.rules.policies.stuck.after.seconds)
         self.conversation = Conversation(cluster, self.report)
 
     def close(self) -> None:
@@ -90,11 +91,11 @@ class Attempts:
 
     # Out
 
-    def start(self, run: str, number: int, worker: str, work: Work) -> None:
+    def start(self, run: str, number: int, worker: str, work: JobCall) -> None:
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
             return  # it is gone; the engine hears of that by itself
-        past = self.engine.state.runs[run].past
+        past = self.engine.view.runs[run].past
         if past and past[-1].cause not in FREE:
             self.journal.write("retry", run=run, tag=member.tag, cause=past[-1].cause.value)
         try:
@@ -104,7 +105,7 @@ class Attempts:
             self.handle(RunLost(run, number, Loss.RAISED, None, message))
             return
         attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
-        attempt.begun = self.engine.state.runs[run].state is not RunState.GIVEN
+        attempt.begun = self.engine.view.runs[run].state is not RunState.GIVEN
         self.under_way[attempt.key] = attempt
         self.by_tag[attempt.tag] += 1
         self.on_worker[attempt.address] += 1
@@ -120,9 +121,8 @@ class Attempts:
     def kill(self, run: str, number: int, cause: Loss) -> None:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{run}-attempt-{number}"):
-            after = self.engine.state.rules.policies.stuck.after.seconds
-            record, worker = self.engine.state.runs[run], self.engine.state.workers[attempt.worker]
-            silent = self.engine.state.handled - max(record.sign, worker.last_row) >= after
+            after = self.engine.view.rules.policies.stuck.after.seconds
+            silent = is_stuck(self.engine.view.silence_s(run), after)
             text = f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
@@ -210,7 +210,7 @@ class Attempts:
         if not told["waits"]:
             self.begin(attempt, told["seconds"])
         if told["progressed"]:
-            now = self.engine.state.handled
+            now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
             self.handle(Progressed(attempt.run, attempt.number, until, told["reports"]))
         elif told["worked"] or told["waits"]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from scalable.observe.sweeps import spans
-from scalable.sweeps.compiling import Compiled, Place
+from scalable.sweeps.compiling import Compiled, CompiledJob
 
 MOST_CELLS = 20_000  # of a grid that is told; more are finer than the points of a screen
 LONGEST_AXES = 40_000  # characters of all labels together
@@ -47,7 +47,7 @@ class Cells:
     def rows(self, keys: Iterable[str], failed: Iterable[str]) -> dict[str, Any]:
         return {"cells": self.of(keys), "failed_cells": self.of(failed)} if self.told else {}
 
-    def units(self, units: Mapping[str, Place]) -> Iterator[dict[str, str]]:
+    def units(self, units: Mapping[str, CompiledJob]) -> Iterator[dict[str, str]]:
         """The rows of each unit by the unit's name, in portions."""
         portion: dict[str, str] = {}
         length = 0

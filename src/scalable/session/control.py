@@ -70,7 +70,7 @@ class Control:
     # Questions that change nothing
 
     async def workers(self, question: Question) -> dict[str, Any]:
-        return {"workers": roster(self.driver), "paused": self.driver.engine.state.paused}
+        return {"workers": roster(self.driver), "paused": self.driver.engine.view.paused}
 
     async def dump(self, question: Question, target: str) -> dict[str, Any]:
         worker, run = self.on_worker(target)
@@ -89,11 +89,11 @@ class Control:
         return {"protections": await self.driver.ask(worker, "protections")}
 
     async def explain(self, question: Question, run: str | None = None) -> dict[str, Any]:
-        runs = self.driver.engine.state.runs
+        runs = self.driver.engine.view.runs
         name = run if run is not None else self.only_unfinished()
         lines, state = [], RunState.RUNNING.value
         if name in runs:
-            lines, state = self.driver.engine.explain(name, self.driver.now()), runs[name].state.value
+            lines, state = self.driver.engine.view.explain(name, self.driver.now()), runs[name].state.value
         elif found := self.task(name):
             worker, guarded = found
             lines = [f"handed to Dask directly, {'guarded, ' if guarded else ''}on {worker}"]
@@ -107,22 +107,22 @@ class Control:
 
     async def kill(self, question: Question, target: str) -> dict[str, Any]:
         """Answers when it is dead, or says that it is not yet."""
-        state = self.driver.engine.state
+        engine = self.driver.engine.view
         reason = f"killed by {question.by or 'an operator'}"
         if target in self.driver.cluster.members:
             return await self.kill_worker(question, target, reason)
-        if target in state.runs:
-            if state.runs[target].state.final:
-                raise UsageError(f"{target} is {state.runs[target].state.value} already: there is nothing to kill")
+        if target in engine.runs:
+            if engine.runs[target].state.final:
+                raise UsageError(f"{target} is {engine.runs[target].state.value} already: there is nothing to kill")
             events: list[Event] = [RunCancelled(target, question.by)]
             runs, what = [target], f"run {target}"
-        elif target in state.sweeps or target == EVERYTHING:
-            sweeps = [target] if target in state.sweeps else list(state.sweeps)
-            sweeps = [sweep for sweep in sweeps if not state.sweeps[sweep].ended]
+        elif target in engine.sweeps or target == EVERYTHING:
+            sweeps = [target] if target in engine.sweeps else list(engine.sweeps)
+            sweeps = [sweep for sweep in sweeps if not engine.sweeps[sweep].ended]
             if not sweeps and target != EVERYTHING:
                 raise UsageError(f"sweep {target} has ended already: there is nothing to kill")
             events = [SweepCancelled(sweep) for sweep in sweeps]
-            runs = [id for id, record in state.runs.items() if record.run.sweep in sweeps and not record.state.final]
+            runs = [id for id, record in engine.runs.items() if record.run.sweep in sweeps and not record.state.final]
             what = f"sweep {target} with {plural(len(runs), 'run')}" if target in sweeps else plural(len(runs), "run")
         elif found := self.task(target):
             raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {found[0]}")
@@ -131,14 +131,14 @@ class Control:
         self.record(question, target, runs)
         for event in events:
             self.driver.handle(event)
-        await self.until(lambda: all(state.runs[run].state.final for run in runs), f"{what} is not dead yet")
+        await self.until(lambda: all(engine.runs[run].state.final for run in runs), f"{what} is not dead yet")
         follows = "not run again in this session; scalable run  computes what is missing"
         if target == EVERYTHING and (outside := len(self.tasks())):
             follows += f". {plural(outside, 'task')} handed to Dask directly run on; end the session to end them"
         return {"killed": what, "runs": runs, "follows": follows}
 
     async def kill_worker(self, question: Question, name: str, reason: str) -> dict[str, Any]:
-        record = self.driver.engine.state.workers.get(name)
+        record = self.driver.engine.view.workers.get(name)
         runs = sorted(record.runs) if record else []
         self.record(question, name, runs)
         await self.ended([name], reason)
@@ -153,41 +153,41 @@ class Control:
         reason = f"paused by {question.by or 'an operator'}"
         self.record(question, "--now" if now else "")
         self.driver.halt(OPERATOR, Paused(reason, drop_workers=bool(now)))
-        state = self.driver.engine.state
-        busy = [name for name, worker in state.workers.items() if worker.runs]
-        stopped = sorted(run for name in busy for run in state.workers[name].runs)
+        engine = self.driver.engine.view
+        busy = [name for name, worker in engine.workers.items() if worker.runs]
+        stopped = sorted(run for name in busy for run in engine.workers[name].runs)
         if now:
             await self.ended(busy, reason)
-        waiting = sum(not record.state.final for record in state.runs.values()) - len(stopped)
+        waiting = sum(not record.state.final for record in engine.runs.values()) - len(stopped)
         told = {"stopped": stopped if now else [], "running": [] if now else stopped}
         return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
     async def resume(self, question: Question) -> dict[str, Any]:
         """What others than the operator hold up stays so, and is told."""
-        was = self.driver.engine.state.paused
+        was = self.driver.engine.view.paused
         self.record(question, "")
         self.driver.halt(OPERATOR, None)
-        return {"was": was, "still": self.driver.engine.state.paused}
+        return {"was": was, "still": self.driver.engine.view.paused}
 
     async def rollback(self, question: Question, workers: dict[str, int], to: str) -> dict[str, Any]:
         """The numbers of an earlier plan hold from now on; what runs may end, on workers that are too many, too."""
-        driver, state = self.driver, self.driver.engine.state
+        driver, engine = self.driver, self.driver.engine.view
         if driver.scaler is not None:
             raise UsageError("a scaler of the script's own decides how many workers there are; change it there")
         for tag, count in workers.items():
-            if tag not in state.tags:
-                raise unknown("kind of workers", tag, state.tags)
+            if tag not in engine.tags:
+                raise unknown("kind of workers", tag, engine.tags)
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise UsageError(f"{tag}: {count!r} workers; write a whole number from 0")
         self.record(question, to)
         before = {tag: driver.staying(tag) for tag in workers}
         for tag, count in workers.items():
-            bounds = state.tags[tag]
+            bounds = engine.tags[tag]
             fixed = bounds.minimum == bounds.maximum  # else it scales with the work, now up to this
             driver.handle(BoundsSet(tag, count if fixed else min(bounds.minimum, count), count))
             await asyncio.sleep(0)  # idle ones that the engine gave back are leaving after that
             for member in driver.cluster.choose(max(0, driver.staying(tag) - count), tag):
-                if member.name in state.workers:  # as with notice: no more work, and it goes with its last run
+                if member.name in engine.workers:  # as with notice: no more work, and it goes with its last run
                     driver.handle(WorkerLeaving(member.name))
                 else:
                     driver.cluster.keep(driver.cluster.dismiss(member, f"rolled back to {to}"))
@@ -199,7 +199,7 @@ class Control:
         """The worker that is meant, and the run or guarded task on it if one is."""
         if target in self.driver.cluster.members:
             return target, None
-        runs = self.driver.engine.state.runs
+        runs = self.driver.engine.view.runs
         if target not in runs:
             if found := self.task(target):
                 return found
@@ -230,20 +230,18 @@ class Control:
         return found
 
     def only_unfinished(self) -> str:
-        runs = {name: record for name, record in self.driver.engine.state.runs.items() if not record.state.final}
+        runs = {name: record for name, record in self.driver.engine.view.runs.items() if not record.state.final}
         if len(runs) == 1:
             return next(iter(runs))
         if runs:
             raise UsageError(f"{len(runs)} runs are not finished; name one of {some_of(sorted(runs))}")
-        raise UsageError(
-            f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.state.runs)) or 'none'}"
-        )
+        raise UsageError(f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.view.runs)) or 'none'}")
 
     def names(self) -> list[str]:
-        state = self.driver.engine.state
-        living = [name for name, record in state.runs.items() if not record.state.final]
-        several = Counter(record.run.sweep for record in state.runs.values())  # a task's only run has its own name
-        sweeps = [name for name, sweep in state.sweeps.items() if not sweep.ended and several[name] > 1]
+        engine = self.driver.engine.view
+        living = [name for name, record in engine.runs.items() if not record.state.final]
+        several = Counter(record.run.sweep for record in engine.runs.values())  # a task's only run has its own name
+        sweeps = [name for name, sweep in engine.sweeps.items() if not sweep.ended and several[name] > 1]
         return [*self.driver.cluster.members, *living, *sweeps]
 
     def record(self, question: Question, target: str, runs: Iterable[str] = ()) -> None:

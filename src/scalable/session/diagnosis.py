@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from scalable.cluster.diagnosis import LIMITS, Bounds, Kind, Limits, Snapshot
 from scalable.cluster.diagnosis.observing import Observer
-from scalable.cluster.diagnosis.pulse import Pulse
-from scalable.engine import fleet
+from scalable.cluster.diagnosis.watching import Pulse
+from scalable.engine.fleet import MAX_REFUSALS
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
     from scalable.session.looking import Look
 
@@ -52,15 +52,15 @@ class SessionObserver(Observer):
         self.pulse.close()
 
     def snapshot(self, now: float) -> Snapshot:
-        state = self.driver.engine.state
-        most = state.rules.most_workers
-        return replace(super().snapshot(now), most_workers=most, paused=state.paused, stopped=state.braked)
+        engine = self.driver.engine.view
+        most = engine.rules.most_workers
+        return replace(super().snapshot(now), most_workers=most, paused=engine.paused, stopped=engine.braked)
 
     def waiting(self) -> tuple[dict[str, int], dict[str, int]]:
         """As the driver saw it, and what the engine has in its own queues."""
-        queues = self.driver.engine.state.tags
+        own = self.driver.engine.view.tags
         tags = self.seen.tags if self.seen else {}
-        waiting = {tag: one.waiting + (queues[tag].queue.size if tag in queues else 0) for tag, one in tags.items()}
+        waiting = {tag: one.waiting + (own[tag].queued if tag in own else 0) for tag, one in tags.items()}
         unplaced = dict.fromkeys(waiting, 0)
         recorder = self.driver.recorder
         first = next(iter(waiting), None)
@@ -72,8 +72,8 @@ class SessionObserver(Observer):
     def kind(self, tag: str, members: list[Member], waiting: int, unplaced: int, now: float) -> Kind:
         self.notice_short_tasks(tag, members)
         seen = super().kind(tag, members, waiting, unplaced, now)
-        driver, state = self.driver, self.driver.engine.state
-        record = state.tags.get(tag)
+        driver, engine = self.driver, self.driver.engine.view
+        record = engine.tags.get(tag)
         if record is None:
             return seen
         minimum, maximum = record.minimum, record.maximum
@@ -84,7 +84,7 @@ class SessionObserver(Observer):
                 driver.scaler.min_workers.get(tag, 0),
                 driver.scaler.max_workers.get(tag),
             )
-        given_up = record.refusals >= fleet.MAX_REFUSALS and record.workers == 0
+        given_up = record.refusals >= MAX_REFUSALS and record.workers == 0
         refusal = replace(seen.refusal, given_up=given_up) if seen.refusal else None
         price = driver.meter.tariff.hourly(tag) if driver.meter is not None else None
         known = sum(member.tag == tag and not member.joined for member in members)
@@ -95,7 +95,7 @@ class SessionObserver(Observer):
             minimum=minimum,
             maximum=maximum,
             unaccepted=max(0, record.requested - known),
-            cooling_s=max(0.0, fleet.cooled_down(state, tag) - driver.now()),
+            cooling_s=max(0.0, engine.cooled_down(tag) - driver.now()),
             refusal=refusal,
             hourly=str(price) if price else "",
         )

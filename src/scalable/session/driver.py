@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.giving_up import give_up
+from scalable.cluster.scheduler import give_up
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.engine.events import (
     AddWorkers,
@@ -55,7 +55,7 @@ from scalable.session.attempts import Attempts
 from scalable.session.clock import SteadyClock
 from scalable.session.control import Control
 from scalable.session.costs import meter
-from scalable.session.execution import ANSWER_WITHIN_S, SilentWorkerError, Work, runner_settings
+from scalable.session.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
 from scalable.session.looking import Look, look
 from scalable.session.measures import Measures
 from scalable.session.slots import CLIMBS
@@ -63,11 +63,12 @@ from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
     from scalable.session.live import Live
     from scalable.session.recorder import TaskRecorder
+    from scalable.session.recording import Recording
     from scalable.session.tariffs import Tariff
     from scalable.store import Receipt, Store
 
@@ -109,7 +110,7 @@ class Driver:
         self.events: deque[Event] = deque()
         self.handling = False
         self.complaints: set[tuple[str, type[Exception]]] = set()
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, JobCall] = {}
         self.waiters: dict[str, asyncio.Future[tuple[RunState, Any]]] = {}
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
         self.control = Control(self, folder)
@@ -129,6 +130,8 @@ class Driver:
         self.measures = Measures(self)
         self.on_look: Onlooker | None = None
         """Says why workers do not come and work waits."""
+        self.recording: Recording | None = None
+        """Writes down what the engine is told and answers."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.spent) if tariff is not None else None
@@ -185,7 +188,9 @@ class Driver:
 
     # What callers ask for
 
-    async def submit(self, sweep: Sweep, works: Mapping[str, Work]) -> dict[str, asyncio.Future[tuple[RunState, Any]]]:
+    async def submit(
+        self, sweep: Sweep, works: Mapping[str, JobCall]
+    ) -> dict[str, asyncio.Future[tuple[RunState, Any]]]:
         """Give the engine runs to carry out; the end of each arrives in its future as (state, value or reason)."""
         loop = asyncio.get_running_loop()
         self.works |= works
@@ -250,7 +255,10 @@ class Driver:
         self.handling = True
         try:
             while self.events:
-                instructions = self.engine.handle(self.events.popleft(), self.now())
+                told, now = self.events.popleft(), self.now()
+                instructions = self.engine.handle(told, now)
+                if self.recording is not None:
+                    self.recording(now, told, instructions)
                 removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
                 for (tag, reason), count in removed.items():
                     self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)
@@ -279,7 +287,7 @@ class Driver:
                 self.journal.write("run-ended", run=run, state=state.value, reason=reason)
                 self.attempts.run_ended(run, state, reason)
                 self.works.pop(run, None)
-                self.recorder.count(self.engine.state.runs[run].tag, state)
+                self.recorder.count(self.engine.view.runs[run].tag, state)
                 waiter = self.waiters.pop(run, None)
                 if waiter is not None and not waiter.done():
                     value = self.attempts.values.pop(run, None)
@@ -330,7 +338,7 @@ class Driver:
                 self.handle(WorkerJoined(facts["worker"], facts["tag"]))
             case "worker-leaving":
                 self.handle(WorkerLeaving(facts["worker"]))
-            case "worker-removed" if facts["worker"] not in self.engine.state.workers:
+            case "worker-removed" if facts["worker"] not in self.engine.view.workers:
                 self.handle(WorkersWithdrawn(facts["tag"], 1))
             case "worker-lost" | "worker-removed":
                 cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
@@ -348,7 +356,7 @@ class Driver:
     def configure(self, member: Member) -> None:
         """Tell a worker how its runners are to be."""
         KNOWN.add(member.template.env)
-        settings = runner_settings(member, self.engine.state.rules.policies, self.attempts.folder.log(member.name))
+        settings = runner_settings(member, self.engine.view.rules.policies, self.attempts.folder.log(member.name))
         self.attempts.conversation.configure(str(member.address), settings)
 
     def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:
@@ -401,8 +409,8 @@ class Driver:
 
     def consult(self, scaler: AdaptiveScaler, seen: Look) -> None:
         """A scaler of the user's own decides instead of the engine's rule; about the engine's work, too."""
-        queues = self.engine.state.tags
-        waiting = {tag: one.waiting + queues[tag].queue.size for tag, one in seen.tags.items()}
+        tags = self.engine.view.tags
+        waiting = {tag: one.waiting + tags[tag].queued for tag, one in seen.tags.items()}
         try:
             decision = scaler.evaluate(
                 pending_tasks=[{"tag": tag} for tag, count in waiting.items() for _ in range(count)],
@@ -429,8 +437,8 @@ class Driver:
         when, before = self.gauged
         facts = seen.to_dict()
         for tag, counts in facts["tasks"].items():  # with the engine's own runs
-            own = self.engine.state.tags[tag]
-            counts["waiting"] += own.queue.size + own.ahead + own.returning
+            own = self.engine.view.tags[tag]
+            counts["waiting"] += own.queued + own.ahead + own.returning
             counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)
         self.counted = facts
         if force or (time.monotonic() - when >= GAUGE_EVERY_S and facts != before):

@@ -23,7 +23,7 @@ from scalable.worker.runners import OP
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
 
 SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
 SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
@@ -35,7 +35,7 @@ class SilentWorkerError(ScalableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobCall:
     """What a run does."""
 
     function: Callable[..., Any]

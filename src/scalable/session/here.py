@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,6 @@ from scalable.quantities import Cpu, Memory
 if TYPE_CHECKING:
     from scalable.planning.history import History
     from scalable.planning.site import Machine
-
-
-def registered() -> Iterator[str]:
-    """Providers that other packages bring; looked up only if a manifest names one that is not known."""
-    for point in entry_points(group="scalable.cluster"):
-        yield point.name
 
 
 def this_machine() -> Machine:

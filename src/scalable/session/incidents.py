@@ -15,7 +15,7 @@ from scalable.quantities import Duration, Memory
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
 

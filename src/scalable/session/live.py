@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from scalable.findings import Finding
 from scalable.manifest.policies import rules_of
 from scalable.observe.fields import month
-from scalable.observe.folders import RunFolder, write_beside
+from scalable.observe.files import write_beside
+from scalable.observe.folders import RunFolder
 from scalable.observe.journal import text_of
 from scalable.observe.liveness import is_running
 from scalable.observe.metrics import METRICS
@@ -96,9 +97,9 @@ class Live:
         measures = self.driver.measures
         workers, nodes = measures.workers(), measures.nodes()
         self.alerting.look(measures.samples(workers, nodes), self.epoch + now)
-        state = self.driver.engine.state
+        engine = self.driver.engine.view
         facts = {
-            "paused": state.paused or state.braked,
+            "paused": engine.paused or engine.braked,
             "workers": workers,
             "nodes": nodes,
             "dependencies": measures.dependencies.told(),
@@ -122,7 +123,7 @@ class Live:
                         self.folder.targets_file.parent.mkdir(exist_ok=True)
                         forget_killed(self.folder.targets_file.parent)
                     self.where = where
-                    write_beside(self.folder.targets_file, f"{where}\n")
+                    write_beside(self.folder.targets_file, f"{where}\n", private=False)  # Prometheus reads it
                 if text != self.text or now - self.written >= AT_LEAST_EVERY_S:
                     self.text, self.written = text, now
                     write_beside(self.folder.live_file, f'{{"t":{time.time():.3f},{text[1:]}\n')

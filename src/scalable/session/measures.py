@@ -24,7 +24,7 @@ from scalable.worker import measures as worker_measures
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
 
 MINUTE_S = 60.0
@@ -90,7 +90,7 @@ class Measures:
         """How long the most silent of its runs gave no sign of life, by the rule that decides who is stuck."""
         now, longest = self.driver.now(), 0.0
         for one in worker["runs"]:
-            record = self.driver.engine.state.runs.get(one["run"])
+            record = self.driver.engine.view.runs.get(one["run"])
             if record is not None:
                 longest = max(longest, now - record.sign)
             elif self.driver.attempts.guarded.get(one["run"], {}).get("left_s") is None:
@@ -132,7 +132,7 @@ class Measures:
         nodes = self.nodes() if nodes is None else nodes
         return [
             Sample("scalable_session_info", 1, self.info),
-            Sample("scalable_paused", float(bool(self.driver.engine.state.paused or self.driver.engine.state.braked))),
+            Sample("scalable_paused", float(bool(self.driver.engine.view.paused or self.driver.engine.view.braked))),
             *(sample for one in bounded(workers) for sample in of_worker(one)),
             *(sample for one in nodes for sample in of_node(one)),
             *self.of_tags(workers),
@@ -154,13 +154,13 @@ class Measures:
         ]
 
     def of_tags(self, workers: list[dict[str, Any]]) -> Iterator[Sample]:
-        driver, state = self.driver, self.driver.engine.state
+        driver, engine = self.driver, self.driver.engine.view
         doing = Counter((one["tag"], one["state"]) for one in workers)
         longest: dict[str, float] = {}
         for one in workers:
             for run in one["runs"]:
                 longest[one["tag"]] = max(longest.get(one["tag"], 0.0), float(run.get("seconds") or 0.0))
-        for tag, record in state.tags.items():
+        for tag, record in engine.tags.items():
             label = {"tag": tag}
             for name in STATES:
                 yield Sample("scalable_workers", doing[tag, name], {"tag": tag, "state": name})
@@ -172,7 +172,7 @@ class Measures:
             late = max([asked, *awaited])
             lacking = bool(awaited) or record.requested > 0 or record.workers == 0
             waiting = tasks.get("waiting", 0) - record.ahead - record.returning
-            pending = waiting if lacking and not (state.paused or state.braked) else 0
+            pending = waiting if lacking and not (engine.paused or engine.braked) else 0
             yield Sample("scalable_pending_tasks", max(0, pending), label)
             yield Sample("scalable_scale_up_seconds", round(late, 1), label)
             yield Sample("scalable_run_seconds", round(longest.get(tag, 0.0), 1), label)

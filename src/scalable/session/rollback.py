@@ -15,7 +15,8 @@ from typing import Any
 
 from scalable.errors import PlanningError, UsageError
 from scalable.observe.fields import mapping, text
-from scalable.observe.folders import RunFolder, runs_dir, write_beside
+from scalable.observe.files import write_beside
+from scalable.observe.folders import RunFolder, runs_dir
 from scalable.observe.history import LOCK, WAIT_S, locked
 from scalable.observe.reading import read
 from scalable.observe.view import RunView
@@ -27,14 +28,14 @@ FIRST_RECORDS = 20  # of a journal, among which its plan stands
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PinScope:
     """What a pin is for: a manifest and the target it runs on."""
 
     manifest: Path
     target: str
 
     @classmethod
-    def of(cls, manifest: Path, target: str | None) -> Place:
+    def of(cls, manifest: Path, target: str | None) -> PinScope:
         return cls(manifest.resolve(), target or "local")
 
     def has(self, run: RunFolder) -> bool:
@@ -44,7 +45,7 @@ class Place:
         return f"{self.manifest.name} on {self.target}"
 
 
-def pin_of(place: Place, base: Path | str | None = None) -> Pin | None:
+def pin_of(place: PinScope, base: Path | str | None = None) -> Pin | None:
     """What is pinned there."""
     found = [one for one in pins(base) if where(one) == place]
     return Pin.from_plan(text(found[-1].get("run")), found[-1]) if found else None
@@ -60,14 +61,14 @@ def plan_of(run: RunFolder) -> dict[str, Any] | None:
     return None
 
 
-def plans(place: Place, base: Path | str | None = None) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
+def plans(place: PinScope, base: Path | str | None = None) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
     """The plans that were made for a place, the latest first; those that only applied another again are not."""
     for run in reversed(RunFolder.list(base)[-LOOKED_AT:]):
         if place.has(run) and (plan := plan_of(run)) is not None and not plan.get("pinned"):
             yield run, plan
 
 
-def in_force(place: Place, base: Path | str | None = None) -> Pin:
+def in_force(place: PinScope, base: Path | str | None = None) -> Pin:
     """The plan that a rollback leaves behind: what is pinned, else that of the latest run."""
     if (held := pin_of(place, base)) is not None:
         return held
@@ -76,7 +77,7 @@ def in_force(place: Place, base: Path | str | None = None) -> Pin:
     raise UsageError(f"nothing to roll back: no run of {place} is recorded in {runs_dir(base)}")
 
 
-def before(place: Place, base: Path | str | None = None) -> Pin:
+def before(place: PinScope, base: Path | str | None = None) -> Pin:
     """The plan before the one in force: of the same work, with other sizes or numbers.
 
     After a rollback the one in force is the pinned one, so that a second rollback goes further back, not forth again.
@@ -96,7 +97,7 @@ def before(place: Place, base: Path | str | None = None) -> Pin:
     )
 
 
-def named(place: Place, run_id: str, base: Path | str | None = None) -> Pin:
+def named(place: PinScope, run_id: str, base: Path | str | None = None) -> Pin:
     """The plan of a run that a person names."""
     run = RunFolder.open(run_id, base)
     if not place.has(run):
@@ -110,7 +111,7 @@ def named(place: Place, run_id: str, base: Path | str | None = None) -> Pin:
     return Pin.from_plan(run.run_id, plan)
 
 
-def hold(place: Place, pin: Pin | None, base: Path | str | None = None) -> None:
+def hold(place: PinScope, pin: Pin | None, base: Path | str | None = None) -> None:
     """Pin a plan, or with none let planning go on by itself."""
     folder = runs_dir(base)
     path = folder / FILE
@@ -138,6 +139,6 @@ def pins(base: Path | str | None = None) -> list[dict[str, Any]]:
     return found
 
 
-def where(one: dict[str, Any]) -> Place:
+def where(one: dict[str, Any]) -> PinScope:
     told = mapping(one)
-    return Place(Path(text(told.get("manifest"))), text(told.get("target")))
+    return PinScope(Path(text(told.get("manifest"))), text(told.get("target")))

@@ -8,7 +8,7 @@ from scalable.engine.events import RunState
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
     from scalable.session.driver import Driver
 
 SHOWN_TASKS = 3  # keys of plain Dask tasks that are named per worker
@@ -19,7 +19,7 @@ STATES = ("starting", "idle", "busy", "leaving", "lost")
 def roster(driver: Driver) -> list[dict[str, Any]]:
     doing: dict[str, list[dict[str, Any]]] = {}
     for one in driver.activity():
-        record = driver.engine.state.runs.get(one["run"])
+        record = driver.engine.view.runs.get(one["run"])
         if record is None or record.state is not RunState.GIVEN:  # what waits behind others does nothing yet
             doing.setdefault(one["worker"], []).append(one)
     return [told(driver, member, doing.get(name, [])) for name, member in sorted(driver.cluster.members.items())]
@@ -59,7 +59,7 @@ def idle_s(driver: Driver, member: Member, runs: list[dict[str, Any]], tasks: li
     """Since the last sign of what it runs, or since it ended its last run; unknown for plain Dask tasks."""
     if runs:
         return max(float(one.get("idle_s") or 0.0) for one in runs)
-    idle = driver.engine.state.tags[member.tag].idle if member.tag in driver.engine.state.tags else {}
+    idle = driver.engine.view.tags[member.tag].idle if member.tag in driver.engine.view.tags else {}
     return driver.now() - idle[member.name] if member.name in idle and not tasks else None
 
 

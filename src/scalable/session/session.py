@@ -16,13 +16,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from scalable.cluster.base import ClusterHandle, DeploymentProvider, DeploymentSpec, LaunchRefused, ProviderError
+from scalable.cluster.base import (
+    ClusterHandle,
+    DeploymentProvider,
+    DeploymentSpec,
+    LaunchRefused,
+    ProviderError,
+    get_provider,
+)
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.registry import get_provider
 from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe.folders import RunFolder
 from scalable.observe.history import learn
 from scalable.observe.journal import Journal
@@ -42,11 +49,12 @@ from scalable.session import tasks
 from scalable.session.accounts import Others, catch_up
 from scalable.session.diagnosis import SessionObserver
 from scalable.session.driver import Driver
-from scalable.session.here import history, registered, this_machine
+from scalable.session.here import history, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
+from scalable.session.recording import Recording
 from scalable.session.records import AnyPlan, ending, planned, started
-from scalable.session.rollback import Place, pin_of
+from scalable.session.rollback import PinScope, pin_of
 from scalable.session.tariffs import tariff_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
@@ -72,7 +80,7 @@ class ScalableSession:
     """The session that ``scalable run`` opened for a workflow script."""
 
     def __init__(self, loaded: Loaded, path: Path) -> None:
-        self.pin = pin_of(Place.of(path, loaded.target))
+        self.pin = pin_of(PinScope.of(path, loaded.target))
         """What a rollback holds fast."""
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target
@@ -103,7 +111,7 @@ class ScalableSession:
         live = cls._shared
         if live is not None and file.resolve() == live.path.resolve() and asked in (None, live.target):
             return live
-        return cls(load_file(file, env=os.environ, target=asked, providers=registered()), file)
+        return cls(load_file(file, env=os.environ, target=asked, providers=installed_providers()), file)
 
     @property
     def provider(self) -> DeploymentProvider:
@@ -194,6 +202,7 @@ class ScalableSession:
             tariff=tariff,
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )
+        self.driver.recording = Recording(run.events, self.driver.engine.view.rules)
         self.driver.on_look = SessionObserver(self.driver)
         self.driver.live = live(self.driver, run, facts, self.manifest, history())
         cluster.sync(self.driver.begin)
@@ -323,10 +332,10 @@ class ScalableSession:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""
         before = len(driver.refusals)
         driver.cluster.sync(driver.settled)
-        if stopped := driver.engine.state.braked:
+        if stopped := driver.engine.view.braked:
             raise PlanningError(f"{stopped}; raise budget.monthly")
         if self.spec().target.provider == "local":
-            wanted = {tag: kind.minimum for tag, kind in driver.engine.state.tags.items()}
+            wanted = {tag: kind.minimum for tag, kind in driver.engine.view.tags.items()}
             driver.cluster.wait_until(wanted, START_WITHIN_S)
         if len(driver.refusals) > before or (self.client is None and driver.refusals):
             raise LaunchRefused(driver.refusals[-1])
@@ -367,7 +376,7 @@ class ScalableSession:
     def rest(driver: Driver) -> None:
         with suppress(UsageError):  # the cluster was closed already, by whoever had it
             driver.cluster.sync(driver.close)
-        for shown_to in (driver.on_look, driver.live):
+        for shown_to in (driver.on_look, driver.live, driver.recording):
             if shown_to is not None:
                 shown_to.close()
 

@@ -21,8 +21,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from scalable.engine.admission import obstacle
 from scalable.engine.events import SweepKind
+from scalable.engine.sweeps import obstacle
 from scalable.session.dependencies import STORE
 from scalable.store import StoreError
 
@@ -34,7 +34,7 @@ ASK_EVERY_S = 1.0  # while it waits: a slot is free for a second at most before 
 LIFE_S = 30.0  # after which a silent holder is taken for dead
 SHARED_LIFE_S = 900.0  # the same of several tasks: a retry comes after up to 5 min, its node up to 5 min later
 SILENT_S = 300.0  # how long one who waits for a slot bears a store that does not answer
-LOST = "its place among the sweeps of its store is lost; nothing more is started meanwhile"
+LOST = "its slot among the sweeps of its store is lost; nothing more is started meanwhile"
 GIVEN_UP = "it waits no more"
 CLIMBS = "what is left of it ran out of memory and needs the larger profile; it waits until heavy work may run"
 BEATS_PER_LIFE = 6  # heartbeats within the time after which a silent holder is taken for dead

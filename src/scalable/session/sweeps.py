@@ -23,7 +23,7 @@ from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.session.cells import Cells
-from scalable.session.execution import Work
+from scalable.session.execution import JobCall
 from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
@@ -38,7 +38,7 @@ from scalable.store import (
 )
 from scalable.store.artefacts import ArtefactError
 from scalable.store.caching import key_of
-from scalable.sweeps.compiling import Compiled, Place
+from scalable.sweeps.compiling import Compiled, CompiledJob
 from scalable.sweeps.units import Computed
 from scalable.wording import plural
 
@@ -98,7 +98,7 @@ class SweepExecution:
         """Why rows became dead letters, if some did."""
         self.incidents = asyncio.Lock()
         """What became of an incident arrives after the incident."""
-        self.units: dict[str, Place] = {}
+        self.units: dict[str, CompiledJob] = {}
         """By the engine's name of the run."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
@@ -149,14 +149,14 @@ class SweepExecution:
     async def compute(self, missing: list[str]) -> None:
         """Give the engine a run for every unit that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
-        state = self.driver.engine.state
-        sweep = unused(name, state.sweeps)
+        engine = self.driver.engine.view
+        sweep = unused(name, engine.sweeps)
         units, works = self.units, {}
         for place in self.compiled.units_of(missing):
-            run = unused(place.name, state.runs)
+            run = unused(place.name, engine.runs)
             units[run] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
-            works[run] = Work(self.compiled.unit(place, request.artefacts, fresh=marked))
+            works[run] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
         for portion in self.cells.units(units):
             self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
         runs = tuple(
@@ -180,7 +180,7 @@ class SweepExecution:
         if state is RunState.STOPPED:
             self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
-        record = self.driver.engine.state.runs[run]
+        record = self.driver.engine.view.runs[run]
         attempt, worker = max(1, len(record.past) + (state is RunState.FINISHED)), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (

@@ -17,7 +17,7 @@ from scalable.manifest.models import Task
 from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
 from scalable.session.driver import Driver
-from scalable.session.execution import Work
+from scalable.session.execution import JobCall
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
 from scalable.wording import not_defined
@@ -109,9 +109,9 @@ async def start(
     driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None
 ) -> tuple[str, RunState, Any]:
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
-    work = Work(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
-    before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.state.runs)
-    tag = fitting(driver.engine.state.rules.kinds, task.component, peak)
+    work = JobCall(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
+    before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.view.runs)
+    tag = fitting(driver.engine.view.rules.kinds, task.component, peak)
     run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
     futures = await driver.submit(Sweep(run.sweep, SweepKind.FREE, (run,), workers=1), {run.id: work})
     try:
@@ -130,7 +130,7 @@ def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> s
 
 def row_of(driver: Driver, run: str, name: str, key: str, state: RunState, value: Any, earlier: Row | None) -> Row:
     """A task's row: its key is what it calls and with what. Its attempts follow those of the row that is there."""
-    record = driver.engine.state.runs[run]
+    record = driver.engine.view.runs[run]
     finished = state is RunState.FINISHED
     row = Row(
         run_key=key,

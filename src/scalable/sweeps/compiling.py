@@ -27,7 +27,7 @@ from scalable.wording import undefined
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CompiledJob:
     """A unit in the grid: what its rows share, for people and for the engine."""
 
     name: str
@@ -73,11 +73,11 @@ class Compiled:
         return {cell.run_key: where for cell, where in self.cells}
 
     @cached_property
-    def units(self) -> list[Place]:
+    def units(self) -> list[CompiledJob]:
         """Rows that share the workload's costliest stage, in an order that gives every asset a turn."""
         return self.units_of(self.where)
 
-    def units_of(self, wanted: Iterable[str]) -> list[Place]:
+    def units_of(self, wanted: Iterable[str]) -> list[CompiledJob]:
         """The units of these rows only."""
         rows, stage = set(wanted), self.workload.shared_by
         groups: dict[str, list[tuple[RowWork, Cell]]] = {}
@@ -91,7 +91,7 @@ class Compiled:
             name = self.label([where for _, where in found])
             names[name] = names.get(name, 0) + 1
             shown = name if names[name] == 1 else f"{name} ({names[name]})"
-            units.append(Place(shown, found[0][1].asset, tuple(cell for cell, _ in found)))
+            units.append(CompiledJob(shown, found[0][1].asset, tuple(cell for cell, _ in found)))
         return units
 
     def label(self, cells: list[Cell]) -> str:
@@ -106,7 +106,7 @@ class Compiled:
             parts.append(f"{first.cost_bps:g} bps")
         return " ".join(parts)
 
-    def unit(self, place: Place, artefacts: str, *, fresh: bool = False) -> Unit:
+    def unit(self, place: CompiledJob, artefacts: str, *, fresh: bool = False) -> Unit:
         return Unit(self.workload.path, artefacts, place.cells, fresh)
 
     def sharing(self) -> dict[str, tuple[int, int]]:

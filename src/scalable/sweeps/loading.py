@@ -9,11 +9,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.manifest.load import load_file
+from scalable.manifest.targets import installed_providers
 from scalable.store import Filter, Store, open_store
 from scalable.sweeps.results import Outcome
 
@@ -46,8 +46,7 @@ def found(sweep: str, manifest: str | Path | None, target: str | None, overlay: 
     """Manifest and target by argument, then environment, as every command finds them."""
     path = Path(manifest or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
     chosen = target or os.environ.get("SCALABLE_TARGET") or None
-    providers = (point.name for point in entry_points(group="scalable.cluster"))
-    loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=providers)
+    loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=installed_providers())
     with open_store(store_url(loaded.manifest)) as store:
         return outcome(loaded.manifest, sweep, store, path.resolve().parent)
 

@@ -41,8 +41,7 @@ CLOSE_WITHIN_S = 2.0  # for what closing takes; tasks that run longer are not wa
 CONNECTION_LOST = ("worker-handle-scheduler-connection-broken", "worker-heartbeat-missing")  # Dask's words
 
 SETTINGS = {
-    # a worker that pauses at 80 % of its memory and never gets below it again hangs for ever; ours are killed at their
-    # limit and say so
+    # limits are kept as ``runner.memory`` says
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.comm.retry.count": 0,

@@ -22,6 +22,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from scalable import proc
 from scalable.errors import ScalableError
 from scalable.observe.redact import KNOWN, redact_text
+from scalable.stuck import STUCK_AFTER_S, is_stuck
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import collect
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 OP = "scalable-runner"
 """Under which driver and workers talk about runs."""
 NAME = "scalable-runners"
-STUCK_AFTER_S = 300.0  # where no driver says otherwise
 CANCELLED = "nobody waits for its task any longer"
 
 
@@ -114,7 +114,7 @@ class Runners(WorkerPlugin):
         self.signs = {key: sign for key, sign in self.signs.items() if key in there} | {one.key: one for one in signs}
         for sign in signs:
             self.tell("signs", asdict(sign))
-            if sign.key in self.waiting and sign.idle_s > self.stuck_after_s and sign.left_s is None:
+            if sign.key in self.waiting and sign.left_s is None and is_stuck(sign.idle_s, self.stuck_after_s):
                 text = f"no sign of life for {sign.idle_s:.0f} s"
                 self.supervisor.kill(sign.key, ends.STUCK, text, self.stuck_after_s)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from scalable.observe import Journal, RunFolder
-from scalable.observe.folders import write_beside
+from scalable.observe.files import write_beside
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.sweeps import spans
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalable.cluster.clouds import launcher
-from scalable.cluster.clouds.handout import packed
+from scalable.cluster.clouds.start import packed
 
 
 def a_handout(folder: Path) -> str:

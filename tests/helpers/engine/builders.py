@@ -28,7 +28,6 @@ from scalable.engine.events import (
     WorkerJoined,
     WorkerLost,
 )
-from scalable.engine.explain import explain
 from scalable.findings import Finding
 from scalable.manifest.policies import Policies
 from scalable.planning.placement import PoolRoom
@@ -239,7 +238,7 @@ class World:
         return [one.worker for one in self.all(RemoveWorker)]
 
     def explains(self, run: str) -> list[str]:
-        return explain(self.engine.state, run, self.now)
+        return self.engine.view.explain(run, self.now)
 
 
 def only(kind: type[T], instructions: list[Instruction]) -> list[T]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import islice
 
 from scalable.engine import Engine
+from scalable.engine.ending import FREE
 from scalable.engine.events import (
     AddWorkers,
     BoundsSet,
@@ -39,9 +40,8 @@ from scalable.engine.events import (
     WorkersRefused,
     WorkersWithdrawn,
 )
-from scalable.engine.exchange import NEEDED
-from scalable.engine.pace import MOST_AHEAD, UNIT_S
-from scalable.engine.retries import FREE
+from scalable.engine.fleet import NEEDED
+from scalable.engine.queues import MOST_AHEAD, UNIT_S
 from scalable.engine.rules import Rules
 from scalable.findings import Finding
 from scalable.planning.placement import PoolRoom

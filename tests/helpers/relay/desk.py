@@ -9,7 +9,7 @@ from typing import Any
 
 from scalable.cluster.kubernetes.relay import new_token
 from scalable.cluster.kubernetes.relay.client import Tunnel
-from scalable.cluster.kubernetes.relay.frames import VERSION, Kind, encoded
+from scalable.cluster.kubernetes.relay.link import VERSION, Kind, encoded
 from scalable.cluster.kubernetes.relay.server import Relay
 
 LOOPBACK = "127.0.0.1"

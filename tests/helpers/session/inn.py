@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.threads import ThreadLauncher
+from scalable.cluster.local import ThreadLauncher
+from scalable.cluster.provider import TaggedProvider
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.resources import CostEstimate, ScalePlan
 
 
-class Inn:
+class Inn(TaggedProvider):
     """A provider of the user's own, whose workers are threads."""
 
     name = "inn"
+    waits = True
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         return ValidationReport()
@@ -21,16 +21,7 @@ class Inn:
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         launcher = self.launcher(spec.folder)
         cluster = TaggedCluster(launcher, spec.components.values(), scheduler={"protocol": "inproc"})
-        return scaling.handle(cluster, {})
+        return self.handle(cluster)
 
     def launcher(self, folder: str) -> ThreadLauncher:
         return ThreadLauncher(folder)
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        scaling.scale(cluster, plan, wait=True)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
-
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return None

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scalable.cluster.client import ScalableClient
-from scalable.cluster.slurm.cluster import SlurmCluster
 from scalable.cluster.slurm.launcher import SlurmLauncher
+from scalable.cluster.slurm.provider import SlurmCluster
 from tests.helpers.waiting import eventually
 from tests.tools import processes
 

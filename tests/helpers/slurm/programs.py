@@ -14,7 +14,7 @@ from tests.tools.slurm import PrivateSlurm
 PROGRAM = """
 import os, subprocess, sys, time
 from scalable.cluster.client import ScalableClient
-from scalable.cluster.slurm.cluster import SlurmCluster
+from scalable.cluster.slurm.provider import SlurmCluster
 
 cluster = SlurmCluster(queue="main", interface="lo", walltime="00:10:00")
 cluster.add_container(tag="wide", cpus=4, memory="400M", env={{"LEFT_BY": {name!r}}})

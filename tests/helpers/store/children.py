@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection
 from stat import S_ISREG
 from typing import Any
 
-from scalable.engine.admission import obstacle
 from scalable.engine.events import SweepKind
+from scalable.engine.sweeps import obstacle
 from scalable.store import Lease, LeaseLostError, Receipt, Row, StoreError, SweepRun, open_store
 from scalable.store.database import Database
 from scalable.store.outbox import Outbox

@@ -16,7 +16,7 @@ from scalable import ScalableClient, SlurmCluster
 from scalable.cluster import cluster as clusters
 from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.threads import ThreadLauncher, WorkerThreads
+from scalable.cluster.local import ThreadLauncher, WorkerThreads
 from scalable.worker import project
 from scalable.worker.project import ProjectError
 from tests.helpers.waiting import LONG_S, until

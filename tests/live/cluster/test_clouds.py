@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.cluster.clouds.machine import boot_script, ending
+from scalable.cluster.clouds.fleet import boot_script, ending
 from scalable.quantities import Memory
 from tests.helpers.cluster.clouds import a_handout
 from tests.helpers.waiting import LONG_S

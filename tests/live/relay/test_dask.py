@@ -17,8 +17,8 @@ from distributed.comm import registry
 from distributed.comm.core import CommClosedError, connect
 from distributed.security import Security
 
-from scalable.cluster.kubernetes.relay.comm import DaskTunnel
-from scalable.cluster.tls import certified
+from scalable.cluster.kubernetes.relay.client import DaskTunnel
+from scalable.cluster.security import certified
 from scalable.worker.options import LOST_SCHEDULER, WorkerOptions
 from tests.helpers.relay.pods import Pods, a_cluster
 from tests.helpers.waiting import soon

@@ -10,8 +10,7 @@ from scalable.cluster.kubernetes.relay import client as client_module
 from scalable.cluster.kubernetes.relay import link as link_module
 from scalable.cluster.kubernetes.relay import server as server_module
 from scalable.cluster.kubernetes.relay.client import TunnelError, TunnelRefused
-from scalable.cluster.kubernetes.relay.frames import HEADER, VERSION, Kind, encoded
-from scalable.cluster.kubernetes.relay.link import FIRST_WINDOW
+from scalable.cluster.kubernetes.relay.link import FIRST_WINDOW, HEADER, VERSION, Kind, encoded
 from scalable.errors import UsageError
 from tests.helpers.relay.desk import (
     LOOPBACK,

@@ -15,8 +15,8 @@ from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.diagnosis import LIMITS, Limits
-from scalable.cluster.diagnosis.pulse import LOOP_BLOCKED
-from scalable.cluster.processes import ProcessLauncher
+from scalable.cluster.diagnosis.watching import LOOP_BLOCKED
+from scalable.cluster.local import ProcessLauncher
 from scalable.findings import Finding
 from scalable.session.diagnosis import SessionObserver
 from tests.helpers.session.diagnosis import findings

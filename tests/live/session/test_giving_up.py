@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from scalable import ScalableSession
-from scalable.cluster import replacing
+from scalable.cluster import workers
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.client import ScalableClient
 from scalable.cluster.cluster import TaggedCluster
-from scalable.cluster.giving_up import NoWorkerError
-from scalable.cluster.processes import ProcessLauncher
+from scalable.cluster.local import ProcessLauncher
+from scalable.cluster.scheduler import NoWorkerError
 from scalable.engine import fleet
 from tests.helpers.waiting import LONG_S, until
 
@@ -23,7 +23,7 @@ BROKEN = "raise ImportError('the licence server is gone')\n"
 
 @pytest.fixture(autouse=True)
 def hardly_a_pause_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (fleet, replacing):
+    for module in (fleet, workers):
         monkeypatch.setattr(module, "START_DELAY_S", 0.05)
 
 

@@ -44,7 +44,7 @@ def test_a_server_that_is_stopped_and_started_again_costs_no_row(make: Make, own
     own_postgres.stop(immediate=True)
     if LONG:
         time.sleep(OUTAGE_S)
-        assert "its place among the sweeps of its store is lost" in started.said()
+        assert "its slot among the sweeps of its store is lost" in started.said()
     else:
         wait_for(lambda: "mini waits for its store" in started.said(), "a word about the store", started)
         assert "nothing listens there; start the server" in started.said()

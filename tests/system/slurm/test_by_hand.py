@@ -15,7 +15,7 @@ from distributed.security import Security
 
 from scalable.cluster.base import LaunchRefused
 from scalable.cluster.client import ScalableClient
-from scalable.cluster.slurm.cluster import SlurmCluster
+from scalable.cluster.slurm.provider import SlurmCluster
 from scalable.errors import UsageError
 from tests.helpers.slurm.clusters import skip_without_slurm, use
 from tests.helpers.slurm.helpers import SMALL, WITHIN_S, made

@@ -13,11 +13,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from scalable.cluster import losses
+from scalable.cluster import workers
 from scalable.cluster.client import WorkerKilledError
 from scalable.cluster.slurm.commands import Slurm
-from scalable.cluster.slurm.jobs import BatchJob
-from scalable.cluster.slurm.launcher import SlurmLauncher
+from scalable.cluster.slurm.launcher import BatchJob, SlurmLauncher
 from scalable.engine.events import Loss
 from tests.helpers.slurm.helpers import WITHIN_S, Made, made
 from tests.helpers.slurm.work import hoarding, unknown_to_nodes, waiting
@@ -91,7 +90,7 @@ def test_a_cancelled_job_and_a_node_set_down_are_replaced_and_the_work_resumes(
 def test_work_of_a_crashed_node_goes_on_before_slurm_notices(
     fresh_slurm: PrivateSlurm, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "FATE_WITHIN_S", 1.0)
+    monkeypatch.setattr(workers, "FATE_WITHIN_S", 1.0)
     with made() as it:
         it.cluster.add_workers(1, "small")
         future = it.client.submit(waiting(), project / "done", tag="small")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.giving_up import NoWorkerError
+from scalable.cluster.scheduler import NoWorkerError
 from scalable.errors import UsageError
 from tests.helpers.slurm.helpers import SMALL, WITHIN_S, closed_port, made, path_without, silent_port
 from tests.tools.slurm import PrivateSlurm

@@ -14,10 +14,9 @@ import pytest
 from scalable.cluster.aws.provider import AwsProvider
 from scalable.cluster.base import DeploymentProvider, DeploymentSpec, WorkerTemplate
 from scalable.cluster.clouds import start
-from scalable.cluster.clouds.fleet import CloudError, image_problem, plain, unreachable
-from scalable.cluster.clouds.handout import HandoutError, packed, unpack
+from scalable.cluster.clouds.fleet import CloudError, ending, image_problem, plain, unreachable
 from scalable.cluster.clouds.launcher import CloudLauncher, CloudWorker
-from scalable.cluster.clouds.machine import ending
+from scalable.cluster.clouds.start import HandoutError, packed, unpack
 from scalable.cluster.gcp.provider import GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import AwsTarget, GcpTarget, Target
@@ -79,13 +78,13 @@ def test_a_worker_that_could_not_be_ended_is_ended_later(tmp_path: Path) -> None
         launcher, worker = CloudLauncher(fleet, tmp_path, {}), CloudWorker("i-1", fleet)
         launcher.workers.add(worker)
         await worker.stop()
-        assert not worker.stopped
+        assert not worker.ended
         await launcher.poll([])
         assert worker.ending is not None
         await worker.ending
         return worker
 
-    assert asyncio.run(ended()).stopped
+    assert asyncio.run(ended()).ended
 
 
 class Slow(Moody):

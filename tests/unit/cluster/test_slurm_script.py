@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.cluster.network import contact
-from scalable.cluster.slurm.commands import JobState, Together, described, recorded, states, told
-from scalable.cluster.slurm.jobs import judge
-from scalable.cluster.slurm.reasons import NEVER, never, waits
+from scalable.cluster.slurm.commands import NEVER, JobState, Together, described, never, recorded, states, told, waits
+from scalable.cluster.slurm.launcher import judge
 from scalable.cluster.slurm.script import Site, image, mount, surroundings
 from scalable.engine.events import Loss
 from scalable.errors import UsageError

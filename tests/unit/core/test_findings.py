@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import scalable
-from scalable.findings import Finding, Place, Severity
+from scalable.findings import Finding, Severity, SourcePlace
 from scalable.manifest import ValidationReport, load_text
 
 QUEUED = Finding("workers-queued", Severity.WARNING, "model", "1 model worker queued", "wait", essence="ordinary")
@@ -20,8 +20,11 @@ def test_the_public_name_of_a_manifests_finding_is_the_same_class() -> None:
     [
         (QUEUED, "1 model worker queued; wait"),
         (Finding.note("idle", "model", "it is idle"), "model: it is idle"),
-        (Finding.error("bad", "store", "a store", place=Place("f.yaml", 2, 8)), "f.yaml:2:8  store: a store"),
-        (Finding.error("bad", "store", "'store' is bad", place=Place("f.yaml", 2, 8)), "f.yaml:2:8  'store' is bad"),
+        (Finding.error("bad", "store", "a store", place=SourcePlace("f.yaml", 2, 8)), "f.yaml:2:8  store: a store"),
+        (
+            Finding.error("bad", "store", "'store' is bad", place=SourcePlace("f.yaml", 2, 8)),
+            "f.yaml:2:8  'store' is bad",
+        ),
     ],
     ids=["named in the message", "not named", "a key that is a word too", "a quoted key"],
 )
@@ -30,7 +33,7 @@ def test_the_text_says_what_it_is_about_once(finding: Finding, text: str) -> Non
 
 
 def test_scripts_get_every_field_and_the_place() -> None:
-    assert Finding.error("bad", "store", "no", "write it", Place("f.yaml", 2, 8, 5)).to_dict() == {
+    assert Finding.error("bad", "store", "no", "write it", SourcePlace("f.yaml", 2, 8, 5)).to_dict() == {
         "code": "bad", "severity": "error", "path": "store", "message": "no", "remedy": "write it",
         "file": "f.yaml", "line": 2, "column": 8,
     }  # fmt: skip
@@ -56,7 +59,7 @@ def test_a_journal_of_another_version_can_be_read(word: object, severity: Severi
 
 
 def test_a_report_has_each_finding_once_in_the_order_of_the_text() -> None:
-    late, early = (Finding.error("bad", "a", "no", place=Place("f.yaml", line, 1)) for line in (9, 2))
+    late, early = (Finding.error("bad", "a", "no", place=SourcePlace("f.yaml", line, 1)) for line in (9, 2))
     warning = Finding.warning("odd", "b", "hm")
     assert ValidationReport.of([late, warning, early, late]) == ValidationReport((early, late), (warning,))
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import scalable
+from scalable.manifest.targets import installed_providers
+from scalable.providers import get_provider
 from tests.helpers.paths import ROOT
 
 SOURCES = ROOT / "src"
@@ -34,6 +36,18 @@ def test_documented_import_paths_lead_to_the_same_objects(path: str, name: str) 
 def test_every_public_name_can_be_imported() -> None:
     assert [name for name in scalable.__all__ if not hasattr(scalable, name)] == []
     assert sorted(scalable.__all__) == scalable.__dir__()
+
+
+def test_a_provider_of_an_installed_package_is_found_under_the_documented_entry_point_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "lab_cluster-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: lab-cluster\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[scalable.providers]\nlab = builtins:dict\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list(installed_providers()) == ["lab"]
+    assert isinstance(get_provider("lab"), dict)
 
 
 @pytest.mark.parametrize("package", ["scalable", "scalable.chaos", "scalable.observe"])

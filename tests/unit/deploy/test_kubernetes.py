@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from scalable.cluster.kubernetes.here import metrics_port
+from scalable.cluster.kubernetes.provider import metrics_port
 from scalable.errors import UsageError
 from scalable.manifest import load_text
 from scalable.manifest.targets import KubernetesTarget

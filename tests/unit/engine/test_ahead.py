@@ -22,7 +22,7 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.engine.fleet import demand
-from scalable.engine.pace import MOST_AHEAD, PATIENCE_S, UNIT_S, Pace
+from scalable.engine.queues import MOST_AHEAD, PATIENCE_S, UNIT_S, Pace
 from tests.helpers.engine.builders import World, a_world, only
 
 SHORT_S = 0.05  # six fill a unit

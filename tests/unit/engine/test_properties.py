@@ -23,7 +23,7 @@ from scalable.engine.events import (
     SweepKind,
     SweepSubmitted,
 )
-from scalable.engine.pace import UNIT_S
+from scalable.engine.queues import UNIT_S
 from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scalable.engine.ending import MAX_HANDOVERS, advice
 from scalable.engine.events import (
     Loss,
     Progressed,
@@ -15,7 +16,6 @@ from scalable.engine.events import (
     WorkerLeaving,
     WorkerLost,
 )
-from scalable.engine.retries import MAX_HANDOVERS, advice
 from scalable.engine.rules import ANY_MEMORY
 from scalable.observe.incidents import Incident, more_memory
 from scalable.quantities import Memory

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import RunFolder, RunFolderError, UnknownRunError, runs_dir
+from scalable.observe import Journal, RunFolder, RunFolderError, UnknownRunError, runs_dir
 from scalable.observe.folders import safe_name
 
 NOON = datetime(2026, 4, 15, 12, 0, 0, 123456, tzinfo=UTC)
@@ -183,3 +185,22 @@ def test_logs_of_odd_worker_names_stay_apart_and_in_their_folder(tmp_path: Path)
         log.write_text("hello", encoding="utf-8")
         assert log.parent == folder.logs
     assert folder.log("demeter-1").name == "demeter-1.log"
+
+
+@pytest.mark.parametrize(("shared", "folders", "files"), [(False, 0o700, 0o600), (True, 0o750, 0o640)])
+def test_a_run_is_its_users_own_unless_the_runs_folder_is_shared_with_a_group(
+    tmp_path: Path, shared: bool, folders: int, files: int
+) -> None:
+    if shared:
+        tmp_path.chmod(0o2775)
+    before = os.umask(0o022)
+    try:
+        run = RunFolder.create("lab", tmp_path)
+        run.write_run({"project": "lab"})
+        Journal(run.journal).close()
+    finally:
+        os.umask(before)
+    made = {path: stat.S_IMODE(path.stat().st_mode) & 0o777 for path in (run.path, run.logs)}
+    assert made == dict.fromkeys(made, folders)
+    written = {path: stat.S_IMODE(path.stat().st_mode) for path in (run.run_file, run.journal)}
+    assert written == dict.fromkeys(written, files)

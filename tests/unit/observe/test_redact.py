@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.observe.journal import line_of, text_of
-from scalable.observe.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, suspicious
+from scalable.observe.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, secrets_in, suspicious
 
 SECRET = "hunter2hunter2"
 
@@ -41,6 +41,15 @@ SECRET = "hunter2hunter2"
         f"403 for https://bucket.example.org/rows?X-Amz-Expires=60&X-Amz-Signature={SECRET}",
         f"https://account.example.org/rows?se=2031&sig={SECRET}",
         f"https://hooks.slack.com/services/T0/B0/{SECRET}",
+        f"DB_PASS={SECRET} PGPASS={SECRET} python model.py",
+        f"login with pass={SECRET}",
+        f"OPENAI_KEY={SECRET}",
+        f"FERNET_KEY: {SECRET}",
+        f"{{'AZURE_STORAGE_KEY': b'{SECRET}'}}",
+        f"export GH_PAT={SECRET}",
+        f"password=b'a {SECRET}'",
+        f"curl -s -u lab:{SECRET} https://example.org",
+        f"curl --user=lab:{SECRET} https://example.org",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -53,6 +62,13 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
     [
         *("ghp_" + "a1" * 12, "github_pat_" + "a1" * 12, "AKIA" + "A1B2" * 4, "eyJ" + "a" * 12 + "." + "b" * 12 + ".c"),
         *("glpat-" + "a1" * 10, "hf_" + "a1" * 17, "AIza" + "a1b2c" * 7),
+        *(
+            "sk-proj-" + "aB3-" * 8,
+            "sk-" + "aB3x" * 8,
+            "sk_live_" + "aB3x" * 6,
+            "npm_" + "aB3x" * 9,
+            "pypi-" + "AgEIcHl1" * 4,
+        ),
     ],
 )
 def test_a_secret_that_shows_by_its_shape_is_hidden(text: str) -> None:
@@ -64,6 +80,7 @@ def test_a_secret_that_shows_by_its_shape_is_hidden(text: str) -> None:
     [
         *("password", "DB_PASSWORD", "db-passwd", "MYSQL_PWD", "token", "HF_TOKEN", "githubToken", "client_secret"),
         *("AWS_SECRET_ACCESS_KEY", "api_key", "apiKey", "x-api-key", "ssh_key", "credentials", "passphrase", "Cookie"),
+        *("DB_PASS", "PGPASS", "db_pass", "OPENAI_KEY", "FERNET_KEY", "AZURE_STORAGE_KEY", "GH_PAT", "STRIPE_KEY"),
     ],
 )
 def test_a_value_with_the_name_of_a_secret_is_hidden(name: str) -> None:
@@ -72,7 +89,11 @@ def test_a_value_with_the_name_of_a_secret_is_hidden(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["key", "name", "tokenizer", "PWD", "OLDPWD", "worker", "keyboard", "monkey", "author"]
+    "name",
+    [
+        *("key", "name", "tokenizer", "PWD", "OLDPWD", "worker", "keyboard", "monkey", "author", "compass", "BYPASS"),
+        *("PATH", "path", "row_key", "stage_key", "PRIMARY_KEY", "PUBLIC_KEY", "passed", "pattern", "KEYMAP"),
+    ],
 )
 def test_a_value_with_an_innocent_name_stays(name: str) -> None:
     assert redact({name: "inc-1234"}) == {name: "inc-1234"}
@@ -92,6 +113,42 @@ def test_the_user_and_the_place_in_an_address_stay_readable() -> None:
     assert redact_text(f"postgresql://lab:{SECRET}@db:5432/results") == f"postgresql://lab:{HIDDEN}@db:5432/results"
     assert redact_text("ssh://git@example.org/lab.git") == "ssh://git@example.org/lab.git"
     assert redact_text("tcp://10.0.0.1:8786 and lab@example.org") == "tcp://10.0.0.1:8786 and lab@example.org"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASS: 12 of 12 checks, pass 3 of 5; bypassed 0",
+        "pip install --user scikit-learn && docker run -u 1000:1000 model",
+        "key 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "/home/lab/run-20310101T000000Z-lab-0a1b2c3d/journal.jsonl at 10:32:05",
+        "sk-learn-pipeline-with-a-long-name and task-force-of-many-words-in-lower-case",
+        "installed pypi-attestations-of-some-kind 0.1 from npm_config_cache",
+        "fold 3 of 5: loss=0.123, lr=1e-3, model=xgb_v2, device=cuda:0, key: A 1 fold 0",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 image registry/lab:1.2",
+    ],
+)
+def test_ordinary_lines_survive(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_the_login_of_a_command_is_hidden() -> None:
+    assert redact(["curl", "-u", f"lab:{SECRET}", "-u", "lab"]) == ["curl", "-u", HIDDEN, "-u", "lab"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secrets"),
+    [
+        ("LAB_TOKEN", "/q9+Zk3vT0aaXw==", ("/q9+Zk3vT0aaXw==",)),
+        ("LAB_TOKEN", "/run/secrets/token", ()),
+        ("LAB_TOKEN_FILE", "/q9/Zk3vT0aa", ()),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/keys/lab.json", ()),
+        ("DATABASE_URL", f"postgresql://lab:{SECRET}@db/results", (SECRET,)),
+        ("HOME", "/home/lab", ()),
+    ],
+)
+def test_what_is_secret_of_a_variable(name: str, value: str, secrets: tuple[str, ...]) -> None:
+    assert secrets_in(name, value) == secrets
 
 
 def test_what_is_passed_in_is_not_changed() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scalable.cluster.kubernetes.relay.frames import (
+from scalable.cluster.kubernetes.relay.link import (
     CHUNK,
     HEADER,
     LONGEST,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalable.worker.runner import limits
-from scalable.worker.runner.limits import MemoryGroup, Place, Unavailable
+from scalable.worker.runner.limits import GroupFolder, MemoryGroup, Unavailable
 from tests.helpers.runner.limits import MIB, group, kernel
 
 __all__ = ["group"]
@@ -87,7 +87,7 @@ def test_version_2_asks_its_group_to_pass_memory_on(tmp_path: Path) -> None:
 def test_version_2_uses_the_group_above_if_its_own_has_processes_and_no_limit(tmp_path: Path) -> None:
     top = fill(tmp_path / "user", cgroup__subtree_control="memory\n")
     own = fill(top / "shell.scope", memory__max="max\n")
-    assert limits.divided(own, tmp_path) == Place(top, 2)
+    assert limits.divided(own, tmp_path) == GroupFolder(top, 2)
     fill(own, memory__max=f"{MIB}\n")
     with pytest.raises(Unavailable, match="holds processes, so it cannot be divided"):
         limits.divided(own, tmp_path)

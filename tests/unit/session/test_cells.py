@@ -13,7 +13,7 @@ from scalable.manifest import load_text
 from scalable.observe.journal import LONGEST_LINE, line_of
 from scalable.observe.sweeps import positions, spans
 from scalable.session.cells import Cells
-from scalable.sweeps.compiling import Compiled, Place, compiled
+from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable
 
 CODE = "def score(depth, asset, fold, cost_bps):\n    return {'score': 1.0}\n"
@@ -43,7 +43,7 @@ def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(t
     cells = Cells(made)
     there = [key for key, at in cells.at.items() if at % 2]  # the worst case: no two are beside each other
     started = line_of({"t": 0, "kind": "sweep-started", **cells.start(there, [])})
-    units = {f"{cell.asset} {cell}": Place("", "", (work,)) for work, cell in made.cells}
+    units = {f"{cell.asset} {cell}": CompiledJob("", "", (work,)) for work, cell in made.cells}
     portions = list(cells.units(units))
     lines = [line_of({"t": 0, "kind": "sweep-units", "sweep": "s", "unit_cells": one}) for one in portions]
     assert all(len(line) < LONGEST_LINE for line in (started, *lines))

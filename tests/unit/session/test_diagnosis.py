@@ -12,8 +12,14 @@ import pytest
 
 from scalable import ScalableSession
 from scalable.cluster.diagnosis import LIMITS
-from scalable.cluster.diagnosis.pulse import place_of, stood_still
-from scalable.cluster.diagnosis.watching import AGAIN_AFTER_S, CHANGED_AFTER_S, OVER_AFTER_S, Watch
+from scalable.cluster.diagnosis.watching import (
+    AGAIN_AFTER_S,
+    CHANGED_AFTER_S,
+    OVER_AFTER_S,
+    Watch,
+    place_of,
+    stood_still,
+)
 from scalable.findings import Finding, Severity
 from scalable.session.diagnosis import SessionObserver
 from tests.helpers.session.builders import Project

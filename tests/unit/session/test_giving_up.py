@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalable.cluster.base import LaunchRefused
-from scalable.cluster.giving_up import NoWorkerError
+from scalable.cluster.scheduler import NoWorkerError
 from scalable.engine.events import Loss
 from tests.helpers.session.builders import Project, here
 from tests.helpers.session.virtual import World

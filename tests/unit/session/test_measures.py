@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scalable.cluster.members import Member
+from scalable.cluster.workers import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
 from scalable.session import live, measures
@@ -103,9 +103,9 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
     template = SimpleNamespace(tag="model")
     member = Member("model-0", template, SimpleNamespace(), time.time(), time.monotonic())  # type: ignore[arg-type]
     record = SimpleNamespace(requested=0, workers=0, ahead=0, returning=0)
-    state = SimpleNamespace(tags={"model": record}, paused="", braked="")
+    view = SimpleNamespace(tags={"model": record}, paused="", braked="")
     driver = SimpleNamespace(
-        engine=SimpleNamespace(state=state), counted={}, cluster=SimpleNamespace(members={member.name: member})
+        engine=SimpleNamespace(view=view), counted={}, cluster=SimpleNamespace(members={member.name: member})
     )
     monkeypatch.setattr(measures, "time", SimpleNamespace(time=lambda: time.time() + 4000))
 

@@ -188,7 +188,7 @@ def test_a_session_that_scales_with_its_work_goes_on_to_up_to_the_number_rolled_
     session = project.session(target={"adaptive": {"minimum": 0, "maximum": 3}})
     with session as client:
         ask(session.folder, "rollback", workers={"demeter": 1}, to="run-x")
-        tags = session.live().engine.state.tags["demeter"]
+        tags = session.live().engine.view.tags["demeter"]
         assert (tags.minimum, tags.maximum) == (0, 1)
         assert client.submit(abs, -1, tag="demeter").result(LONG_S) == 1
         assert client.worker_count() == 1

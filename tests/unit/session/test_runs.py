@@ -14,7 +14,7 @@ from scalable.chaos import workloads
 from scalable.engine.events import Run, RunState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver import Driver
-from scalable.session.execution import Work
+from scalable.session.execution import JobCall
 from scalable.session.tasks import TaskError
 from scalable.store import Filter, RowStatus
 from scalable.worker.runner.calls import Call
@@ -136,7 +136,7 @@ def test_slow_runs_that_progress_are_left_alone(project: Project) -> None:
     """Each takes longer in all than a run may be silent, and says something in time."""
     count, workers = (1000, 50) if os.environ.get("SCALABLE_TRACES") else (30, 30)
     runs = tuple(Run(f"slow-{number}", "slow", "demeter") for number in range(count))
-    works = {run.id: Work(workloads.slow_but_progressing, {"steps": 22, "each": 0.2}) for run in runs}
+    works = {run.id: JobCall(workloads.slow_but_progressing, {"steps": 22, "each": 0.2}) for run in runs}
     session = project.session(
         target={"max_workers": workers}, policies={"stuck": {"after": "4s"}, "retry": {"times": 0}}
     )
@@ -197,7 +197,7 @@ def test_a_run_whose_worker_is_lost_is_run_again_on_another(project: Project, wo
 def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> None:
     """It would fail everywhere, so it is found out once and named."""
     runs = tuple(Run(f"run-{number}", "sweep", "demeter") for number in range(20))
-    works = {run.id: Work(Call("no_such_module:f", False, ())) for run in runs}
+    works = {run.id: JobCall(Call("no_such_module:f", False, ())) for run in runs}
     session = project.session(target={"max_workers": 2})
 
     async def go(driver: Driver) -> list[tuple[RunState, Any]]:

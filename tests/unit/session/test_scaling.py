@@ -29,7 +29,7 @@ def test_a_session_runs_by_the_rules_that_its_site_and_plan_give(project: Projec
                               target={"max_workers": 2, "processes": True}, policies=AT_ONCE)  # fmt: skip
     plan = session.plan()
     with session:
-        assert session.live().engine.state.rules == rules_for(session.site(), plan.scale_plan)
+        assert session.live().engine.view.rules == rules_for(session.site(), plan.scale_plan)
 
 
 def test_scaling_by_hand_brings_exactly_so_many(project: Project) -> None:

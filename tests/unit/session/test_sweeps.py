@@ -251,7 +251,7 @@ def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Pro
     session = project.session()
     with session:
         driver = session.live()
-        paused = driver.engine.state
+        paused = driver.engine.view
 
         async def halted() -> list[str]:
             found = []

@@ -23,16 +23,16 @@ def sweep_commands(add: Add) -> None:
     results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
     of_a_store(results)
 
-    places = add(
-        "places", "show which sweeps run or wait among all that share the store, or take a place for several runs",
-        "places", "places take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
-        "places leave calibration --holder nightly-1",
+    slots = add(
+        "slots", "show which sweeps run or wait among all that share the store, or take a slot for several runs",
+        "slots", "slots take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
+        "slots leave calibration --holder nightly-1",
     )  # fmt: skip
     actions = ("list", "take", "leave")
-    places.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
-    places.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
-    places.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
-    of_a_store(places)
+    slots.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    slots.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
+    slots.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
+    of_a_store(slots)
 
     decide = add(
         "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",

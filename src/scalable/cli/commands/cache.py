@@ -26,7 +26,7 @@ CONDITIONS = ("older_than", "max_size", "unreachable")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StageSize:
     """What is kept of one stage; times are seconds since 1970."""
 
     stage: str
@@ -89,13 +89,13 @@ def ago(when: float) -> str:
     return f"{Duration(max(0.0, round(time.time() - when)))} ago"
 
 
-def by_stage(artefacts: Iterable[Artefact]) -> list[Stage]:
+def by_stage(artefacts: Iterable[Artefact]) -> list[StageSize]:
     """The largest first."""
     groups: dict[str, list[Artefact]] = defaultdict(list)
     for artefact in artefacts:
         groups[artefact.stage].append(artefact)
     stages = [
-        Stage(
+        StageSize(
             stage,
             count=len(group),
             bytes=sum(artefact.bytes for artefact in group),

@@ -19,7 +19,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
 from scalable.observe import RunFolder
 from scalable.observe.alerts import TOLD_OTHERWISE
-from scalable.observe.folders import write_beside
+from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
 from scalable.observe.report import recorded_report
 from scalable.observe.words import BESIDE, UNKNOWN, clock, fine, hours, length, moment, named, one_line, paid, size
@@ -78,7 +78,7 @@ def check_file(path: Path, ending: str) -> None:
 
 def put(path: Path, text: str) -> None:
     try:
-        write_beside(path, text)
+        write_beside(path, text, private=False)
     except OSError as error:
         raise ScalableError(f"{path} cannot be written: {error.strerror}") from None
     console().print(f"wrote {path}", soft_wrap=True)

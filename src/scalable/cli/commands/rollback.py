@@ -11,7 +11,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder
 from scalable.observe.liveness import running
 from scalable.planning.pins import Pin
-from scalable.session.rollback import Place, before, hold, in_force, named, pin_of, plan_of
+from scalable.session.rollback import PinScope, before, hold, in_force, named, pin_of, plan_of
 from scalable.wording import plural
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
     if options.undo and options.to:
         raise UsageError("--undo lifts what is pinned, --to pins another run; write one of them")
     loaded, path = context.load(options), context.manifest_path(options.manifest)
-    place = Place.of(path, loaded.target)
+    place = PinScope.of(path, loaded.target)
     if options.undo:
         return undo(place, options)
     pin = named(place, options.to) if options.to else before(place)
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return int(any(folder.get("failed") for folder in content["live"]))
 
 
-def undo(place: Place, options: argparse.Namespace) -> int:
+def undo(place: PinScope, options: argparse.Namespace) -> int:
     held = pin_of(place)
     if held is None:
         raise UsageError(f"nothing is rolled back: no plan of {place} is pinned")
@@ -70,7 +70,7 @@ def applied(folder: RunFolder, session: ScalableSession) -> dict[str, Any]:
     return {"run_id": folder.run_id, "workers": answer["workers"], "why": ""}
 
 
-def show(pin: Pin, was: Pin, place: Place, content: dict[str, Any]) -> None:
+def show(pin: Pin, was: Pin, place: PinScope, content: dict[str, Any]) -> None:
     screen = console()
     done = "would roll back" if content["dry_run"] else "rolled back"
     screen.print(f"{done} {place} to {pin.run}: {pin.shown()}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The calls to AWS: clients for one region, errors in sentences, and the secret that a worker reads.
+"""The calls to AWS: clients for one region, errors in sentences, the network of workers and the secrets they read.
 
 boto3 is called directly, not through dask-cloudprovider: its process objects retry every refusal for a minute instead
 of passing it on, ask about a task without pause, know no cause of a worker's end, start ``dask-worker``
@@ -10,13 +10,19 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from scalable.cluster.clouds.fleet import CloudError
+from distributed.utils import get_ip
+
+from scalable.cluster import cleanup
+from scalable.cluster.clouds.fleet import RUN_TAG, CloudError, plain, unreachable
 from scalable.errors import MissingExtraError
+from scalable.manifest.targets import AwsTarget
 
 ANSWER_WITHIN_S = 20
 PASSING = (
@@ -63,6 +69,33 @@ class Account:
             return [one for page in pages for one in page.get(key, [])]
 
 
+class AwsFleet:
+    """What both kinds of workers on AWS share: the account, the network, and a security group of the run."""
+
+    def __init__(self, target: AwsTarget, run: str) -> None:
+        self.target = target
+        self.run = run
+        self.account = Account(target.region)
+        self.tags = {**target.tags, RUN_TAG: run}
+        self.network: Network | None = None
+        self.groups: list[str] = list(target.security_groups or ())
+        self.kinds: set[str] = set()
+
+    def open(self) -> None:
+        self.network = find_network(self.account, self.target)
+
+    def make_group(self) -> None:
+        """Make a security group of the run, unless the target names some."""
+        assert self.network is not None
+        if not self.groups:
+            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+
+    def clean_up_command(self) -> list[str]:
+        region = self.account.session.region_name
+        tags = (f"--tag={tag}" for tag in sorted(self.kinds))
+        return cleanup.command("aws", f"--run={self.run}", f"--region={region}", *tags)
+
+
 class AwsError(CloudError):
     """``code`` is AWS's own word for it."""
 
@@ -107,7 +140,7 @@ def tag_list(tags: dict[str, str], key: str = "Key", value: str = "Value") -> li
 
 def read_secret(arn: str) -> str:
     """Called on a worker's machine, with what the machine itself may do."""
-    from scalable.cluster.clouds.handout import HandoutError
+    from scalable.cluster.clouds.start import HandoutError
 
     region = arn.split(":")[3]
     try:
@@ -115,3 +148,133 @@ def read_secret(arn: str) -> str:
     except CloudError as error:
         raise HandoutError(f"{error}; may the instance profile read secrets named scalable-…?") from None
     return text
+
+
+TRIES, PAUSE_S = 5, 1.0  # until a group that was just made is known
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    vpc: str
+    ranges: tuple[str, ...]
+    subnets: tuple[str, ...]
+    public: bool
+    """Its subnets give machines public addresses; without one, such a machine could pull no image."""
+
+
+def find_network(account: Account, target: AwsTarget) -> Network:
+    """What the manifest names, or the default VPC with all its subnets; a driver out of their reach is refused."""
+    chosen = {"VpcIds": [target.vpc]} if target.vpc else {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
+    if target.subnets:
+        found = account.call("ec2", "describe_subnets", SubnetIds=target.subnets)["Subnets"]
+        if not target.vpc:
+            chosen = {"VpcIds": [found[0]["VpcId"]]}
+    vpcs = account.call("ec2", "describe_vpcs", **chosen)["Vpcs"]
+    if not vpcs:
+        raise AwsError("the region has no default VPC; write vpc: vpc-… in the target")
+    vpc = vpcs[0]
+    if not target.subnets:
+        found = account.pages(
+            "ec2", "describe_subnets", "Subnets", Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}]
+        )
+    if not found:
+        raise AwsError(f"{vpc['VpcId']} has no subnets; write subnets: [subnet-…] in the target")
+    if elsewhere := [one["SubnetId"] for one in found if one["VpcId"] != vpc["VpcId"]]:
+        raise AwsError(f"{', '.join(elsewhere)} is not in {vpc['VpcId']}; write subnets of one VPC")
+    ranges = [one["CidrBlock"] for one in vpc.get("CidrBlockAssociationSet", [])] or [vpc["CidrBlock"]]
+    ids = tuple(sorted(one["SubnetId"] for one in found))
+    network = Network(vpc["VpcId"], tuple(ranges), ids, all(one.get("MapPublicIpOnLaunch") for one in found))
+    if target.contact_address is None:
+        unreachable(get_ip(), network.ranges, network.vpc)
+    return network
+
+
+def make_security_group(account: Account, network: Network, run: str, tags: dict[str, str]) -> str:
+    """Workers and the driver talk to each other on any port; nobody outside the VPC gets in."""
+    name = f"scalable-{run}"
+    try:
+        group: str = account.call(
+            "ec2", "create_security_group", GroupName=name, VpcId=network.vpc,
+            Description="workers of one run and their driver",
+            TagSpecifications=[{"ResourceType": "security-group", "Tags": tag_list(tags)}],
+        )["GroupId"]  # fmt: skip
+    except AwsError as error:
+        if error.code != "InvalidGroup.Duplicate":  # an earlier try got this far
+            raise
+        mine = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [network.vpc]}]
+        found = account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine)
+        if not found:
+            raise AwsError(str(error), error.code, passing=True) from None  # not everyone at AWS knows it yet
+        group = found[0]["GroupId"]
+    let_in(account, network, group)
+    return group
+
+
+def let_in(account: Account, network: Network, group: str) -> None:
+    """Once, however often it is asked for; a group that was just made is not known everywhere at AWS."""
+    inside = {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 65535}
+    ranges = [{"CidrIp": one, "Description": "this VPC"} for one in network.ranges]
+    rules = [{**inside, "IpRanges": ranges}]
+    for last in (*[False] * (TRIES - 1), True):
+        try:
+            account.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
+        except AwsError as error:
+            if error.code == "InvalidPermission.Duplicate":
+                return
+            if last or error.code != "InvalidGroup.NotFound":
+                raise
+            time.sleep(PAUSE_S)
+        else:
+            return
+
+
+def remove_security_groups(account: Account, run: str) -> list[str]:
+    """Those of the run that can be removed now; names those that cannot."""
+    mine = [{"Name": f"tag:{RUN_TAG}", "Values": [run]}]
+    left = []
+    for group in account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine):
+        try:
+            account.call("ec2", "delete_security_group", GroupId=group["GroupId"])
+        except AwsError as error:
+            if error.code == "InvalidGroup.NotFound":
+                continue
+            left.append(f"security group {group['GroupId']}")
+    return left
+
+
+def secret_prefix(run: str) -> str:
+    return f"scalable-{run}-"
+
+
+def secret_name(run: str, tag: str) -> str:
+    return secret_prefix(run) + plain(tag)
+
+
+def keep_secret(account: Account, run: str, tag: str, text: str, tags: dict[str, str]) -> str:
+    """Its ARN; a kind that is defined anew gets a new value."""
+    name = secret_name(run, tag)
+    try:
+        made = account.call(
+            "secretsmanager", "create_secret", Name=name, SecretString=text, Tags=tag_list(tags),
+            Description="certificates of one run of scalable",
+        )  # fmt: skip
+    except AwsError as error:
+        if error.code != "ResourceExistsException":
+            raise
+        made = account.call("secretsmanager", "put_secret_value", SecretId=name, SecretString=text)
+    arn: str = made["ARN"]
+    return arn
+
+
+def remove_secrets(account: Account, run: str, tags: Iterable[str]) -> list[str]:
+    """Those that AWS lists and those of these kinds: a list may lack what was made minutes ago."""
+    left = []
+    mine = [{"Key": "name", "Values": [secret_prefix(run)]}]
+    listed = account.pages("secretsmanager", "list_secrets", "SecretList", Filters=mine)
+    for name in sorted({one["Name"] for one in listed} | {secret_name(run, tag) for tag in tags}):
+        try:
+            account.call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
+        except AwsError as error:
+            if error.code != "ResourceNotFoundException":
+                left.append(f"secret {name}")
+    return left

@@ -13,16 +13,29 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from scalable.cluster.aws import reasons, secrets
-from scalable.cluster.aws.account import Account, AwsError, tag_list
-from scalable.cluster.aws.fargate import clean_up_command
-from scalable.cluster.aws.network import Network, find_network, make_security_group, remove_security_groups
+from scalable.cluster.aws import reasons
+from scalable.cluster.aws.account import (
+    AwsError,
+    AwsFleet,
+    keep_secret,
+    remove_secrets,
+    remove_security_groups,
+    tag_list,
+)
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.clouds import start
-from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, NAME_TAG, RUN_TAG, Seen, image_problem, plain
-from scalable.cluster.clouds.machine import Ending, boot_script, ending
+from scalable.cluster.clouds.fleet import (
+    KNOWN_AFTER_S,
+    NAME_TAG,
+    RUN_TAG,
+    Ending,
+    Seen,
+    boot_script,
+    ending,
+    plain,
+    unfit,
+)
 from scalable.manifest.targets import AwsTarget
-from scalable.planning.capacity import CapacityError
 from scalable.planning.prices import machine_for
 
 DOCKER_IMAGE = "/aws/service/ecs/optimized-ami/amazon-linux-2023/recommended/image_id"
@@ -49,45 +62,33 @@ SPOT_NOTICE = (
 """AWS announces two minutes ahead that it takes a spot instance back."""
 
 
-class Ec2Fleet:
+class Ec2Fleet(AwsFleet):
+    """The instances of one run."""
+
     noun = "instance"
 
     def __init__(self, target: AwsTarget, run: str, project: str) -> None:
-        self.target = target
-        self.run = run
-        self.account = Account(target.region)
-        self.tags = {**target.tags, RUN_TAG: run, "Name": f"scalable-{plain(project)}"}
-        self.network: Network | None = None
-        self.groups: list[str] = list(target.security_groups or ())
+        super().__init__(target, run)
+        self.tags["Name"] = f"scalable-{plain(project)}"
         self.image = target.ami
-        self.kinds: set[str] = set()
         self.began: dict[str, float] = {}
         """When each instance was asked for."""
         self.turns = count()
 
     def check(self, template: WorkerTemplate) -> str:
-        if problem := image_problem(template.image or self.target.image):
-            return problem
         if template.gpus and not (self.target.ami and self.target.instance_type):
             return "workers with GPUs need an instance_type that has them and an ami with their drivers and Docker"
-        try:
-            machine_for(self.target, template.cpus, template.memory)
-        except CapacityError as error:
-            return str(error)
-        return ""
-
-    def open(self) -> None:
-        self.network = find_network(self.account, self.target)
+        return unfit(
+            template.image or self.target.image, lambda: machine_for(self.target, template.cpus, template.memory)
+        )
 
     def prepare(self) -> None:
-        assert self.network is not None
         if self.image is None:
             self.image = self.account.call("ssm", "get_parameter", Name=DOCKER_IMAGE)["Parameter"]["Value"]
-        if not self.groups:
-            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+        self.make_group()
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
-        return start.AWS + secrets.keep(self.account, self.run, template.tag, handout, self.tags)
+        return start.AWS + keep_secret(self.account, self.run, template.tag, handout, self.tags)
 
     def script(self, template: WorkerTemplate, arguments: Sequence[str]) -> str:
         image = template.image or self.target.image or ""
@@ -210,7 +211,4 @@ class Ec2Fleet:
         if ids:
             self.stop(ids)
             return [f"instance {one}" for one in ids]
-        return secrets.remove(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)
-
-    def clean_up_command(self) -> list[str]:
-        return clean_up_command(self.account, self.run, self.kinds)
+        return remove_secrets(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)

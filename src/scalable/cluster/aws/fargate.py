@@ -7,20 +7,24 @@ Certificates and environment are in Secrets Manager; the task definition only re
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from scalable.cluster.aws import reasons, secrets
-from scalable.cluster.aws.account import Account, AwsError, tag_list
-from scalable.cluster.aws.network import Network, find_network, make_security_group, remove_security_groups
+from scalable.cluster.aws import reasons
+from scalable.cluster.aws.account import (
+    AwsError,
+    AwsFleet,
+    keep_secret,
+    remove_secrets,
+    remove_security_groups,
+    secret_prefix,
+    tag_list,
+)
 from scalable.cluster.base import WorkerTemplate
-from scalable.cluster.clouds.fleet import NAME_TAG, RUN_TAG, Seen, image_problem, plain
-from scalable.cluster.clouds.handout import VARIABLE
-from scalable.cluster.clouds.machine import SAID
-from scalable.cluster.clouds.start import ENVIRONMENT
+from scalable.cluster.clouds.fleet import NAME_TAG, SAID, Seen, plain, unfit
+from scalable.cluster.clouds.start import ENVIRONMENT, VARIABLE
 from scalable.manifest.targets import AwsTarget
-from scalable.planning.capacity import CapacityError, fargate_size
+from scalable.planning.capacity import fargate_size
 
 CONTAINER = "worker"
 STOP_WITHIN_S = 60  # from notice to kill: running tasks have 20 s, handing over 8; Fargate allows up to 120
@@ -29,38 +33,23 @@ KEPT_DAYS = 30  # logs of workers
 LAST_LINES = 20
 
 
-class FargateFleet:
+class FargateFleet(AwsFleet):
+    """The tasks of one run."""
+
     noun = "task"
 
     def __init__(self, target: AwsTarget, run: str, project: str) -> None:
-        self.target = target
-        self.run = run
-        self.account = Account(target.region)
+        super().__init__(target, run)
         self.cluster = f"scalable-{run}"
         self.logs = f"/scalable/{plain(project)}"
-        self.tags = {**target.tags, RUN_TAG: run}
-        self.network: Network | None = None
-        self.groups: list[str] = list(target.security_groups or ())
-        self.kinds: set[str] = set()
 
     def check(self, template: WorkerTemplate) -> str:
         if template.gpus:
             return "Fargate has no GPUs; use cluster_type: ec2"
-        if problem := image_problem(template.image or self.target.image):
-            return problem
-        try:
-            fargate_size(template.cpus, template.memory)
-        except CapacityError as error:
-            return str(error)
-        return ""
-
-    def open(self) -> None:
-        self.network = find_network(self.account, self.target)
+        return unfit(template.image or self.target.image, lambda: fargate_size(template.cpus, template.memory))
 
     def prepare(self) -> None:
-        assert self.network is not None
-        if not self.groups:
-            self.groups = [make_security_group(self.account, self.network, self.run, self.tags)]
+        self.make_group()
         self.account.call(
             "ecs", "create_cluster", clusterName=self.cluster, tags=tag_list(self.tags, "key", "value"),
             capacityProviders=["FARGATE", "FARGATE_SPOT"],
@@ -73,12 +62,12 @@ class FargateFleet:
                 raise
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
-        arn = secrets.keep(self.account, self.run, template.tag, handout, self.tags)
+        arn = keep_secret(self.account, self.run, template.tag, handout, self.tags)
         self.account.call("ecs", "register_task_definition", **self.definition(template, arn))
         return ENVIRONMENT
 
     def family(self, template: WorkerTemplate) -> str:
-        return secrets.prefix(self.run) + plain(template.tag)
+        return secret_prefix(self.run) + plain(template.tag)
 
     def definition(self, template: WorkerTemplate, secret: str) -> dict[str, Any]:
         size = fargate_size(template.cpus, template.memory, self.target.worker_cpu or 0, self.target.worker_mem or 0)
@@ -180,12 +169,12 @@ class FargateFleet:
                     "ecs", "list_task_definitions", "taskDefinitionArns", familyPrefix=family, status="ACTIVE"
                 ):
                     self.account.call("ecs", "deregister_task_definition", taskDefinition=arn)
-            left += secrets.remove(self.account, self.run, self.kinds)
+            left += remove_secrets(self.account, self.run, self.kinds)
             left += remove_security_groups(self.account, self.run)
         return left
 
     def families(self) -> list[str]:
-        wishes = {"familyPrefix": secrets.prefix(self.run), "status": "ACTIVE"}
+        wishes = {"familyPrefix": secret_prefix(self.run), "status": "ACTIVE"}
         return self.account.pages("ecs", "list_task_definition_families", "families", **wishes)
 
     def clear_tasks(self) -> list[str]:
@@ -205,12 +194,3 @@ class FargateFleet:
                 return [f"ECS cluster {self.cluster}"]
             raise
         return []
-
-    def clean_up_command(self) -> list[str]:
-        return clean_up_command(self.account, self.run, self.kinds)
-
-
-def clean_up_command(account: Account, run: str, kinds: Iterable[str]) -> list[str]:
-    region = account.session.region_name
-    line = [sys.executable, "-m", "scalable.cluster.aws.cleanup", f"--run={run}", f"--region={region}"]
-    return [*line, *(f"--tag={tag}" for tag in sorted(kinds))]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from scalable.cluster.aws.ec2 import Ec2Fleet
 from scalable.cluster.aws.fargate import FargateFleet
 from scalable.cluster.base import DeploymentSpec
-from scalable.cluster.clouds import checking
 from scalable.cluster.clouds.fleet import Fleet
-from scalable.cluster.clouds.provider import CloudProvider
+from scalable.cluster.clouds.provider import CloudProvider, target_findings
 from scalable.findings import Finding
 from scalable.manifest.targets import AwsTarget
 from scalable.manifest.validation import ValidationReport
@@ -27,10 +26,10 @@ class AwsProvider(CloudProvider):
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking AWS; building a cluster looks at the network, too."""
-        target = aws(spec)
+        target = spec.target_as(AwsTarget)
         path = f"targets.{spec.target_name}"
         fargate = target.cluster_type == "fargate"
-        report = checking.findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
+        report = target_findings(spec, target, ALWAYS | (FARGATE if fargate else EC2))
         findings = []
         if fargate and target.instance_type:
             text = "Fargate has no instance types"
@@ -44,13 +43,8 @@ class AwsProvider(CloudProvider):
         return report + ValidationReport.of(findings)
 
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
-        kind = FargateFleet if aws(spec).cluster_type == "fargate" else Ec2Fleet
-        return kind(aws(spec), run, spec.project)
+        kind = FargateFleet if spec.target_as(AwsTarget).cluster_type == "fargate" else Ec2Fleet
+        return kind(spec.target_as(AwsTarget), run, spec.project)
 
     def place(self, spec: DeploymentSpec) -> dict[str, str | None]:
-        return {"cluster_type": aws(spec).cluster_type, "region": aws(spec).region}
-
-
-def aws(spec: DeploymentSpec) -> AwsTarget:
-    assert isinstance(spec.target, AwsTarget), "an aws provider is asked for aws targets only"
-    return spec.target
+        return {"cluster_type": spec.target_as(AwsTarget).cluster_type, "region": spec.target_as(AwsTarget).region}

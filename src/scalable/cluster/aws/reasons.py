@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scalable.cluster.base import Fate
-from scalable.cluster.clouds.machine import Ending
+from scalable.cluster.clouds.fleet import Ending
 from scalable.engine.events import Loss
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
 from scalable.cluster.clouds.fleet import KNOWN_AFTER_S, CloudError, Fleet, Seen
-from scalable.cluster.clouds.handout import HandoutError, packed
+from scalable.cluster.clouds.start import HandoutError, packed
+from scalable.cluster.remote import RemoteLauncher, RemoteWorker
 from scalable.engine.events import Loss
-from scalable.worker.options import WorkerOptions
 from scalable.worker.reaper import Reaper
 
 logger = logging.getLogger("scalable")
@@ -24,11 +24,13 @@ FORGOTTEN_AFTER = 5  # answers in a row without a worker before it counts as gon
 CLEAR_WITHIN_S = 120.0  # a task's network interface goes half a minute after the task
 END_AGAIN_S = 5.0  # between attempts to end a worker that the cloud did not end when it was asked to
 CLOSE_WITHIN_S = 60.0  # for answers to what was asked before; what is missing then is searched for
-PROMPT_S = 2.0  # how long others wait for the end of a worker that is dead anyway
 
 
-class CloudLauncher:
+class CloudLauncher(RemoteLauncher):
+    """The workers of one run."""
+
     def __init__(self, fleet: Fleet, handout: Path, environment: Mapping[str, str]) -> None:
+        super().__init__()
         self.fleet = fleet
         self.handout = handout
         self.environment = environment
@@ -41,7 +43,6 @@ class CloudLauncher:
         self.ready: asyncio.Future[None] | None = None
         self.kinds: dict[str, tuple[WorkerTemplate, asyncio.Future[str]]] = {}
         """Where workers of a kind find what is handed to them; a tag may be defined anew."""
-        self.starting: set[asyncio.Task[Launched]] = set()
         self.closing = False
         self.pause, self.due = SOON_S, 0.0
         self.end_again_at = 0.0
@@ -51,20 +52,12 @@ class CloudLauncher:
             return "workers in a cloud have no folders of this machine; remove mounts"
         return self.fleet.check(template)
 
-    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        if problem := self.check(template):
-            raise LaunchRefused(f"{template.tag}: {problem}", definite=True)
-        task = asyncio.ensure_future(self.start(name, template, scheduler))
-        self.starting.add(task)
-        task.add_done_callback(self.starting.discard)
-        return await asyncio.shield(task)  # what was asked for must be known, even if the caller has gone
-
     async def start(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
         if self.closing:
             raise LaunchRefused("the cluster is closed")
         try:
             source = await self.source(template)
-            arguments = [source, *self.options(name, template, scheduler).arguments()]
+            arguments = [source, *template.options(name, scheduler).arguments()]
             found = await asyncio.to_thread(self.fleet.start, name, template, arguments)
         except CloudError as error:
             raise LaunchRefused(str(error), definite=not error.passing) from None
@@ -74,16 +67,6 @@ class CloudLauncher:
         self.workers.add(worker)
         self.pause, self.due = SOON_S, 0.0
         return worker
-
-    def options(self, name: str, template: WorkerTemplate, scheduler: str) -> WorkerOptions:
-        return WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=template.memory.bytes if template.memory else None,
-            preload=template.preload_script,
-        )
 
     async def source(self, template: WorkerTemplate) -> str:
         """Prepare the run once and each kind once, however many are asked for side by side."""
@@ -126,8 +109,8 @@ class CloudLauncher:
         if time.monotonic() >= self.end_again_at:
             self.end_again_at = time.monotonic() + END_AGAIN_S
             for one in self.workers:
-                if not one.stopped and one.ending is not None and one.ending.done():
-                    one.ending = asyncio.ensure_future(one.end())
+                if not one.ended and one.ending is not None and one.ending.done():
+                    one.ending = asyncio.ensure_future(one.end(gently=True))
 
     async def close(self) -> None:
         """Nothing of the run stays; what the cloud does not let go in time is left to the reaper."""
@@ -169,19 +152,19 @@ def failed(work: asyncio.Future[Any]) -> bool:
     return work.done() and (work.cancelled() or work.exception() is not None)
 
 
-class CloudWorker:
+class CloudWorker(RemoteWorker):
+    """One task or instance of a cloud."""
+
     def __init__(self, found: str, fleet: Fleet) -> None:
+        super().__init__()
         self.id = found
         self.job: str | None = f"{fleet.noun} {found.rpartition('/')[2]}"
         self.fleet = fleet
         self.waits = f"{fleet.noun} was asked for"
-        self.fate: Fate | None = None
-        self.stopped = False
         self.missing = 0
         self.began = time.monotonic()
         self.trouble = ""
         """Why it could not be ended."""
-        self.ending: asyncio.Task[None] | None = None
 
     def update(self, seen: Seen | None) -> None:
         self.missing = 0 if seen is not None else self.missing + 1
@@ -192,7 +175,7 @@ class CloudWorker:
 
     async def learn_fate(self, within: float) -> Fate:
         deadline = time.monotonic() + within
-        while self.fate is None and not self.stopped and time.monotonic() < deadline:
+        while self.fate is None and not self.unwanted and time.monotonic() < deadline:
             try:
                 self.update((await asyncio.to_thread(self.fleet.look, [self.id])).get(self.id))
             except CloudError:
@@ -201,18 +184,10 @@ class CloudWorker:
                 await asyncio.sleep(SOON_S)
         return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} was still there")
 
-    async def stop(self, *, gently: bool = True) -> None:
-        """Have it ended. Without ``gently`` the caller is not kept waiting for a cloud that does not answer."""
-        if self.stopped:
-            return
-        if self.ending is None or self.ending.done():
-            self.ending = asyncio.ensure_future(self.end())
-        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
-
-    async def end(self) -> None:
+    async def end(self, *, gently: bool) -> None:
         try:
             await asyncio.to_thread(self.fleet.stop, [self.id])
-            self.stopped = True
+            self.ended = True
         except CloudError as error:
             if str(error) != self.trouble:
                 self.trouble = str(error)

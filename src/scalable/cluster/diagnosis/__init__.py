@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from scalable.cluster.diagnosis.judging import diagnose
-from scalable.cluster.diagnosis.limits import LIMITS, Limits
-from scalable.cluster.diagnosis.snapshot import Awaited, Bounds, Kind, Refusal, Snapshot
+from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, Limits, Refusal, Snapshot
 
 __all__ = ["LIMITS", "Awaited", "Bounds", "Kind", "Limits", "Refusal", "Snapshot", "diagnose"]

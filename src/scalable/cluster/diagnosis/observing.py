@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.cluster.diagnosis.judging import diagnose
-from scalable.cluster.diagnosis.limits import LIMITS, Limits
-from scalable.cluster.diagnosis.snapshot import Awaited, Bounds, Kind, Refusal, Snapshot
+from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, Limits, Refusal, Snapshot
 from scalable.cluster.diagnosis.watching import Record, Watch
 from scalable.cluster.network import interfaces
 from scalable.engine.events import Loss
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.cluster.members import Member
+    from scalable.cluster.workers import Member
 
 LOOK_EVERY_S = 2.0  # of a cluster's own observer; thresholds are tens of seconds
 STARTS_KEPT = 20

@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from scalable.cluster.diagnosis.limits import Limits
-from scalable.cluster.diagnosis.snapshot import Awaited, Kind, Snapshot
+from scalable.cluster.diagnosis.snapshot import Awaited, Kind, Limits, Snapshot
 from scalable.engine.events import Loss
 from scalable.findings import Finding, Severity
 from scalable.quantities import Duration

@@ -11,11 +11,14 @@ import base64
 import os
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from scalable.cluster.clouds.fleet import CloudError
-from scalable.cluster.gcp.reasons import operation_error
+from scalable.cluster.base import Fate
+from scalable.cluster.clouds.fleet import CANNOT_PULL, CloudError, Ending
+from scalable.engine.events import Loss
 from scalable.errors import MissingExtraError
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 COMPUTE = ("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "https://compute.googleapis.com/compute/v1/")
@@ -114,7 +117,7 @@ def refused(method: str, path: str, answer: Any) -> GcpError:
 
 def read_secret(name: str) -> str:
     """Called on a worker's machine, with what its service account may do."""
-    from scalable.cluster.clouds.handout import HandoutError
+    from scalable.cluster.clouds.start import HandoutError
 
     try:
         answer = Api().call("GET", SECRETS, f"v1/{name}/versions/latest:access")
@@ -123,3 +126,68 @@ def read_secret(name: str) -> str:
             f"{error}; may the service account read secrets (roles/secretmanager.secretAccessor)?"
         ) from None
     return base64.b64decode(answer["payload"]["data"]).decode()
+
+
+REFUSED = {
+    "ZONE_RESOURCE_POOL_EXHAUSTED": ("the zone has no room for this machine type at the moment", True),
+    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": ("the zone has no room for this machine type at the moment", True),
+    "STOCKOUT": ("the zone has no room for this machine type at the moment", True),
+    "QUOTA_EXCEEDED": ("a quota of the project is used up", True),
+    "RATE_LIMIT_EXCEEDED": ("too many calls", True),
+    "IP_SPACE_EXHAUSTED": ("the subnetwork has no free addresses", True),
+    "RESOURCE_NOT_FOUND": ("something it names does not exist", False),
+    "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE": ("something it names is in use", False),
+    "PERMISSIONS_ERROR": ("the project may not use something it names", False),
+    "UNSUPPORTED_OPERATION": ("the zone does not do that", False),
+    "INVALID_USAGE": ("the request cannot be met", False),
+}
+"""Codes of a failed operation, what they mean, and whether asking again later may help."""
+
+WAITS = {"PROVISIONING": "Google looks for capacity", "STAGING": "the machine is being set up"}
+GONE = ("STOPPING", "SUSPENDING", "SUSPENDED", "TERMINATED", "STOPPED", "DEPROVISIONING")
+
+TAKEN = {
+    "compute.instances.preempted": (Loss.PREEMPTED, "Google took the spot capacity back"),
+    "compute.instances.hostError": (Loss.NODE_LOST, "its host failed"),
+    "compute.instances.automaticRestart": (Loss.NODE_LOST, "its host failed"),
+    "compute.instances.guestTerminate": (Loss.WORKER_LOST, "it switched itself off"),
+    "stop": (Loss.PREEMPTED, "someone stopped it"),
+    "delete": (Loss.PREEMPTED, "someone deleted it"),
+    "suspend": (Loss.PREEMPTED, "someone suspended it"),
+}
+"""Types of the operations that end an instance; the newest one of an instance tells."""
+
+
+def operation_error(error: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why an operation failed, and whether that may pass."""
+    first = (error.get("errors") or [{}])[0]
+    code, message = str(first.get("code", "")), str(first.get("message", ""))
+    words, passing = REFUSED.get(code, ("Google refused it", False))
+    return f"{words}: {message} ({code})", passing
+
+
+def instance_waits(instance: Mapping[str, Any]) -> str:
+    return WAITS.get(str(instance.get("status")), "")
+
+
+def instance_gone(instance: Mapping[str, Any]) -> bool:
+    return instance.get("status") in GONE
+
+
+def instance_fate(name: str, operation: str, end: Ending | None) -> Fate:
+    """An instance that goes or is gone. ``operation`` ended it; ``end`` is what its console said of the worker."""
+    name = f"instance {name}"
+    loss, meaning = TAKEN.get(operation, (Loss.WORKER_LOST, "it is gone"))
+    if end is None or loss in (Loss.NODE_LOST, Loss.PREEMPTED):
+        return Fate(loss, f"{name}: {meaning} ({operation or 'no reason given'})")
+    if end.out_of_memory:
+        return Fate(Loss.OUT_OF_MEMORY, f"{name}: the worker used more memory than it may")
+    if end.code in (CANNOT_START, CANNOT_READ, CANNOT_PULL):
+        return Fate(Loss.CANNOT_START, f"{name}: {end.said or 'its container could not be started'}")
+    if end.code == CANNOT_CONNECT:
+        return Fate(Loss.WORKER_LOST, f"{name}: {end.said}; do firewall rules let workers in?")
+    if end.code == 0:
+        return Fate(Loss.PREEMPTED, f"{name} left after notice")
+    return Fate(
+        Loss.WORKER_LOST, f"{name}: the worker ended with exit code {end.code}{f': {end.said}' if end.said else ''}"
+    )

@@ -1,12 +1,15 @@
-"""What the Kubernetes API answers: objects, changes, refusals; and which answers are worth asking again."""
+"""What the Kubernetes API answers: objects, changes, refusals; and how to read them where any part may be missing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from scalable.cluster.base import ProviderError
+from scalable.quantities import Memory
 
 LATEST_RETRY_AFTER_S = 30.0  # a server may ask for any delay; ours is bounded
 BUSY = (429, 500, 502, 503, 504)  # it may work a moment later
@@ -113,3 +116,139 @@ def checked(answer: Answer, verb: str, resource: str) -> Object:
 
 def refused(status: int, body: Object, verb: str, resource: str) -> ApiError:
     return ApiError(status, str(body.get("reason") or ""), verb, resource, str(body.get("message") or ""), body)
+
+
+LONGEST = 400  # characters of the cluster's words that fit into a message
+
+Facts = dict[str, Any]
+
+
+def get(value: object, *path: str) -> Any:
+    """What stands at a path; nothing if any part of it is not there."""
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def text(value: object, *path: str) -> str:
+    found = get(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def listed(value: object, *path: str) -> list[Facts]:
+    found = get(value, *path)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def phase(pod: Facts) -> str:
+    return text(pod, "status", "phase")
+
+
+def node_name(pod: Facts) -> str:
+    return text(pod, "spec", "nodeName")
+
+
+def named(pod: Facts) -> str:
+    name = text(pod, "metadata", "name")
+    who = f"pod {name}" if name else "its pod"
+    return f"{who} on {node_name(pod)}" if node_name(pod) else who
+
+
+def condition(pod: Facts, kind: str) -> Facts:
+    return next((one for one in listed(pod, "status", "conditions") if text(one, "type") == kind), {})
+
+
+def containers(pod: Facts) -> Iterator[tuple[str, Facts]]:
+    """Every container's name and status, those that run first among them."""
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for status in listed(pod, "status", kind):
+            yield text(status, "name"), status
+
+
+def status_of(end: Facts) -> int | None:
+    code = get(end, "exitCode")
+    return code if isinstance(code, int) else None
+
+
+def memory_limit(pod: Facts, container: str) -> Memory | None:
+    for one in (*listed(pod, "spec", "containers"), *listed(pod, "spec", "initContainers")):
+        limit = read(get(one, "resources", "limits", "memory"))
+        if limit and text(one, "name") == container:
+            return Memory(int(limit))
+    return None
+
+
+def about(event: Facts, pod: Facts) -> bool:
+    """Whether an event is of this pod; one that does not say of what it is was chosen by whoever gives it."""
+    of = get(event, "involvedObject") or get(event, "regarding")
+    for name in ("uid", "name"):
+        here, there = text(pod, "metadata", name), text(of, name)
+        if here and there:
+            return here == there
+    return True
+
+
+def ordered(events: Sequence[Facts]) -> list[Facts]:
+    """Oldest first; times of Kubernetes are texts that sort."""
+    return sorted((one for one in events if isinstance(one, dict)), key=when)
+
+
+def when(event: Facts) -> str:
+    series = text(event, "series", "lastObservedTime")
+    return series or text(event, "lastTimestamp") or text(event, "eventTime") or text(event, "firstTimestamp")
+
+
+def latest(events: Sequence[Facts], reasons: tuple[str, ...]) -> Facts | None:
+    return next((one for one in reversed(events) if reason_of(one) in reasons), None)
+
+
+def reason_of(event: Facts) -> str:
+    return text(event, "reason")
+
+
+def message(event: Facts) -> str:
+    return text(event, "message") or text(event, "note")
+
+
+def last_words(said: str) -> str:
+    """What a worker said of its end: its own last line, or the last of any."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("scalable worker:")]
+    return (own or lines or [""])[-1].removeprefix("scalable worker:").strip()
+
+
+def joined(between: str, *parts: str) -> str:
+    return between.join(part for part in parts if part)
+
+
+def brief(said: str) -> str:
+    """On one line that can be read."""
+    line = " ".join(said.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+UNITS = {
+    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
+    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", 1)},
+    **{f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", 1)},
+}  # fmt: skip
+WRITTEN = re.compile(r"([+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18}))(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i))?")
+
+
+def read(written: object) -> Decimal | None:
+    """Nothing for what is no amount."""
+    if isinstance(written, int) and not isinstance(written, bool):
+        return Decimal(written)
+    found = WRITTEN.fullmatch(written.strip()) if isinstance(written, str) else None
+    if found is None:
+        return None
+    number, power, unit = found.groups()
+    return Decimal(number) * (Decimal(10) ** int(power) if power else UNITS[unit or ""])
+
+
+def more(one: object, other: object) -> bool:
+    """Whether the first is certainly more than the second."""
+    first, second = read(one), read(other)
+    return first is not None and second is not None and first > second

@@ -14,11 +14,11 @@ from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.kubernetes import objects
 from scalable.cluster.kubernetes.api import Cluster
-from scalable.cluster.kubernetes.here import inside, metrics_port, own_address, own_pod
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
+from scalable.cluster.kubernetes.provider import inside, metrics_port, own_address, own_pod
 from scalable.cluster.kubernetes.reach import Directly, Reach, ThroughRelay
 from scalable.cluster.network import contact
-from scalable.cluster.tls import certified
+from scalable.cluster.security import certified
 from scalable.errors import UsageError
 from scalable.manifest.targets import KubernetesTarget
 from scalable.worker.project import Project
@@ -28,8 +28,7 @@ class KubernetesCluster(TaggedCluster):
     """One pod per worker. Nothing is created before the first worker is asked for."""
 
     def __init__(self, spec: DeploymentSpec, *, replace: bool = True) -> None:
-        target = spec.target
-        assert isinstance(target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
+        target = spec.target_as(KubernetesTarget)
         self.project = Path(spec.folder).expanduser().resolve()
         self.code = target.code
         site = objects.Site.of(spec, uuid.uuid4().hex[:8])

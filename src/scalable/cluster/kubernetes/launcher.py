@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -17,17 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from scalable.cluster import cleanup
 from scalable.cluster.base import Launched, LaunchRefused, Node, WorkerTemplate
 from scalable.cluster.kubernetes import objects, reasons
 from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Object
 from scalable.cluster.kubernetes.board import Board
 from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.cluster.kubernetes.reach import Directly, Reach
+from scalable.cluster.remote import RemoteLauncher, begun
 from scalable.errors import UsageError
 from scalable.observe.folders import RunFolder
-from scalable.quantities import Memory
 from scalable.worker.options import CONNECT_WITHIN_S, WorkerOptions
 from scalable.worker.reaper import Reaper
+from scalable.worker.runner.memory import told_in_pod
 
 logger = logging.getLogger("scalable")
 
@@ -37,11 +38,11 @@ GONE_WITHIN_S = 60.0  # all pods after the parent's end
 FORCED_AFTER_S = 45.0  # later than any worker's grace: a pod that is still there is on a node that does not answer
 CREATED_AT_ONCE = 20  # requests in flight; an API server has others to serve
 FOLLOWED_AT_ONCE = 40  # logs that are copied while pods run, a connection each; of others the end is read
-HEADROOM = 0.03  # of a pod's memory that runs may not use: the kernel ends the whole pod, not the run, at the limit
-LEAST_HEADROOM = Memory.parse("32MiB")  # for the processes that look after the worker
 
 
-class KubernetesLauncher:
+class KubernetesLauncher(RemoteLauncher):
+    """The pods of one cluster."""
+
     backend = "kubernetes"
 
     def __init__(
@@ -56,6 +57,7 @@ class KubernetesLauncher:
         connect_within: float = CONNECT_WITHIN_S,
     ) -> None:
         """``own_pod`` is the name of the pod that this process runs in, if it does."""
+        super().__init__()
         self.kube = Kube(cluster)
         self.site = site
         self.reach = reach or Directly()
@@ -71,7 +73,6 @@ class KubernetesLauncher:
         self.workers: dict[str, WorkerPod] = {}
         """By the worker's name, also after its end."""
         self.creating: set[str] = set()
-        self.submitting: set[asyncio.Task[Launched]] = set()
         self.turns = asyncio.Semaphore(CREATED_AT_ONCE)
         self.preparing = asyncio.Lock()
         self.ready = False
@@ -94,27 +95,18 @@ class KubernetesLauncher:
         return (found.pool if found else None) or ""
 
     def options(self, name: str, template: WorkerTemplate, scheduler: str) -> WorkerOptions:
-        return WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=usable(template.memory),
+        return replace(
+            template.options(name, scheduler),
+            memory=told_in_pod(template.memory.bytes) if template.memory else None,
             handout=objects.HANDOUT,
-            preload=template.preload_script,
             scratch=objects.SCRATCH,
             connect_within=self.connect_within,
             grace=self.site.grace,
         )
 
     async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        if problem := self.check(template):
-            raise LaunchRefused(f"{template.tag}: {problem}", definite=True)
-        task = asyncio.ensure_future(self.start(name, template, scheduler))
-        self.submitting.add(task)
-        task.add_done_callback(self.submitting.discard)
         try:
-            return await asyncio.shield(task)  # a pod that was created must be known, even if the caller has gone
+            return await super().launch(name, template, scheduler)
         except ApiError as error:
             raise refused(error) from None  # one that is there all the same is found by the watch, and deleted
         except UsageError as error:
@@ -175,8 +167,7 @@ class KubernetesLauncher:
 
     def insure(self) -> None:
         """Have it cleaned up if this process is killed."""
-        module = "scalable.cluster.kubernetes.cleanup"
-        self.reaper.on_death([sys.executable, "-m", module, self.site.name, *self.kube.cluster.arguments()])
+        self.reaper.on_death(cleanup.command("kubernetes", self.site.name, *self.kube.cluster.arguments()))
 
     async def poll(self, launched: list[Launched]) -> float:
         """From memory, but for the last words of pods that have ended."""
@@ -209,9 +200,7 @@ class KubernetesLauncher:
                 self.keep(pod.stop(gently=False))
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
+        begun(work, self.background)
 
     # On which machines they are
 
@@ -231,8 +220,8 @@ class KubernetesLauncher:
     async def close(self) -> None:
         """Nothing of ours stays in the cluster; if that is not confirmed, the reaper goes on trying."""
         self.begin_closing()
-        if self.submitting:
-            await asyncio.gather(*self.submitting, return_exceptions=True)
+        if self.starting:
+            await asyncio.gather(*self.starting, return_exceptions=True)
         await self.reach.close()
         left = await self.clear() if self.begun and self.kube.answered else ""
         pods = {*self.pods.values(), *self.workers.values()}
@@ -268,13 +257,6 @@ class KubernetesLauncher:
 
     async def there(self) -> set[str]:
         return {one["metadata"]["name"] for one in (await self.kube.find("pods", labels=self.site.selector))[0]}
-
-
-def usable(memory: Memory | None) -> int | None:
-    """What a worker counts with of its pod's limit."""
-    if memory is None:
-        return None
-    return memory.bytes - min(memory.bytes // 2, max(int(memory.bytes * HEADROOM), LEAST_HEADROOM.bytes))
 
 
 def refused(error: ApiError) -> LaunchRefused:

@@ -18,12 +18,12 @@ from scalable.cluster.base import Fate
 from scalable.cluster.kubernetes import reasons
 from scalable.cluster.kubernetes.api import ApiError, Kube, Object
 from scalable.cluster.kubernetes.board import Board, node_of
+from scalable.cluster.remote import RemoteWorker
 from scalable.engine.events import Loss
 
 logger = logging.getLogger("scalable")
 
 KILL_WITHIN_S = 1  # of a pod that need not hand anything over; 0 would forget it without knowing that it ended
-PROMPT_S = 3.0  # how long a server may take to note the end of a pod that is dead anyway before others go on
 DELETE_WITHIN_S = 45.0  # a server that does not answer; the parent's end takes the pod with it later
 ASK_WITHIN_S = 5.0  # one pod or node whose worker is gone
 LAST_LINES = 40  # of what a pod printed, where its reason stands
@@ -31,8 +31,11 @@ CUT_S = 90.0  # after the relay was lost workers leave: they look for it as long
 AGAIN_S = 2.0  # before a log whose connection broke is followed again
 
 
-class WorkerPod:
+class WorkerPod(RemoteWorker):
+    """One worker as a pod."""
+
     def __init__(self, name: str, kube: Kube, board: Board, log: Path | None = None, contact: str = "") -> None:
+        super().__init__()
         self.name = name
         self.job: str | None = f"pod {name}"
         self.kube = kube
@@ -40,12 +43,6 @@ class WorkerPod:
         self.log = log
         self.contact = contact
         """What it was told to connect to."""
-        self.fate: Fate | None = None
-        self.unwanted = False
-        """It was told to go."""
-        self.deleted = False
-        """The cluster has confirmed that it goes."""
-        self.ending: asyncio.Task[None] | None = None
         self.following: asyncio.Task[None] | None = None
 
     @property
@@ -139,24 +136,14 @@ class WorkerPod:
 
     # Its end
 
-    async def stop(self, *, gently: bool = True) -> None:
-        """Have it deleted. If the cluster does not confirm that now, the end of the parent takes it along.
-
-        Without ``gently`` the caller is not kept waiting for a server that does not answer.
-        """
-        if self.deleted:
-            return
-        self.unwanted = True
-        if self.ending is None or self.ending.done():
-            self.ending = asyncio.ensure_future(self.delete(None if gently else KILL_WITHIN_S))
-        await asyncio.wait({self.ending}, timeout=None if gently else PROMPT_S)
-
-    async def delete(self, grace: int | None) -> None:
+    async def end(self, *, gently: bool) -> None:
+        """Have it deleted. If the cluster does not confirm that now, the end of the parent takes it along."""
+        grace = None if gently else KILL_WITHIN_S
         if self.following is None and self.log is not None and self.name not in self.board.gone:
             self.keep(await self.kube.log(self.name, lines=LAST_LINES))
         try:
             await self.kube.delete("pods", self.name, grace=grace, within=DELETE_WITHIN_S)
-            self.deleted = True
+            self.ended = True
         except ApiError as error:
             logger.error("%s could not be deleted: %s", self.job, error)
 

@@ -1,26 +1,32 @@
-"""A target on a Kubernetes cluster."""
+"""A target on a Kubernetes cluster, and what this process knows of the cluster it is in, if it is in one.
+
+Needs no client for the API; ``cluster`` is imported when a cluster is built.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from importlib.util import find_spec
 from pathlib import Path
 
-from scalable.cluster import scaling
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
-from scalable.cluster.kubernetes.here import cluster_known
-from scalable.cluster.kubernetes.site import Site
+from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.provider import TaggedProvider
+from scalable.errors import UsageError
 from scalable.findings import Finding
 from scalable.manifest.targets import KubernetesTarget
 from scalable.manifest.validation import ValidationReport
-from scalable.planning.resources import CostEstimate, ScalePlan
 
 
-class KubernetesProvider:
+class KubernetesProvider(TaggedProvider):
+    """Workers as pods. Nodes are paid for, not pods: what a run costs is planned and counted by its pools."""
+
     name = "kubernetes"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking the cluster."""
-        target = kubernetes(spec)
+        target = spec.target_as(KubernetesTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if find_spec("kr8s") is None:
@@ -48,22 +54,44 @@ class KubernetesProvider:
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         from scalable.cluster.kubernetes.cluster import KubernetesCluster
 
-        target = kubernetes(spec)
-        cluster = KubernetesCluster(spec)
-        return scaling.handle(cluster, {"provider": self.name, "namespace": target.namespace})
+        return self.handle(KubernetesCluster(spec), namespace=spec.target_as(KubernetesTarget).namespace)
 
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when the cluster has accepted the pods; they may wait for nodes."""
-        scaling.scale(cluster, plan, wait=False)
 
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")  # where every pod has it that may use the API
+DEFAULT_CONFIG = "~/.kube/config"
+METRICS_PORT = "SCALABLE_METRICS_PORT"
 
-    def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        """Nodes are paid for, not pods: what a run costs is planned and counted by its pools."""
+
+def inside(target: KubernetesTarget) -> bool:
+    """This process is a pod of the cluster that it uses."""
+    return ACCOUNT.exists() and not (target.kubeconfig or target.context or os.environ.get("KUBECONFIG"))
+
+
+def cluster_known() -> bool:
+    """Something here says how to reach a cluster."""
+    files = os.environ.get("KUBECONFIG", DEFAULT_CONFIG).split(os.pathsep)
+    return ACCOUNT.exists() or any(Path(file).expanduser().is_file() for file in files)
+
+
+def own_address() -> str:
+    """Of this pod, as others reach it."""
+    if given := os.environ.get("POD_IP"):
+        return given
+    server = os.environ.get("KUBERNETES_SERVICE_HOST", "192.0.2.1"), 443  # nothing is sent there
+    with socket.socket(socket.AF_INET6 if ":" in server[0] else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(server)
+        return str(probe.getsockname()[0])
+
+
+def metrics_port() -> int | None:
+    """On which a driver in the cluster shows its figures to other pods; on none unless it is told to."""
+    text = os.environ.get(METRICS_PORT, "")
+    if not text:
         return None
+    if not (text.isascii() and text.isdecimal() and 1024 <= int(text) <= 65535):
+        raise UsageError(f"{METRICS_PORT} is {text!r}; write a port from 1024 to 65535, e.g. {METRICS_PORT}=9790")
+    return int(text)
 
 
-def kubernetes(spec: DeploymentSpec) -> KubernetesTarget:
-    assert isinstance(spec.target, KubernetesTarget), "a kubernetes provider is asked for kubernetes targets only"
-    return spec.target
+def own_pod() -> str:
+    return os.environ.get("POD_NAME") or socket.gethostname()

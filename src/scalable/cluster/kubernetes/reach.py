@@ -2,25 +2,27 @@
 
 Inside the cluster, or where a contact address is given, workers connect to the scheduler itself. Everywhere else pods
 cannot reach this machine, nor it them: one more pod, the relay, stands between, and this process connects to it through
-the API server.
+the API server (``Forwarder``), which is the one way in that a cluster always has.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+import httpx_ws
 from distributed.security import Security
 
 from scalable.cluster.base import LaunchRefused
 from scalable.cluster.kubernetes import objects, reasons
-from scalable.cluster.kubernetes.api import ApiError
+from scalable.cluster.kubernetes.answers import Object, refused
+from scalable.cluster.kubernetes.api import LOST, Api, ApiError, Kube
 from scalable.cluster.kubernetes.board import older
-from scalable.cluster.kubernetes.forward import Ends, Forwarder
 from scalable.cluster.kubernetes.relay import CONTROL_PORT, TOKEN_FILE, WORKER_PORT, new_token
-from scalable.cluster.kubernetes.relay.client import TunnelError
-from scalable.cluster.kubernetes.relay.comm import DaskTunnel
+from scalable.cluster.kubernetes.relay.client import DaskTunnel, TunnelError
 from scalable.engine.events import Loss
 
 if TYPE_CHECKING:
@@ -173,3 +175,118 @@ def ip(pod: dict[str, Any]) -> str:
     """Once its container runs."""
     status = pod.get("status") or {}
     return str(status.get("podIP") or "") if status.get("phase") == "Running" else ""
+
+
+DATA, ERRORS = 0, 1
+CHUNK = 256 * 1024  # bytes in one message
+PROTOCOL = "v4.channel.k8s.io"
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Forwarder:
+    """Connections to ports of pods through the API server; ``close`` ends those it has made.
+
+    The API server carries each as a websocket, in messages that begin with a channel's number: 0 has the bytes, 1 the
+    errors, and the first message of each names the port. kr8s has a port-forward of its own; it opens a port for
+    everybody on this machine, and where a pod is gone it asks for it without end or pause.
+    """
+
+    def __init__(self, kube: Kube) -> None:
+        self.kube = kube
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    async def connect(self, pod: str, port: int) -> Ends:
+        """Raises ``OSError`` if it may work later, and ``ApiError`` if the server refuses it."""
+        ours, theirs = socket.socketpair()
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = asyncio.ensure_future(self.carry(pod, port, theirs, ready))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        try:
+            await ready
+        except BaseException:
+            task.cancel()
+            ours.close()
+            raise
+        return await asyncio.open_connection(sock=ours, limit=CHUNK)
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def carry(self, pod: str, port: int, end: socket.socket, ready: asyncio.Future[None]) -> None:
+        """A websocket belongs to the task that opened it; this is that task."""
+        writer, api = None, None
+        try:
+            reader, writer = await asyncio.open_connection(sock=end, limit=CHUNK)
+            api = await self.kube.open()
+            async with api.open_websocket(
+                namespace=self.kube.cluster.namespace,
+                url=f"pods/{pod}/portforward",
+                params={"ports": str(port)},
+                subprotocols=[PROTOCOL],
+            ) as websocket:
+                ready.set_result(None)
+                await either(send(websocket, reader), receive(websocket, writer))
+        except (*LOST, httpx_ws.HTTPXWSException) as error:
+            why = await self.explained(error, pod, api)
+            if not ready.done():
+                ready.set_exception(why)
+        finally:
+            if not ready.done():
+                ready.set_exception(ConnectionError(f"the connection to {pod} was closed"))
+            if writer is not None:
+                writer.close()
+            else:
+                end.close()
+
+    async def explained(self, error: BaseException, pod: str, api: Api | None) -> Exception:
+        """What may pass is an ``OSError``; so are credentials that have expired, which are read anew."""
+        if not isinstance(error, httpx_ws.WebSocketUpgradeError):
+            return ConnectionError(f"{pod}: {error or type(error).__name__}")
+        status = error.response.status_code
+        if status == 401 and api is not None:
+            self.kube.renew(api)
+        if status != 403:
+            return ConnectionError(f"{pod}: the API server answers {status}")
+        return await self.forbidden(pod)
+
+    async def forbidden(self, pod: str) -> ApiError:
+        """In the server's words, which it does not say to who wants a websocket."""
+        body: Object = {"message": "pods/portforward is forbidden"}
+        with suppress(ApiError):
+            answer = await self.kube.ask("create", "GET", "pods", f"{pod}/portforward", within=0.0)
+            body = answer.body if answer.status == 403 else body
+        return refused(403, {"reason": "Forbidden", **body}, "create", "pods/portforward")
+
+
+async def either(*works: Any) -> None:
+    """Until one has ended; the others end with it."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def send(websocket: Any, reader: asyncio.StreamReader) -> None:
+    while data := await reader.read(CHUNK):
+        await websocket.send_bytes(bytes([DATA]) + data)
+
+
+async def receive(websocket: Any, writer: asyncio.StreamWriter) -> None:
+    named: set[int] = set()
+    while True:
+        message = await websocket.receive_bytes()
+        channel = message[0]
+        if channel not in named:  # the first one names the port
+            named.add(channel)
+        elif channel == DATA:
+            writer.write(message[1:])
+            await writer.drain()
+        else:
+            return  # nothing listens there any more

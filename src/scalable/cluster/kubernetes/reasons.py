@@ -1,4 +1,4 @@
-"""What a cluster says of a pod, in the engine's terms and in sentences: why it waits, and what ended it.
+"""What a cluster says of a pod in the engine's terms and in sentences: why it waits, what ended it, why it is refused.
 
 Pure, and never in the way: fields may be missing, of another kind, or say what nobody has heard of; then the cluster's
 own words are shown.
@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from scalable.cluster.base import Fate
-from scalable.cluster.kubernetes.facts import (
+from scalable.cluster.base import Fate, LaunchRefused
+from scalable.cluster.kubernetes.answers import (
     Facts,
     about,
     brief,
@@ -24,21 +24,19 @@ from scalable.cluster.kubernetes.facts import (
     listed,
     memory_limit,
     message,
+    more,
     named,
     node_name,
     ordered,
     phase,
+    read,
     reason_of,
     status_of,
     text,
 )
-from scalable.cluster.kubernetes.quantities import more, read
-from scalable.cluster.kubernetes.refusals import refusal
 from scalable.engine.events import Loss
 from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER
-
-__all__ = ["NO_NODE", "fate", "refusal", "waits"]
 
 NO_NODE: dict[str, Any] = {}
 """Given for a node that is not there any more; nothing is given for one that was not looked at."""
@@ -293,3 +291,52 @@ def lost(node: Facts) -> str:
         return brief(joined(": ", f"{name} does not answer", text(ready, "message")))
     taints = [text(one, "key") for one in listed(node, "spec", "taints")]
     return f"{name} cannot be reached" if "node.kubernetes.io/unreachable" in taints else ""
+
+
+def refusal(status_code: int, body: object) -> LaunchRefused:
+    """Why the API did not take a pod; definite if it would not take it later either."""
+    said = text(body, "message") or (body if isinstance(body, str) else "")
+    if quota := re.search(r"exceeded quota: (.*?), requested: (.*?), used: (.*?), limited: (.*)", said, re.DOTALL):
+        return quota_refusal(*quota.groups())
+    if rights := re.search(
+        r'[Uu]ser "(.*?)" cannot (\S+) resource "(.*?)".*?(?:in the namespace "(.*?)"|at the cluster scope|$)', said
+    ):
+        user, verb, resource, namespace = rights.groups()
+        where = f" in the namespace {namespace}" if namespace else ""
+        remedy = f"have a Role with the verb {verb} for {resource} bound to it"
+        return LaunchRefused(f"{user} may not {verb} {resource}{where}; {remedy}", definite=True)
+    if account := re.search(r'error looking up service account \S+: serviceaccount "(.*?)" not found', said):
+        remedy = "create it, or name another: worker_service_account"
+        return LaunchRefused(f"the service account {account[1]} does not exist; {remedy}", definite=True)
+    if missing := re.search(r'namespaces "(.*?)" not found', said):
+        name = missing[1]
+        return LaunchRefused(f"the namespace {name} does not exist; kubectl create namespace {name}", definite=True)
+    if status_code == 401:
+        return LaunchRefused(
+            joined(": ", "the cluster does not accept the credentials; log in again", brief(said)), definite=True
+        )
+    if status_code in (409, 429) or status_code >= 500:
+        words = "there is one already" if status_code == 409 else "the cluster's API is busy or fails"
+        return LaunchRefused(joined(": ", f"{words} ({status_code})", brief(said)))
+    causes = [joined(": ", text(one, "field"), text(one, "message")) for one in listed(body, "details", "causes")]
+    told = brief("; ".join(filter(None, causes)) or said) if status_code == 422 else brief(said)
+    return LaunchRefused(joined(": ", f"the cluster refuses it ({status_code})", told), definite=True)
+
+
+def quota_refusal(name: str, requested: str, used: str, limited: str) -> LaunchRefused:
+    """A quota that is used up may be freed; one that is smaller than a single pod will not do."""
+    asked, there = pairs(requested), pairs(limited)
+    never = [what for what, amount in asked.items() if what in there and more(amount, there[what])]
+    had = pairs(used)
+    facts = [
+        f"{what} {amount} with {had.get(what, '?')} of {there.get(what, '?')} used" for what, amount in asked.items()
+    ]
+    if never:
+        small = f"the quota {name} is smaller than one worker: {', '.join(facts)}; raise it, or use a smaller profile"
+        return LaunchRefused(brief(small), definite=True)
+    return LaunchRefused(brief(f"the quota {name} is used up: it asks for {', '.join(facts)}"))
+
+
+def pairs(written: str) -> dict[str, str]:
+    found = (one.strip().partition("=") for one in written.split(","))
+    return {what: amount for what, sign, amount in found if sign}

@@ -1,4 +1,4 @@
-"""Slurm's own programs, asked without blocking; one place knows their options and their answers.
+"""Slurm's own programs, asked without blocking; one place knows their options, their answers and their words.
 
 The controller serves everybody: what several callers want to know or cancel at one moment is asked in one call, and
 few jobs are handed in side by side.
@@ -241,3 +241,61 @@ def told(err: str) -> str:
     """Slurm's complaint without the name of the program."""
     lines = [re.sub(r"^(\w+: )?(error: )?", "", line.strip()) for line in err.splitlines() if line.strip()]
     return "; ".join(lines) or "no reason given"
+
+
+WAITS = {
+    "Resources": "waits for free nodes",
+    "Priority": "others come first",
+    "BeginTime": "may not start yet",
+    "Dependency": "waits for another job",
+    "JobHeldUser": "is held by its owner; scontrol release lets it go",
+    "JobHeldAdmin": "is held by an administrator",
+    "Licenses": "waits for licences",
+    "Reservation": "waits for its reservation",
+    "ReservationDeleted": "its reservation is gone",
+    "ReqNodeNotAvail": "the nodes it needs are down or reserved",
+    "Nodes required for job are DOWN": "the nodes it needs are down or reserved",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition is closed",
+    "NodeDown": "its node is down",
+    "MaxCpuPerAccount": "the account's limit of CPUs is used up",
+    "QOSMaxCpuPerUserLimit": "your limit of CPUs at once is used up",
+    "QOSMaxJobsPerUserLimit": "your limit of jobs at once is used up",
+    "QOSGrpCpuLimit": "the limit of CPUs of this quality of service is used up",
+    "AssocGrpCpuLimit": "the account's limit of CPUs is used up",
+    "AssocGrpCPUMinutesLimit": "the account's CPU time is used up",
+    "AssocMaxJobsLimit": "the account's limit of jobs at once is used up",
+}
+
+NEVER = {
+    "PartitionConfig": "it asks for more than any node of the partition has",
+    "PartitionNodeLimit": "it asks for more nodes than the partition allows",
+    "PartitionTimeLimit": "its walltime is longer than the partition allows",
+    "BadConstraints": "no node is what it asks for",
+    "InvalidAccount": "the account is not known",
+    "InvalidQOS": "the quality of service is not known",
+    "AccountNotAllowed": "the account may not use the partition",
+    "QOSNotAllowed": "the quality of service may not be used in the partition",
+    "AssocMaxCpuPerJobLimit": "it asks for more CPUs than the account may use in a job",
+    "AssocMaxMemPerJob": "it asks for more memory than the account may use in a job",
+    "AssocMaxWallDurationPerJobLimit": "its walltime is longer than the account may use",
+    "QOSMaxCpuPerJobLimit": "it asks for more CPUs than a job may have here",
+    "QOSMaxMemoryPerJob": "it asks for more memory than a job may have here",
+    "QOSMaxWallDurationPerJobLimit": "its walltime is longer than a job may have here",
+}
+"""Reasons that waiting does not cure."""
+
+
+def waits(reason: str) -> str:
+    """Why a pending job waits."""
+    key = reason.split(",")[0]
+    if key in ("", "None"):
+        return "Slurm has not looked at it yet"
+    words = WAITS.get(key) or NEVER.get(key)
+    return f"{words} ({reason})" if words else reason
+
+
+def never(reason: str) -> str:
+    """Why a pending job can never start; empty if it can."""
+    key = reason.split(",")[0]
+    return f"{NEVER[key]} ({key})" if key in NEVER else ""

@@ -1,4 +1,8 @@
-"""Starts workers as batch jobs, watches all of them with one question to Slurm, and leaves none behind."""
+"""Starts workers as batch jobs, watches all of them with one question to Slurm, and leaves none behind.
+
+``BatchJob`` is one worker: why it waits, what became of it, and how it is ended. Slurm's own state of a job comes
+first; where that says no more than FAILED, the end of the job's log tells.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,21 @@ import os
 import re
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from scalable.cluster.base import Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.base import Fate, Launched, LaunchRefused, WorkerTemplate
+from scalable.cluster.local import last_words
+from scalable.cluster.network import listed
+from scalable.cluster.remote import RemoteLauncher, RemoteWorker
+from scalable.cluster.security import KEYS
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.commands import Slurm, SlurmError, SlurmSilent
-from scalable.cluster.slurm.jobs import BatchJob
-from scalable.cluster.slurm.reasons import never
-from scalable.cluster.tls import KEYS
+from scalable.cluster.slurm.commands import JobState, Slurm, SlurmError, SlurmSilent, never, waits
+from scalable.engine.events import Loss
 from scalable.errors import UsageError
-from scalable.worker.options import WorkerOptions
+from scalable.quantities import Memory
+from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.path import python_path
 
@@ -32,8 +40,11 @@ LOOKED_AT_WITHIN_S = 5.0  # how long the first job of a kind is watched for a re
 OUTAGE_S = 900.0  # a controller that answered before is waited for so long when a job is handed in
 
 
-class SlurmLauncher:
+class SlurmLauncher(RemoteLauncher):
+    """The batch jobs of one cluster."""
+
     def __init__(self, site: script.Site, logs: Path, name: str) -> None:
+        super().__init__()
         self.site = site
         self.logs = logs
         self.name = name
@@ -45,7 +56,6 @@ class SlurmLauncher:
         """All that may still be in Slurm's hands."""
         self.firsts: dict[Any, asyncio.Future[None]] = {}
         """Whether Slurm can ever run a kind of job, by what the kind asks for; sbatch alone takes some it cannot."""
-        self.submitting: set[asyncio.Task[Launched]] = set()
         self.pause, self.due = SOON_S, 0.0
         self.answered = False
         self.closing = asyncio.Event()
@@ -67,12 +77,8 @@ class SlurmLauncher:
 
     def script(self, name: str, template: WorkerTemplate, scheduler: str) -> str:
         shell = script.is_shell(template.preload_script)
-        options = WorkerOptions(
-            scheduler=scheduler,
-            name=name,
-            resources=template.resources,
-            threads=template.slots,
-            memory=template.memory.bytes if template.memory else None,
+        options = replace(
+            template.options(name, scheduler),
             handout=self.site.handout,
             interface=self.site.interface,
             folder=self.site.folder,
@@ -81,14 +87,6 @@ class SlurmLauncher:
             grace=self.site.grace,
         )
         return script.job_script(self.site, template, options, self.job_name(template), self.logs / f"{name}.log")
-
-    async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
-        if problem := self.check(template):
-            raise LaunchRefused(f"{template.tag}: {problem}", definite=True)
-        task = asyncio.ensure_future(self.start(name, template, scheduler))
-        self.submitting.add(task)
-        task.add_done_callback(self.submitting.discard)
-        return await asyncio.shield(task)  # a job that was handed in must be known, even if the caller has gone
 
     async def start(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
         kind = (template.tag, template.cpus, template.memory, template.gpus)
@@ -168,7 +166,7 @@ class SlurmLauncher:
     async def poll(self, launched: list[Launched]) -> float:
         """Called often, asks Slurm when it is time to."""
         jobs = [one for one in launched if isinstance(one, BatchJob) and one.fate is None]
-        late = [one for one in self.jobs if one.unwanted and not one.cancelled]
+        late = [one for one in self.jobs if one.unwanted and not one.ended]
         began = time.monotonic()
         if began < self.due or not (jobs or late):
             return SOON_S
@@ -192,8 +190,8 @@ class SlurmLauncher:
     async def close(self) -> None:
         """Nothing of ours stays in Slurm; if it does not confirm that, the reaper goes on trying."""
         self.closing.set()
-        if self.submitting:
-            await asyncio.gather(*self.submitting, return_exceptions=True)
+        if self.starting:
+            await asyncio.gather(*self.starting, return_exceptions=True)
         await asyncio.gather(*(one.stop() for one in self.jobs if not one.unwanted))
         left = [one.id for one in self.jobs if not one.over]
         if left:
@@ -201,3 +199,130 @@ class SlurmLauncher:
             self.reaper.leave()
         else:
             self.reaper.done()
+
+
+AGAIN_S = 0.5  # between questions while it is unclear what became of a job
+FORGOTTEN_AFTER = 3  # answers in a row without a job before it counts as gone
+LOG_WITHIN_S = 5.0  # shared file systems show what a node wrote with a delay
+LAST_BYTES = 8000  # of a log, where its reason stands
+NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
+OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
+BY_REASON = {"OutOfMemory": "OUT_OF_MEMORY", "TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL"}
+"""What a job that is still being cleared away will have ended as."""
+
+
+class BatchJob(RemoteWorker):
+    """One worker as a batch job."""
+
+    def __init__(
+        self, job: str, slurm: Slurm, log: Path, walltime: str | None = None, memory: Memory | None = None
+    ) -> None:
+        super().__init__()
+        self.id = job
+        self.job: str | None = f"job {job}"
+        self.slurm = slurm
+        self.log = log
+        self.walltime = walltime
+        self.memory = memory
+        self.state = JobState("PENDING")
+        self.ran_since: float | None = None
+        self.missing = 0
+
+    @property
+    def waits(self) -> str:
+        return waits(self.state.reason) if self.state.state == "PENDING" else ""
+
+    async def update(self, state: JobState | None) -> None:
+        self.missing = 0 if state else self.missing + 1
+        if state is not None:
+            self.state = state
+            if state.state == "RUNNING" and self.ran_since is None:
+                self.ran_since = time.monotonic()
+        if self.fate is not None or self.unwanted:
+            return
+        if state is not None and state.state == "PENDING" and (problem := never(state.reason)):
+            await self.stop()
+            self.fate = Fate(Loss.CANNOT_START, f"{self.job} can never start here: {problem}")
+        elif (state is not None and state.over) or self.missing >= FORGOTTEN_AFTER:
+            self.fate = await self.judged(await self.slurm.epitaph(self.id) or state)
+
+    async def learn_fate(self, within: float) -> Fate:
+        deadline = time.monotonic() + within
+        while self.fate is None and not self.unwanted and time.monotonic() < deadline:
+            try:
+                await self.update((await self.slurm.states([self.id])).get(self.id))
+            except SlurmError:
+                break
+            if self.fate is None:
+                await asyncio.sleep(AGAIN_S)
+        if self.fate is None and self.state.state == "COMPLETING":  # Slurm takes its time; it knows more than it says
+            with suppress(SlurmError):
+                self.fate = await self.judged(await self.slurm.epitaph(self.id) or self.state)
+        return self.fate or Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} is {self.state.state}")
+
+    async def end(self, *, gently: bool) -> None:
+        """Have it cancelled. If Slurm does not do it now, the launcher tries again, and the reaper in the end."""
+        try:
+            await self.slurm.cancel([self.id])
+            self.ended = True
+        except SlurmError as error:
+            logger.error("%s", error)
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it is left in Slurm, or will be."""
+        return self.ended or (self.fate is not None and not self.unwanted)
+
+    async def judged(self, end: JobState | None) -> Fate:
+        """Waits a while for the reason that a failed worker has written down. A slow disk must not hold up others."""
+        deadline = time.monotonic() + LOG_WITHIN_S
+        known = end is None or end.state != "FAILED" or end.exit_code == NOT_LAUNCHED
+        while not known and time.monotonic() < deadline and not (await asyncio.to_thread(text_of, self.log)).strip():
+            await asyncio.sleep(AGAIN_S)
+        return await asyncio.to_thread(judge, str(self.job), self.log, end, self.walltime, self.memory)
+
+
+def judge(job: str, log: Path, end: JobState | None, walltime: str | None = None, memory: Memory | None = None) -> Fate:
+    """A job's end in the engine's terms."""
+    state = end.state if end else "UNKNOWN"
+    if end and state == "COMPLETING":
+        state = BY_REASON.get(end.reason, state)
+    where = f"{job} on {end.node}" if end and end.node else job
+    hungry = f"{where} used more memory than it asked for{f' ({memory})' if memory else ''}"
+    match state:
+        case "OUT_OF_MEMORY":
+            return Fate(Loss.OUT_OF_MEMORY, hungry)
+        case "TIMEOUT" | "DEADLINE":
+            return Fate(Loss.WALLTIME, f"{where} reached its walltime{f' of {walltime}' if walltime else ''}")
+        case "NODE_FAIL" | "BOOT_FAIL":
+            return Fate(Loss.NODE_LOST, f"{where}: the node failed")
+        case "PREEMPTED":
+            return Fate(Loss.PREEMPTED, f"{where} was preempted")
+        case "CANCELLED" | "REVOKED":
+            return Fate(Loss.PREEMPTED, f"{where} was cancelled")
+        case "COMPLETED":
+            return Fate(Loss.PREEMPTED, f"{where} left after notice")
+    if OVER_MEMORY.search(text_of(log)):
+        return Fate(Loss.OUT_OF_MEMORY, hungry)
+    if end and end.exit_code == NOT_LAUNCHED:
+        text = f"{where} could not be launched: the node cannot write {log}; is that folder there on compute nodes?"
+        return Fate(Loss.CANNOT_START, text)
+    said = last_words(log)
+    code = end.exit_code.split(":")[0] if end else ""
+    if code == str(CANNOT_CONNECT):
+        return Fate(Loss.WORKER_LOST, f"{where}: {said}; interfaces of this machine: {listed()}")
+    if code in (str(CANNOT_START), str(CANNOT_READ)) or re.search(r"ModuleNotFoundError|No such file|not found", said):
+        return Fate(Loss.CANNOT_START, f"{where}: {said}")
+    if state == "UNKNOWN":
+        return Fate(Loss.WORKER_LOST, f"Slurm has forgotten {job}; its log says: {said}")
+    return Fate(Loss.WORKER_LOST, f"{where} ended {state}{f' with exit code {end.exit_code}' if end else ''}: {said}")
+
+
+def text_of(log: Path) -> str:
+    """The end of a log; empty if there is none yet."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,26 +1,41 @@
-"""A target on a Slurm cluster."""
+"""A target on a Slurm cluster; ``SlurmCluster``: a scheduler here, workers as Slurm jobs, counted by tag."""
 
 from __future__ import annotations
 
 import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Any, TypeVar
 
-from scalable.cluster import scaling
-from scalable.cluster.base import ClusterHandle, DeploymentSpec
-from scalable.cluster.network import no_such_interface
+from pydantic import BaseModel, ValidationError
+
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, WorkerTemplate
+from scalable.cluster.cluster import TaggedCluster
+from scalable.cluster.network import contact, no_such_interface, no_such_port
+from scalable.cluster.provider import TaggedProvider
+from scalable.cluster.security import certified, forget
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.cluster import SlurmCluster
+from scalable.cluster.slurm.launcher import SlurmLauncher
+from scalable.errors import QuantityError, UsageError
 from scalable.findings import Finding
+from scalable.manifest.models import Component
 from scalable.manifest.targets import SlurmTarget
 from scalable.manifest.validation import ValidationReport
 from scalable.planning.resources import CostEstimate, ScalePlan
+from scalable.worker.options import CONNECT_WITHIN_S, GRACE_S
+from scalable.worker.project import Project
 
 
-class SlurmProvider:
+class SlurmProvider(TaggedProvider):
+    """Workers as batch jobs of a Slurm cluster."""
+
     name = "slurm"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
         """What can be known without asking Slurm; ``scalable doctor`` asks it too."""
-        target = slurm(spec)
+        target = spec.target_as(SlurmTarget)
         path = f"targets.{spec.target_name}"
         findings = []
         if target.interface and (problem := no_such_interface(target.interface)):
@@ -42,7 +57,7 @@ class SlurmProvider:
         return ValidationReport.of(findings)
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        target = slurm(spec)
+        target = spec.target_as(SlurmTarget)
         cluster = SlurmCluster(
             target.queue,
             target.account,
@@ -61,19 +76,167 @@ class SlurmProvider:
             templates=spec.components.values(),
             allowed_failures=spec.policies.retry.times,
         )
-        return scaling.handle(cluster, {"provider": self.name, "queue": target.queue})
-
-    def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
-        """Returns when Slurm has accepted the jobs; they may wait in its queue."""
-        scaling.scale(cluster, plan, wait=False)
-
-    def close(self, cluster: ClusterHandle) -> None:
-        cluster.backend.close()
+        return self.handle(cluster, queue=target.queue)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        return scaling.cost_by_cpu(self.name, slurm(spec).cpu_price, spec, plan)
+        return self.cost_by_cpu(spec.target_as(SlurmTarget).cpu_price, spec, plan)
 
 
-def slurm(spec: DeploymentSpec) -> SlurmTarget:
-    assert isinstance(spec.target, SlurmTarget), "a slurm provider is asked for slurm targets only"
-    return spec.target
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class SlurmCluster(TaggedCluster):
+    """One batch job per worker, one kind of job per container.
+
+    >>> cluster = SlurmCluster(queue="batch", account="GCIMS", walltime="04:00:00", interface="ib0")  # doctest: +SKIP
+    >>> cluster.add_container(tag="demeter", cpus=10, memory="20G")  # doctest: +SKIP
+    >>> cluster.add_workers(n=5, tag="demeter")  # doctest: +SKIP
+
+    A worker that does not reach the scheduler within ``connect_within`` seconds ends and says why. ``grace`` seconds
+    before the walltime ends, a worker takes no more work; what it runs may finish until then, the rest goes elsewhere.
+    """
+
+    def __init__(
+        self,
+        queue: str | None = None,
+        account: str | None = None,
+        walltime: str | None = None,
+        interface: str | None = None,
+        *,
+        name: str | None = None,
+        logs_location: str | Path | None = None,
+        container_runtime: str = "apptainer",
+        sbatch: Iterable[str] = (),
+        python: str | None = None,
+        port: int = 0,
+        contact_address: str | None = None,
+        code: str = "shared",
+        folder: str | Path | None = None,
+        run_folder: str | Path | None = None,
+        connect_within: float = CONNECT_WITHIN_S,
+        grace: float = GRACE_S,
+        templates: Iterable[WorkerTemplate] = (),
+        replace: bool = True,
+        allowed_failures: int = 1,
+    ) -> None:
+        own = {"queue": queue, "account": account, "walltime": walltime, "interface": interface}
+        as_in_a_manifest(SlurmTarget, provider="slurm", **own, container_runtime=container_runtime, code=code)
+        if interface is not None and (problem := no_such_interface(interface)):
+            raise UsageError(f"interface: {problem}")
+        if problem := no_such_port(port):
+            raise UsageError(f"port: {problem}")
+        unique = uuid.uuid4().hex[:8]
+        home = Path(run_folder) if run_folder is not None else Path(".scalable") / "slurm" / unique
+        self.project = Path(folder or ".").expanduser().resolve()
+        self.handout = home.resolve() / "handout"
+        self.code = code
+        site = script.Site(
+            queue=queue,
+            account=account,
+            walltime=walltime,
+            interface=interface,
+            container_runtime=container_runtime,
+            python=python,
+            sbatch=tuple(sbatch),
+            folder=str(self.project) if code == "shared" else None,
+            handout=str(self.handout),
+            connect_within=connect_within,
+            grace=grace,
+        )
+        logs = Path(logs_location).expanduser() if logs_location else home / "logs"
+        launcher = SlurmLauncher(site, logs.resolve(), unique)
+        security = certified(self.handout)
+        try:
+            Project.here(self.project, code).hand_out(self.handout)
+            super().__init__(
+                launcher,
+                templates,
+                security=security,
+                scheduler={"protocol": "tls", "interface": interface, "port": port},
+                replace=replace,
+                allowed_failures=allowed_failures,
+                name=name or f"slurm-{unique}",
+            )
+        except BaseException:
+            forget(self.handout)
+            raise
+        if contact_address:
+            self.scheduler.contact_address = contact(contact_address, self.scheduler.address)
+
+    def add_container(
+        self,
+        tag: str,
+        cpus: int = 1,
+        memory: str | None = None,
+        dirs: Mapping[str, str] | None = None,
+        path: str | None = None,
+        preload_script: str | None = None,
+        *,
+        gpus: int = 0,
+        slots: int = 1,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Define a kind of worker: its size, the folders (host: container) and the image (``path``) it runs in."""
+        for name, value, least in (("cpus", cpus, 1), ("gpus", gpus, 0), ("slots", slots, 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"{name} is {value!r}; write a whole number from {least}")
+        if not isinstance(dirs, Mapping | None):
+            raise UsageError(f"dirs is {dirs!r}; write by folder of the host where it is inside: {{'/data': '/data'}}")
+        mounts = {str(host): str(inside) for host, inside in (dirs or {}).items()}
+        surroundings = {"mounts": mounts, "env": dict(env or {}), "image": path, "preload_script": preload_script}
+        part = as_in_a_manifest(Component, cpus=cpus, memory=memory, gpus=gpus, **surroundings)
+        self.add_template(WorkerTemplate.of(tag, part, slots))
+
+    def add_template(self, template: WorkerTemplate) -> None:
+        """Files that a kind of worker names are looked for in the project's folder."""
+        super().add_template(
+            changed(template, image=self.found_image(template), preload_script=self.found_preload(template))
+        )
+
+    def found_image(self, template: WorkerTemplate) -> str | None:
+        if template.image is None or not script.is_file(template.image):
+            return template.image
+        return str(self.project / script.image(template.image))
+
+    def found_preload(self, template: WorkerTemplate) -> str | None:
+        """Where nodes find the script; one that they cannot see is handed out to them."""
+        given = template.preload_script
+        if given is None or not given.endswith((".py", ".sh", ".bash")):
+            return given  # a module
+        file = self.project / Path(given).expanduser()
+        if not file.exists():
+            if file == Path(given):
+                return given  # nodes may have it
+            raise UsageError(f"{template.tag}: the preload script {file} does not exist")
+        if self.code != "upload":
+            return str(file)
+        copy = self.handout / f"preload-{template.tag}{file.suffix}"
+        shutil.copyfile(file, copy)
+        return str(copy)
+
+    def job_script(self, tag: str) -> str:
+        """What is handed to sbatch for the next worker of a tag."""
+        assert isinstance(self.launcher, SlurmLauncher)
+        contact = self.scheduler.contact_address or self.scheduler.address
+        return self.launcher.script(f"{tag}-{self._count}", self.template(tag), contact)
+
+    async def _close(self) -> None:
+        assert isinstance(self.launcher, SlurmLauncher)
+        self.launcher.closing.set()  # whoever waits for Slurm to answer stops waiting
+        await super()._close()
+
+    async def _end(self) -> None:
+        try:
+            await super()._end()
+        finally:
+            forget(self.handout)
+
+
+def as_in_a_manifest(model: type[Model], **values: Any) -> Model:
+    """The manifest's model knows what may be written, and says so."""
+    try:
+        return model(**values)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        told = wrong.get("ctx", {}).get("error") or f"{wrong['input']!r}: {wrong['msg'].lower()}"
+        raise QuantityError(f"{wrong['loc'][0]}: {told}") from None

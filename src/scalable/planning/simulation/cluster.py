@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scalable.engine.state import NEVER
+from scalable.engine.events import NEVER
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
 from scalable.planning.simulation.faults import SILENT, Kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalable.engine.events import (
+    Event,
     Instruction,
     KillRun,
     Loss,
@@ -15,7 +16,7 @@ from scalable.engine.events import (
     TakeBack,
     WorkerLeaving,
 )
-from scalable.engine.records import RunRecord
+from scalable.engine.view import RunView
 from scalable.planning.simulation.cluster import Node, Work, shares
 from scalable.planning.simulation.durations import Fixed, Measured
 from scalable.planning.simulation.faults import LOSSES, Kind, RunFault
@@ -29,6 +30,7 @@ NOTICE_S = 30.0  # between a preemption notice and the end
 class Execution:
     def __init__(self, world: World) -> None:
         self.world = world
+        self.runs = world.engine.view.runs
         self.works: dict[str, Work] = {}
         self.computing: dict[str, int] = {}
         """How many runs a worker has begun."""
@@ -48,7 +50,7 @@ class Execution:
                     self.world.at(self.world.now, self.world.report, RunLost(run, attempt, Loss.STOPPED))
 
     def start(self, run: str, attempt: int, worker: str) -> None:
-        record = self.world.engine.state.runs[run]
+        record = self.runs[run]
         node = self.world.where.get(worker)
         if node is None:  # it is gone, and the engine is about to hear of it
             self.count(record)
@@ -57,11 +59,11 @@ class Execution:
         else:
             self.begin(record, attempt, worker, node)
 
-    def begin(self, record: RunRecord, attempt: int, worker: str, node: Node) -> None:
+    def begin(self, record: RunView, attempt: int, worker: str, node: Node) -> None:
         self.count(record)
         world, run = self.world, record.run.id
         seconds = self.length(record)
-        fault = world.faults.of(run, attempt, world.chance)
+        fault = self.fault(run, attempt)
         if fault is not None:
             seconds = self.inject(fault, run, attempt, worker, seconds)
         kind = world.rules.kinds[record.tag]
@@ -79,7 +81,11 @@ class Execution:
         else:
             self.share_out(node, cpus)
 
-    def length(self, record: RunRecord) -> float:
+    def fault(self, run: str, attempt: int) -> RunFault | None:
+        """Return what goes wrong with an attempt that begins, if anything does."""
+        return self.world.faults.of(run, attempt, self.world.chance)
+
+    def length(self, record: RunView) -> float:
         """How long a run takes with all the cores it can use."""
         name, chance = record.run.sweep, self.world.chance
         source = self.world.durations.get(name) or Fixed(record.run.expected_s or 60.0)
@@ -90,7 +96,7 @@ class Execution:
             deck += source.shuffled(chance)
         return deck.pop()
 
-    def count(self, record: RunRecord) -> None:
+    def count(self, record: RunView) -> None:
         outcome, now = self.world.outcome, self.world.now
         outcome.attempts += 1
         outcome.retries += bool(record.past)
@@ -201,7 +207,11 @@ class Execution:
         if work.version != version or self.works.get(work.run) is not work:
             return
         self.finish_work(work)
-        self.world.report(RunFinished(work.run, work.attempt, None, self.world.now - work.begun))
+        self.world.report(self.ending(work))
+
+    def ending(self, work: Work) -> Event:
+        """Return what the worker reports of work that ended by itself."""
+        return RunFinished(work.run, work.attempt, None, self.world.now - work.begun)
 
     def finish_work(self, work: Work) -> None:
         """Stop computing, for whatever reason: the next in line begins, what shared the node goes on faster."""
@@ -218,4 +228,4 @@ class Execution:
             self.share_out(node, cpus)
         if line := self.lines.get(work.worker):
             run = next(iter(line))
-            self.begin(world.engine.state.runs[run], line.pop(run), work.worker, node)
+            self.begin(self.runs[run], line.pop(run), work.worker, node)

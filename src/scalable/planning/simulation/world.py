@@ -13,6 +13,7 @@ from typing import Any
 
 from scalable.engine import Engine, Rules
 from scalable.engine.events import (
+    NEVER,
     AddWorkers,
     Event,
     Instruction,
@@ -32,7 +33,6 @@ from scalable.engine.events import (
     WorkerLost,
     WorkersRefused,
 )
-from scalable.engine.state import NEVER
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.garbage import uncollected
@@ -137,7 +137,7 @@ class World:
             else:
                 break
             steps += 1
-            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.state.runs)):
+            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.view.runs)):
                 raise ScalableError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
         return self.close()
 
@@ -212,8 +212,12 @@ class World:
                 self.at(node.up, self.node_up, node)
         for worker, node in zip(workers, nodes, strict=False):
             self.where[worker] = node
-            self.at(max(self.now, node.up), self.join, worker, tag, node)
+            self.at(max(self.now, node.up) + self.startup_s(worker), self.join, worker, tag, node)
         pool.waiting += [(worker, tag) for worker in workers[len(nodes) :]]
+
+    def startup_s(self, worker: str) -> float:
+        """Return how long a worker takes to join once its node is up."""
+        return 0.0
 
     def node_up(self, node: Node) -> None:
         if node.gone == NEVER:
@@ -269,7 +273,7 @@ class World:
         if node.permanent:
             pool.new_node(self.now, permanent=True)
         for worker, tag in list(node.workers.items()):
-            if worker in self.engine.state.workers:
+            if worker in self.engine.view.workers:
                 self.remove_worker(worker, Loss.NODE_LOST)
             else:  # about to join: it goes elsewhere
                 del node.workers[worker]

@@ -10,12 +10,12 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.errors import ScalableError
 from scalable.manifest.load import load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe import RunFolder, RunView
 from scalable.observe.fields import text
 from scalable.observe.incidents import Incident, IncidentFolder
@@ -149,8 +149,7 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Pat
     if not written:
         raise ScalableError("the run names no manifest, which would say where they are")
     path = Path(written)
-    providers = (point.name for point in entry_points(group="scalable.cluster"))
-    loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=providers)
+    loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
 
 

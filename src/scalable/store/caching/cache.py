@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import IO, Any
 from uuid import uuid4
 
-from scalable.store.caching.content import RETURN, ContentError, Kind, contents, kinds_of
+from scalable.store.caching.content import RETURN, ContentError, ContentKind, contents, kinds_of
 from scalable.store.caching.fingerprints import DECORATED, Fingerprint, fingerprint_of
 from scalable.store.caching.keys import CachingError, Encoder, module_of, too_deep
 from scalable.store.leases.files import file_lease, is_at
@@ -48,7 +48,7 @@ class Cache:
     def __init__(
         self,
         function: FunctionType,
-        given: Mapping[str, Kind],
+        given: Mapping[str, ContentKind],
         cache_dir: str | os.PathLike[str] | None = None,
         recompute: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class Cache:
         self.signature = inspect.signature(function, follow_wrapped=False)
         self.name = file_name(f"{module_of(function)}.{function.__qualname__}", LONGEST_NAME, also=".")
         self.hits = self.misses = 0
-        self.kinds: Mapping[str, Kind] | None = None
+        self.kinds: Mapping[str, ContentKind] | None = None
         self.known: tuple[Fingerprint, bytes] | None = None
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], recompute: bool) -> Any:
@@ -160,7 +160,7 @@ class Cache:
             self.known = (fingerprint, bytes(encoder.out))
         return self.known[1]
 
-    def marked(self) -> Mapping[str, Kind]:
+    def marked(self) -> Mapping[str, ContentKind]:
         if self.kinds is None:
             self.kinds = kinds_of(self.function, self.signature, self.given)
         return self.kinds

@@ -20,7 +20,7 @@ class ContentError(ScalableError, OSError):
     """A file or folder whose content should count but cannot be read."""
 
 
-class Kind(Enum):
+class ContentKind(Enum):
     """What counts of an argument or a result."""
 
     VALUE = "value"
@@ -31,15 +31,15 @@ class Kind(Enum):
     """A path to a folder; the names below it and the bytes of its files count, its own name does not."""
 
 
-ValueType: TypeAlias = Annotated[Any, Kind.VALUE]
-FileType: TypeAlias = Annotated[str | os.PathLike[str], Kind.FILE]
-DirType: TypeAlias = Annotated[str | os.PathLike[str], Kind.FOLDER]
+ValueType: TypeAlias = Annotated[Any, ContentKind.VALUE]
+FileType: TypeAlias = Annotated[str | os.PathLike[str], ContentKind.FILE]
+DirType: TypeAlias = Annotated[str | os.PathLike[str], ContentKind.FOLDER]
 MARKS = {"ValueType": ValueType, "FileType": FileType, "DirType": DirType}
 
 RETURN = "return"  # where annotations keep the type of the result
 
 
-def kinds_of(function: FunctionType, signature: Signature, given: Mapping[str, Kind]) -> dict[str, Kind]:
+def kinds_of(function: FunctionType, signature: Signature, given: Mapping[str, ContentKind]) -> dict[str, ContentKind]:
     """The kind of every marked argument, and of the result, from the decorator's options and the annotations."""
     found = dict(given)
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
@@ -49,13 +49,13 @@ def kinds_of(function: FunctionType, signature: Signature, given: Mapping[str, K
             if len(kinds) > 1:
                 raise CachingError(f"{function.__qualname__}: {name!r} has two marks; leave one of them")
             found.update((name, kind) for kind in kinds)
-    return {name: kind for name, kind in found.items() if kind is not Kind.VALUE}
+    return {name: kind for name, kind in found.items() if kind is not ContentKind.VALUE}
 
 
-def kinds_in(annotation: object) -> set[Kind]:
+def kinds_in(annotation: object) -> set[ContentKind]:
     """Marks anywhere in an annotation: ``list[FileType]`` and ``FileType | None`` are marked as well."""
-    found = {one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Kind)}
-    return found.union(*(kinds_in(part) for part in get_args(annotation) if not isinstance(part, Kind)))
+    found = {one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, ContentKind)}
+    return found.union(*(kinds_in(part) for part in get_args(annotation) if not isinstance(part, ContentKind)))
 
 
 def evaluated(function: FunctionType, name: str, annotation: object) -> object:
@@ -81,12 +81,12 @@ def evaluated(function: FunctionType, name: str, annotation: object) -> object:
         ) from None
 
 
-def contents(kind: Kind, value: Any) -> Any:
+def contents(kind: ContentKind, value: Any) -> Any:
     """A path, or a collection of paths, with every path replaced by the digest of its content."""
     if value is None:
         return None
     if isinstance(value, str | bytes | os.PathLike):
-        return (kind.value, digest_of_file(value) if kind is Kind.FILE else digest_of_folder(value))
+        return (kind.value, digest_of_file(value) if kind is ContentKind.FILE else digest_of_folder(value))
     if isinstance(value, Mapping):
         return {name: contents(kind, path) for name, path in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast, overload
 
 from scalable.store.caching.cache import Cache
-from scalable.store.caching.content import MARKS, RETURN, Kind, kinds_in
+from scalable.store.caching.content import MARKS, RETURN, ContentKind, kinds_in
 from scalable.store.caching.keys import CachingError
 from scalable.wording import not_defined
 
@@ -117,8 +117,8 @@ def decorated(cache: Cache) -> Any:
     return result
 
 
-def given_kinds(function: FunctionType, return_type: object, marks: Mapping[str, object]) -> dict[str, Kind]:
-    given: dict[str, Kind] = {}
+def given_kinds(function: FunctionType, return_type: object, marks: Mapping[str, object]) -> dict[str, ContentKind]:
+    given: dict[str, ContentKind] = {}
     names = inspect.signature(function, follow_wrapped=False).parameters
     for name, mark in {**marks, RETURN: return_type}.items():
         if name == RETURN and mark is None:

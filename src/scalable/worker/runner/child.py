@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from scalable.worker.runner import ends, guard, notes
 from scalable.worker.runner.path import here
 from scalable.worker.runner.stamp import Stamp, use
-from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Kind, Line, pack
+from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Line, MessageKind, pack
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_PTRACER = 1, 36, 0x59616D61  # see prctl(2)
 ANYONE = ctypes.c_ulong(-1)  # of the same user may look into it: py-spy is no ancestor of it
@@ -55,19 +55,19 @@ def main() -> int:
 
     def noted(facts: dict[str, Any]) -> None:
         if os.getpid() == own:
-            line.send(Kind.NOTED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
+            line.send(MessageKind.NOTED, json.dumps(facts, ensure_ascii=False).encode(errors="replace"))
 
     guard.install(settings["fork"], settings["allow"], on_fork=noted)
     notes.use(noted)
     home, outputs = here(), kept_outputs()
     leave_signals_to_the_worker()
     try:
-        line.send(Kind.READY, json.dumps(guard.protections()).encode())
+        line.send(MessageKind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
             page.clear()
             answer = attempt(message[1], own)
             tidy(home, outputs)
-            line.send(Kind.ENDED, answer)
+            line.send(MessageKind.ENDED, answer)
     except ConnectionError:  # nobody is left to hear it
         return 0
     except OSError:

@@ -29,7 +29,7 @@ class Unavailable(Exception):  # noqa: N818 - no error: there are machines witho
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GroupFolder:
     """A folder in which groups can be made."""
 
     path: Path
@@ -125,7 +125,7 @@ class MemoryGroup:
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdecimal()}
 
 
-def place_here() -> Place:
+def place_here() -> GroupFolder:
     """Where groups of this process are to be made."""
     for version, mount, root in memory_mounts():
         own = own_group(version)
@@ -139,25 +139,25 @@ def place_here() -> Place:
     raise Unavailable("no control groups that limit memory are mounted on this machine")
 
 
-def place_at(path: Path) -> Place:
+def place_at(path: Path) -> GroupFolder:
     if not os.access(path, os.W_OK):
         raise Unavailable(f"no groups can be made in {path}: it does not exist or is not this user's to change")
     if (path / "memory.limit_in_bytes").exists():
-        return Place(path, 1)
+        return GroupFolder(path, 1)
     if not (path / "cgroup.controllers").exists():
         raise Unavailable(f"{path} is no control group that limits memory")
     return divided(path, path)
 
 
-def divided(path: Path, top: Path) -> Place:
+def divided(path: Path, top: Path) -> GroupFolder:
     """A version 2 group that passes its memory controller on: this one if it may be divided, or the one above."""
     if os.access(path, os.W_OK) and passes_on(path):
-        return Place(path, 2)
+        return GroupFolder(path, 2)
     limit = "memory.max"
     unlimited = not (path / limit).exists() or words(path / limit) == ["max"]
     above = path.parent
     if path != top and unlimited and os.access(above, os.W_OK) and "memory" in words(above / "cgroup.subtree_control"):
-        return Place(above, 2)
+        return GroupFolder(above, 2)
     if not os.access(path, os.W_OK):
         raise Unavailable(f"{path} is not delegated to this user")
     raise Unavailable(f"{path} holds processes, so it cannot be divided; run in a scope of its own (Delegate=yes)")

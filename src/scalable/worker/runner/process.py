@@ -28,7 +28,7 @@ from scalable.worker.runner.limits import MemoryGroup
 from scalable.worker.runner.memory import proportional
 from scalable.worker.runner.path import python_path
 from scalable.worker.runner.stamp import Stamp
-from scalable.worker.runner.wire import BLOCK, LARGEST_ANSWER, LINE_CLOSED, Frames, Kind, frame
+from scalable.worker.runner.wire import BLOCK, LARGEST_ANSWER, LINE_CLOSED, Frames, MessageKind, frame
 
 logger = logging.getLogger("scalable")
 
@@ -135,13 +135,13 @@ class Runner:
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
 
-        def heard(kind: Kind, fact: Any) -> None:
+        def heard(kind: MessageKind, fact: Any) -> None:
             match kind:
-                case Kind.ENDED if self.sent:
+                case MessageKind.ENDED if self.sent:
                     on_end(self, fact)
-                case Kind.NOTED:
+                case MessageKind.NOTED:
                     on_fork(self, fact)
-                case Kind.READY if not self.ready:
+                case MessageKind.READY if not self.ready:
                     self.protections, self.ready = fact, True
                     if not ready.done():
                         ready.set_result(Started.WELL)
@@ -238,7 +238,7 @@ class Runner:
         assert self.transport is not None
         self.sent.append(work)
         if not self.transport.is_closing():  # else it is gone, and all that it has is given to another
-            self.transport.write(frame(Kind.WORK, content))
+            self.transport.write(frame(MessageKind.WORK, content))
 
     def look(self, *, closely: bool = False) -> None:
         """Memory and CPU of all its processes; closely, with what they share counted once."""
@@ -359,7 +359,7 @@ class Runner:
 
 
 class Conversation(asyncio.Protocol):
-    def __init__(self, heard: Callable[[Kind, Any], None], gone: Callable[[str], None]) -> None:
+    def __init__(self, heard: Callable[[MessageKind, Any], None], gone: Callable[[str], None]) -> None:
         self.heard = heard
         self.gone = gone
         self.frames = Frames(LARGEST_ANSWER)
@@ -382,7 +382,11 @@ def answer(content: bytes) -> tuple[Any, ...]:
     return cause, value, message, seconds, cpu_s, peak
 
 
-READ: Mapping[Kind, Callable[[bytes], Any]] = {Kind.READY: json.loads, Kind.NOTED: json.loads, Kind.ENDED: answer}
+READ: Mapping[MessageKind, Callable[[bytes], Any]] = {
+    MessageKind.READY: json.loads,
+    MessageKind.NOTED: json.loads,
+    MessageKind.ENDED: answer,
+}
 
 
 def readable(line: socket.socket | None) -> bool:

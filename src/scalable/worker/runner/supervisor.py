@@ -16,18 +16,18 @@ from contextlib import suppress
 from typing import Any
 
 from scalable import proc
+from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import collect
-from scalable.worker.runner.memory import oom_kills, readable
+from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
-from scalable.worker.runner.work import End, Told, Work, verdict
+from scalable.worker.runner.work import End, GivenWork, Told, verdict
 
 logger = logging.getLogger("scalable")
 
 LOOK_EVERY_S = 0.1  # fast enough to act on memory before the machine suffers
 SHORT_S = 0.02  # work shorter than this is sent ahead, so that the runner need not wait for the next piece
 MOST_SENT = 16  # pieces in one runner at a time, if they are short
-OWN_SHARE = 0.02  # of the limit left to the worker beyond what it uses, since it grows a little while it serves
 LARGE = 0.5  # of the room of a slot: a runner that keeps more when it has nothing to do is replaced
 LARGE_IF_SHORT = 0.8  # where a start takes longer than the work
 KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed says little about the start itself
@@ -42,9 +42,9 @@ class Supervisor:
         self.settings = settings
         self.slots = slots
         self.told = told
-        self.works: dict[str, Work] = {}
+        self.works: dict[str, GivenWork] = {}
         """All that was given and has not ended, in the order it came."""
-        self.waiting: deque[Work] = deque()
+        self.waiting: deque[GivenWork] = deque()
         self.runners: list[Runner] = []
         self.dropped: set[Runner] = set()
         """Those that have nothing more to do, until they have ended."""
@@ -72,7 +72,7 @@ class Supervisor:
         if self.closed or self.leaving:
             self.told.ended(End(key, ends.PREEMPTED, message="its worker is leaving"))
             return
-        work = self.works[key] = Work(key, content)
+        work = self.works[key] = GivenWork(key, content)
         self.waiting.append(work)
         if self.looking is None:
             self.looking = self.keep(self.look_on())
@@ -96,7 +96,7 @@ class Supervisor:
         if silent_for is not None:
             if ending:  # it died a moment ago, and its end is on its way
                 return
-            if not work.runs or work.silence() < silent_for:
+            if not (work.runs and is_stuck(work.silence(), silent_for)):
                 self.told.seen([work.sign(alive=True)])
                 return
         if self.take_back(key, cause, message):
@@ -200,7 +200,7 @@ class Supervisor:
     def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None]) -> None:
         """A runner answered for the work it was in."""
         cause, value, message, seconds, cpu_s, peak = told
-        work: Work = runner.sent.popleft()
+        work: GivenWork = runner.sent.popleft()
         runner.answered += 1
         runner.pace = seconds
         if runner.current is not None:
@@ -227,7 +227,7 @@ class Supervisor:
             self.drop(runner)
         self.feed()
 
-    def end(self, work: Work, end: End) -> None:
+    def end(self, work: GivenWork, end: End) -> None:
         del self.works[work.key]
         self.told.ended(end)
 
@@ -245,7 +245,7 @@ class Supervisor:
         in_group = runner.group.out_of_memory() if runner.group else 0
         status = await runner.status()
         runner.hang_up()
-        work: Work | None = runner.current
+        work: GivenWork | None = runner.current
         if in_group and runner.group and work is not None:  # between two looks
             work.peak = max(work.peak, runner.group.limit())
         begun, how = runner.has_begun, runner.how_it_ended(status)
@@ -270,14 +270,14 @@ class Supervisor:
             if work.killed_for:
                 self.take_back(work.key, work.killed_for, work.message)
 
-    def put_down(self, work: Work, *, evidence: bool = False) -> None:
+    def put_down(self, work: GivenWork, *, evidence: bool = False) -> None:
         """End work that runs, and its runner; from this moment on nothing else is done about that runner."""
         assert work.runner is not None
         if not work.runner.ending:
             work.runner.ending = True
             self.keep(self.end_with_its_runner(work, work.runner, evidence))
 
-    async def end_with_its_runner(self, work: Work, runner: Runner, evidence: bool) -> None:
+    async def end_with_its_runner(self, work: GivenWork, runner: Runner, evidence: bool) -> None:
         """Look at it first if that is wanted, then kill it with everything it started."""
         found = None
         if evidence and runner.pid is not None:
@@ -350,9 +350,9 @@ class Supervisor:
             self.too_much(runner, f"a process it had started used all of the {room} that it may use")
 
     def room(self) -> int:
-        """What all runs together may use: the worker's limit without what the worker itself needs."""
-        limit = self.settings.memory or 0
-        return limit if self.settings.apart else int(limit * (1 - OWN_SHARE)) - proc.resident(os.getpid())
+        """Bytes that all work together may use: the worker's limit without what the worker itself needs."""
+        own = 0 if self.settings.apart else proc.resident(os.getpid())
+        return memory_limits(self.settings.memory or 0, own, apart=self.settings.apart).jobs
 
     def hold_the_limit(self, room: int) -> None:
         busy = [runner for runner in self.runners if runner.current is not None and not runner.ending]
@@ -368,7 +368,7 @@ class Supervisor:
         self.too_much(worst, f"it used {readable(worst.resident)} of {readable(room)}{together}")
 
     def too_much(self, runner: Runner, message: str) -> None:
-        work: Work = runner.current
+        work: GivenWork = runner.current
         work.killed_for, work.message = ends.OUT_OF_MEMORY, message
         work.peak = max(work.peak, runner.resident, runner.group.limit() if runner.group else 0)
         self.put_down(work)

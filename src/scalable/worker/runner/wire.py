@@ -22,7 +22,7 @@ LINE_CLOSED = 97  # a child's status when the user's code has closed its line
 BLOCK = 1 << 18
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     READY = 1  # from the child: it has started; what protects it
     WORK = 2  # to the child: a pickled (function, arguments)
     ENDED = 3  # from the child: how the work ended
@@ -41,7 +41,7 @@ def pack(value: Any) -> bytes:
     return packed
 
 
-def frame(kind: Kind, content: bytes) -> bytes:
+def frame(kind: MessageKind, content: bytes) -> bytes:
     return HEAD.pack(len(content), kind) + content
 
 
@@ -52,7 +52,7 @@ class Frames:
         self.rest = bytearray()
         self.largest = largest
 
-    def feed(self, piece: bytes) -> Iterator[tuple[Kind, bytes]]:
+    def feed(self, piece: bytes) -> Iterator[tuple[MessageKind, bytes]]:
         self.rest += piece
         at = 0
         while len(self.rest) - at >= HEAD.size:
@@ -62,7 +62,7 @@ class Frames:
             if len(self.rest) - at < HEAD.size + size:
                 break
             at += HEAD.size
-            yield Kind(kind), bytes(self.rest[at : at + size])
+            yield MessageKind(kind), bytes(self.rest[at : at + size])
             at += size
         del self.rest[:at]
 
@@ -73,11 +73,11 @@ class Line:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.frames = Frames()
-        self.waiting: list[tuple[Kind, bytes]] = []
+        self.waiting: list[tuple[MessageKind, bytes]] = []
         self.turn = threading.RLock()
         """Threads of the user's code may have something to tell while an answer is sent; so may a signal handler."""
 
-    def read(self) -> tuple[Kind, bytes] | None:
+    def read(self) -> tuple[MessageKind, bytes] | None:
         """The next message; nothing when the other side is gone."""
         while not self.waiting:
             piece = self.connection.recv(BLOCK)
@@ -86,6 +86,6 @@ class Line:
             self.waiting = list(self.frames.feed(piece))
         return self.waiting.pop(0)
 
-    def send(self, kind: Kind, content: bytes) -> None:
+    def send(self, kind: MessageKind, content: bytes) -> None:
         with self.turn:
             self.connection.sendall(frame(kind, content))

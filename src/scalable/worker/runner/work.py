@@ -71,7 +71,7 @@ class Told:
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class GivenWork:
     """A piece of work that was given and has not ended."""
 
     key: str
@@ -185,7 +185,7 @@ class Work:
 
 
 def verdict(
-    how: str, work: Work, status: int | None, in_group: int, on_machine: bool, room: int | None
+    how: str, work: GivenWork, status: int | None, in_group: int, on_machine: bool, room: int | None
 ) -> tuple[str, str]:
     """What a runner died of that we did not kill, and a sentence about it."""
     of = f" of {readable(room)}" if room is not None else ""

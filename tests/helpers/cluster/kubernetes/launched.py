@@ -8,7 +8,7 @@ from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
 from scalable.cluster.kubernetes.objects import Site
 from scalable.cluster.kubernetes.pods import WorkerPod
-from scalable.planning.places import Place
+from scalable.planning.places import WorkerPlace
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory
 from tests.helpers.cluster.kubernetes.server import NAMESPACE
@@ -17,7 +17,7 @@ SCHEDULER = "tls://10.0.0.1:8786"
 
 SIZE = Size(Cpu.of(2), Memory.parse("2GiB"))
 
-SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0", places={"small": Place("compute", SIZE, SIZE)})
+SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0", places={"small": WorkerPlace("compute", SIZE, SIZE)})
 
 SMALL = WorkerTemplate("small", cpus=2, memory=Memory.parse("2GiB"))
 

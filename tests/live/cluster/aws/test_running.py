@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.aws import cleanup
+from scalable.cluster import cleanup
 from scalable.cluster.aws.account import Account, AwsError
 from scalable.cluster.aws.ec2 import Ec2Fleet
 from scalable.cluster.aws.fargate import FargateFleet
@@ -196,7 +196,7 @@ def test_secrets_go_by_their_names_though_aws_does_not_list_them_yet(
     )
     fleet.kinds.add("small")
     line = fleet.clean_up_command()
-    assert cleanup.main(line[line.index("--run=0000feed") :]) == 0
+    assert cleanup.main(line[line.index("aws") :]) == 0
     assert left_behind("0000feed") == []
 
 
@@ -206,7 +206,7 @@ def test_a_security_group_that_was_half_made_is_finished(
     fleet = an_ec2_fleet(tmp_path, "0000aaaa")
     fleet.open()
     away = AwsError("away", passing=True)
-    monkeypatch.setattr("scalable.cluster.aws.network.PAUSE_S", 0.0)
+    monkeypatch.setattr("scalable.cluster.aws.account.PAUSE_S", 0.0)
     answering(fleet, monkeypatch, "authorize_security_group_ingress", away, AwsError("", "InvalidGroup.NotFound"))
     with pytest.raises(AwsError, match="away"):
         fleet.prepare()
@@ -301,7 +301,7 @@ def test_a_profile_that_does_not_exist_is_a_sentence(monkeypatch: pytest.MonkeyP
 
 
 def test_the_clean_up_command_succeeds_where_nothing_is_left(hands: Hands) -> None:
-    assert cleanup.main(["--run=0000beef", f"--region={REGION}"]) == 0
+    assert cleanup.main(["aws", "--run=0000beef", f"--region={REGION}"]) == 0
 
 
 def test_a_driver_outside_the_vpc_is_refused_before_anything_is_made(hands: Hands, tmp_path: Path) -> None:

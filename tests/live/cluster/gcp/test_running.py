@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from scalable.cluster import cleanup
 from scalable.cluster.base import ClusterHandle, LaunchRefused, WorkerTemplate
-from scalable.cluster.gcp import api, cleanup
-from scalable.cluster.gcp.instances import GcpFleet
-from scalable.cluster.gcp.provider import GcpProvider
+from scalable.cluster.gcp import api
+from scalable.cluster.gcp.provider import GcpFleet, GcpProvider
 from scalable.errors import UsageError
 from scalable.manifest.targets import GcpTarget
 from scalable.planning.resources import ScalePlan
@@ -137,7 +137,7 @@ def test_an_instance_whose_placing_cannot_be_watched_does_not_stay(
 
 
 def test_the_clean_up_command_succeeds_where_nothing_is_left(google: Google) -> None:
-    assert cleanup.main(["--run=0000beef", f"--project={PROJECT}", f"--zone={ZONE}"]) == 0
+    assert cleanup.main(["gcp", "--run=0000beef", f"--project={PROJECT}", f"--zone={ZONE}"]) == 0
 
 
 def test_a_driver_outside_the_network_is_refused(google: Google, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from distributed.security import Security
 from scalable.cluster.kubernetes import api
 from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
 from scalable.cluster.kubernetes.board import told_of
-from scalable.cluster.kubernetes.forward import Forwarder
+from scalable.cluster.kubernetes.reach import Forwarder
 from scalable.errors import UsageError
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Object, Server, a_server
 from tests.helpers.waiting import LONG_S, soon

@@ -20,7 +20,7 @@ from scalable.cluster.base import LaunchRefused
 from scalable.cluster.kubernetes import launcher as launching
 from scalable.cluster.kubernetes import pods
 from scalable.cluster.kubernetes.api import Cluster, Listing
-from scalable.cluster.kubernetes.launcher import KubernetesLauncher, usable
+from scalable.cluster.kubernetes.launcher import KubernetesLauncher
 from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.engine.events import Loss
 from scalable.quantities import Memory
@@ -102,13 +102,6 @@ def test_workers_are_told_where_the_scheduler_is_and_leave_memory_to_the_pod() -
             assert memory < 2 * 2**30
 
     run(scene())
-
-
-def test_a_worker_counts_with_less_than_its_pod_may_use_and_with_something() -> None:
-    assert usable(None) is None
-    assert usable(Memory.parse("8GiB")) == 8 * 2**30 - int(8 * 2**30 * 0.03)
-    assert usable(Memory.parse("256MiB")) == 224 * 2**20
-    assert usable(Memory.parse("20MiB")) == 10 * 2**20
 
 
 def test_one_watch_on_pods_and_one_on_events_serve_all_workers() -> None:
@@ -339,7 +332,7 @@ def test_a_pod_whose_log_cannot_be_kept_is_deleted_all_the_same(tmp_path: Path) 
             [worker] = await launched(launcher, "small-0")
             server.logs[worker.name] = "trial 1 of 30\n"
             await worker.stop()
-            assert worker.deleted
+            assert worker.ended
             assert server.names("pods") == []
 
     run(scene())

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused
+from scalable.cluster.base import ClusterHandle, DeploymentSpec, Landlord, LaunchRefused, get_provider
 from scalable.cluster.kubernetes.provider import KubernetesProvider
-from scalable.cluster.registry import get_provider
 from scalable.errors import UsageError
 from scalable.manifest.load import load_file
 from scalable.planning.resources import ScalePlan

@@ -9,7 +9,7 @@ import pytest
 
 from scalable.cluster.aws.account import AwsError, told
 from scalable.cluster.aws.reasons import instance_fate, refusal, task_fate, task_waits
-from scalable.cluster.clouds.machine import Ending
+from scalable.cluster.clouds.fleet import Ending
 from scalable.engine.events import Loss
 
 ARN = "arn:aws:ecs:eu-central-1:123456789012:task/scalable-1a2b3c4d/0f9de17a6465404e8b1b2356dc13c2f8"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.cluster.clouds.machine import Ending
-from scalable.cluster.gcp.reasons import fate, gone, operation_error, waits
+from scalable.cluster.clouds.fleet import Ending
+from scalable.cluster.gcp.api import instance_fate, instance_gone, instance_waits, operation_error
 from scalable.engine.events import Loss
 
 
@@ -62,14 +62,14 @@ def test_an_operation_that_failed_says_why_and_whether_that_may_pass(
     ],
 )
 def test_an_instance_that_is_gone_says_why(operation: str, end: Ending | None, cause: Loss, words: str) -> None:
-    found = fate("scalable-1a2b-small-0", operation, end)
+    found = instance_fate("scalable-1a2b-small-0", operation, end)
     assert found.cause is cause
     assert words in found.detail
     assert "scalable-1a2b-small-0" in found.detail
 
 
 def test_an_instance_that_waits_says_for_what() -> None:
-    assert "capacity" in waits({"status": "PROVISIONING"})
-    assert waits({"status": "RUNNING"}) == ""
-    assert gone({"status": "TERMINATED"})
-    assert not gone({"status": "STAGING"})
+    assert "capacity" in instance_waits({"status": "PROVISIONING"})
+    assert instance_waits({"status": "RUNNING"}) == ""
+    assert instance_gone({"status": "TERMINATED"})
+    assert not instance_gone({"status": "STAGING"})

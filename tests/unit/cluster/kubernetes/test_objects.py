@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.kubernetes import objects
+from scalable.cluster.kubernetes.answers import read
 from scalable.cluster.kubernetes.objects import Owner, Site
-from scalable.cluster.kubernetes.quantities import read
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import load_file, load_text
 from scalable.manifest.models import Manifest
 from scalable.planning.packing import pack
 from scalable.planning.placement import PoolRoom
-from scalable.planning.places import Place
+from scalable.planning.places import WorkerPlace
 from scalable.planning.plan import plan_sweep
 from scalable.planning.resources import Size, allocatable
 from scalable.planning.site import Site as Places
@@ -215,7 +215,7 @@ def test_a_worker_asks_for_what_the_plan_placed_it_with_and_is_limited_by_its_pr
 
 def test_gpus_are_asked_for_as_they_are_limited() -> None:
     size = Size(Cpu.of(1), Memory.parse("1GiB"), 1)
-    place = Place(None, replace(size, gpus=0), size)
+    place = WorkerPlace(None, replace(size, gpus=0), size)
     found = worker("standard", replace(a_site(), places={"standard": place}))["spec"]["containers"][0]["resources"]
 
     assert found["requests"]["nvidia.com/gpu"] == found["limits"]["nvidia.com/gpu"] == "1"

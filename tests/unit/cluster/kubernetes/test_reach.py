@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.kubernetes import here
+from scalable.cluster.kubernetes import provider
 from scalable.cluster.kubernetes.cluster import listening
 from scalable.manifest.targets import KubernetesTarget
 
@@ -23,20 +23,20 @@ def test_a_pod_with_an_address_of_the_new_family_has_it_in_brackets(monkeypatch:
 def test_a_pod_knows_its_own_address_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POD_IP", "10.1.2.3")
     monkeypatch.setenv("POD_NAME", "driver-x")
-    assert (here.own_address(), here.own_pod()) == ("10.1.2.3", "driver-x")
+    assert (provider.own_address(), provider.own_pod()) == ("10.1.2.3", "driver-x")
     monkeypatch.delenv("POD_IP")
     monkeypatch.delenv("POD_NAME")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
-    assert (here.own_address(), here.own_pod()) == ("127.0.0.1", socket.gethostname())
+    assert (provider.own_address(), provider.own_pod()) == ("127.0.0.1", socket.gethostname())
 
 
 def test_who_names_a_kubeconfig_is_not_inside(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     account = tmp_path / "token"
     account.touch()
-    monkeypatch.setattr(here, "ACCOUNT", account)
+    monkeypatch.setattr(provider, "ACCOUNT", account)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     target = KubernetesTarget(provider="kubernetes", image="lab/work:1.0")
-    assert here.inside(target)
-    assert not here.inside(target.model_copy(update={"context": "other"}))
+    assert provider.inside(target)
+    assert not provider.inside(target.model_copy(update={"context": "other"}))
     monkeypatch.setenv("KUBECONFIG", "config")
-    assert not here.inside(target)
+    assert not provider.inside(target)

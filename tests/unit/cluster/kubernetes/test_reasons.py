@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalable.cluster.base import Fate
-from scalable.cluster.kubernetes.facts import LONGEST
-from scalable.cluster.kubernetes.quantities import more, read
+from scalable.cluster.kubernetes.answers import LONGEST, more, read
 from scalable.cluster.kubernetes.reasons import NO_NODE, fate, refusal, waits
 from scalable.engine.events import Loss
 from scalable.quantities import Memory

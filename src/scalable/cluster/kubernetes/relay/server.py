@@ -16,8 +16,20 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from scalable.cluster.kubernetes.relay.frames import CHUNK, VERSION, FrameError, Kind, encoded, plain, read
-from scalable.cluster.kubernetes.relay.link import Link, Stream, StreamRefused, notice_death, shut
+from scalable.cluster.kubernetes.relay.link import (
+    CHUNK,
+    VERSION,
+    FrameError,
+    Kind,
+    Link,
+    Stream,
+    StreamRefused,
+    encoded,
+    notice_death,
+    plain,
+    read,
+    shut,
+)
 
 KEEP_S = 60.0  # a driver that lost its connection may come back for so long; then nobody needs this pod
 HELLO_WITHIN_S = 10.0  # for whoever connects as a driver to show the token

@@ -1,0 +1,127 @@
+"""Dask's scheduler, fair to tasks that only waited on a worker that died; ``give_up`` ends tasks that wait in vain.
+
+Dask holds a worker's death against all tasks it had been given, and gives those up that saw a few deaths. Tagged tasks
+are all given out at once, so one task that always kills its worker would take its neighbours with it. Here only tasks
+that were running are blamed, as far as that can be known: by a note the worker kept, or by what it last reported, which
+it does twice a second. Where nothing is known all are blamed, as Dask does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from heapq import nsmallest
+from time import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from distributed import Scheduler
+from distributed.protocol import pickle
+
+from scalable.errors import ScalableError
+
+if TYPE_CHECKING:
+    from scalable.cluster.cluster import TaggedCluster
+
+
+class FairScheduler(Scheduler):
+    """Dask's scheduler, with blame for a worker's death on the tasks that were running."""
+
+    def __init__(self, *args: Any, running: Callable[[str], set[str] | None], **options: Any) -> None:
+        """``running`` tells the keys that the worker at an address noted as running, if it keeps such a note."""
+        super().__init__(*args, **options)
+        self.running_on = running
+        self.unreadable: set[str] = set()
+        """Addresses of workers that said that they cannot read a task."""
+        self.blamed: dict[Any, str] = {}
+        """Tasks that were running on the worker that died last, with its address, until someone takes note of it."""
+        self.serving: set[str] = set()
+        """Addresses of workers that have runs, which Dask knows nothing of."""
+
+    def valid_workers(self, ts: Any) -> set[Any] | None:
+        """Tagged tasks go to workers without runs as long as there are some."""
+        found = super().valid_workers(ts)
+        if not found or not self.serving:
+            return found
+        return {worker for worker in found if worker.address not in self.serving} or found
+
+    async def remove_worker(
+        self, address: str, *, stimulus_id: str, expected: bool = False, close: bool = True
+    ) -> Literal["OK", "already-removed"]:
+        worker = self.workers.get(address)
+        if worker is not None and not expected:
+            guilty = blamed(worker, self.running_on(address), address in self.unreadable)
+            self.blamed = {task.key: address for task in guilty}
+            for task in worker.processing:
+                if task not in guilty:
+                    task.suspicious -= 1  # makes up for the one that Dask adds now
+        self.unreadable.discard(address)
+        return await super().remove_worker(address, stimulus_id=stimulus_id, expected=expected, close=close)
+
+
+def blamed(worker: Any, noted: set[str] | None, unreadable: bool) -> set[Any]:
+    """Tasks that a worker can have died of."""
+    begun = {task for task in worker.processing if task in worker.executing or task in worker.long_running}
+    begun |= {task for task in worker.processing if noted and str(task.key) in noted}
+    if unreadable or not begun:
+        return set(worker.processing) - begun
+    return begun if noted else begun | following(worker, begun)
+
+
+def following(worker: Any, begun: set[Any]) -> set[Any]:
+    """Tasks that a worker will have begun since its last report if it had room for them; in their order."""
+    left = Counter(worker.resources)
+    for task in begun:
+        left.subtract(task.resource_restrictions or {})
+    others = [task for task in worker.processing if task not in begun and fits(task, left)]
+    return set(nsmallest(worker.nthreads - len(begun), others, key=lambda task: task.priority))
+
+
+def fits(task: Any, left: Counter[str]) -> bool:
+    return all(units <= left[name] for name, units in (task.resource_restrictions or {}).items())
+
+
+class NoWorkerError(ScalableError):
+    """A task was given up because no worker of its kind can be had; says why not."""
+
+    def __init__(self, task: str, tag: str, reason: str) -> None:
+        super().__init__(task, tag, reason)
+        self.task, self.tag, self.reason = task, tag, reason
+
+    def __str__(self) -> str:
+        return f"{self.task} was given up because no {self.tag} worker can be had: {self.reason}"
+
+
+def give_up(cluster: TaggedCluster, tag: str, reason: str, spared: Collection[Any] = ()) -> list[Any]:
+    """Fail what waits for workers of a tag, if there are none and none is to come; the keys of what was failed.
+
+    Does what Dask's own ``no-workers-timeout`` does, but knows why. ``spared`` are keys that others look after.
+    """
+    scheduler = cluster.scheduler
+    waiting = [*scheduler.unrunnable, *scheduler.queued]
+    lost = [task for task in waiting if task.key not in spared and is_hopeless(cluster, task, tag)]
+    moment = f"no-worker-{time()}"
+    recommendations: dict[Any, Any] = {}
+    for task in lost:
+        error = NoWorkerError(str(task.key), tag, reason)
+        recommendations |= scheduler.transition(
+            task.key,
+            "erred",
+            stimulus_id=moment,
+            exception=pickle.dumps(error),
+            exception_text=str(error),
+            cause=task.key,
+        )
+    scheduler.transitions(recommendations, stimulus_id=moment)
+    return [task.key for task in lost]
+
+
+def is_hopeless(cluster: TaggedCluster, task: Any, tag: str) -> bool:
+    """Whether workers of this tag were its hope, and no other worker is there that could do it."""
+    wanted = [name for name in task.resource_restrictions or () if any(name in t.resources for t in kinds(cluster))]
+    able = {kind.tag for kind in kinds(cluster) if all(name in kind.resources for name in wanted)}
+    hope = tag in able if wanted else tag == next(iter(cluster.templates), None)
+    return hope and not any(m.tag in able and not m.leaving for m in list(cluster.members.values()))
+
+
+def kinds(cluster: TaggedCluster) -> Collection[Any]:
+    return cluster.templates.values()

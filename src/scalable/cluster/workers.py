@@ -1,0 +1,232 @@
+"""The workers of one cluster from request to end: what is known of each, why it is gone, and what replaces it.
+
+``Member`` is one worker, ``Watcher`` hears of all of them from Dask's scheduler, ``Losses`` finds out why workers are
+gone, ``Replacements`` asks for others in their place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from distributed.core import Status
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from scalable.cluster.base import Fate, Launched, LaunchRefused, Witness, WorkerTemplate
+from scalable.cluster.scheduler import give_up
+from scalable.engine.events import Loss
+from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
+from scalable.wording import plural
+from scalable.worker.meter import TOPIC, UNREADABLE
+
+if TYPE_CHECKING:
+    from scalable.cluster.cluster import TaggedCluster
+
+logger = logging.getLogger("scalable")
+
+STOP_WITHIN_S = 60.0  # stopping takes less than a minute, or it is reported
+
+
+@dataclass(eq=False)
+class Member:
+    """One worker from the moment it was asked for until it is gone."""
+
+    name: str
+    template: WorkerTemplate
+    launched: Launched
+    since: float
+    """When it was asked for, in seconds since the epoch."""
+    asked: float
+    """When it was asked for, by a clock that nobody sets."""
+    address: str | None = None
+    """Set while it is connected."""
+    joined: bool = False
+    leaving: str = ""
+    """Why it was told to go; empty while it is wanted."""
+    had_notice: bool = False
+    """It said that it will go soon."""
+    noticed: bool = False
+    """It will go soon, and another one was asked for in its place."""
+    waits: str = ""
+    worked: bool = False
+    """Tasks were running on it when it died."""
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def age_s(self) -> float:
+        return time.monotonic() - self.asked
+
+    @property
+    def tag(self) -> str:
+        return self.template.tag
+
+
+class Watcher(SchedulerPlugin):
+    """Tells the cluster what the scheduler sees."""
+
+    name = "scalable-watcher"
+
+    def __init__(self, cluster: TaggedCluster) -> None:
+        self.cluster = cluster
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        self.cluster.joined(worker, str(scheduler.workers[worker].name))
+
+    def remove_worker(self, scheduler: Any, worker: str, **kwargs: Any) -> None:
+        self.cluster.losses.parted(worker)
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        if topic == TOPIC and isinstance(msg, dict):
+            facts = dict(msg)
+            worker = facts.pop("worker", None)
+            named = next((m for m in self.cluster.members.values() if m.address == worker), None)
+            if named is not None:
+                kind = facts.pop("kind")
+                if kind == UNREADABLE:
+                    self.cluster.scheduler.unreadable.add(worker)
+                    return
+                self.cluster.tell(kind, worker=named.name, tag=named.tag, **facts)
+                if kind == "worker-leaving":
+                    named.had_notice = True
+                    self.cluster.replacements.had_notice(named)
+
+
+FATE_WITHIN_S = 10.0  # how long to look for the cause of a worker's death before calling it lost
+
+
+class Losses:
+    """The search for workers that are gone: notices it first or is told, finds out why, ends what is left of them.
+
+    All of it runs in the event loop of the cluster.
+    """
+
+    def __init__(self, cluster: TaggedCluster) -> None:
+        self.cluster = cluster
+        self.fates: dict[str, Fate] = {}
+        """Why workers are gone, by their address."""
+
+    async def watch(self) -> None:
+        """Ask the backend about its workers: why they wait, and which are gone without having said so."""
+        cluster = self.cluster
+        while True:
+            members = list(cluster.members.values())
+            pause = await cluster.launcher.poll([member.launched for member in members])
+            for member in members:
+                if member.name not in cluster.members:
+                    continue
+                fate = member.launched.fate
+                if fate is not None and not member.leaving:
+                    if member.address in cluster.scheduler.workers:  # the scheduler has not noticed yet
+                        self.fates[str(member.address)] = fate
+                        expected = fate.cause in (Loss.WALLTIME, Loss.PREEMPTED)
+                        await cluster.scheduler.remove_worker(
+                            member.address, stimulus_id=f"gone-{member.name}", expected=expected, close=False
+                        )
+                    await self.bury(member)
+                elif not member.joined and member.launched.waits != member.waits:
+                    cluster.waits(member, member.launched.waits)
+            await asyncio.sleep(pause)
+
+    def parted(self, address: str) -> None:
+        """The scheduler lost a worker; find out why, and make sure that its process is gone too."""
+        member = next((m for m in self.cluster.members.values() if m.address == address), None)
+        if member is None:
+            return
+        if member.leaving:
+            member.address = None
+        else:
+            member.worked = address in self.cluster.scheduler.blamed.values()
+            self.cluster.keep(self.bury(member))
+
+    async def bury(self, member: Member) -> None:
+        fate = await member.launched.learn_fate(FATE_WITHIN_S)
+        if member.had_notice and fate.cause is Loss.WORKER_LOST:  # the worker said more than its backend
+            fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
+        if member.address:
+            self.fates[member.address] = fate  # before the rest of it is ended: someone may be waiting for the reason
+        with suppress(TimeoutError):
+            await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
+        self.cluster.over(member, fate)
+
+    def running_on(self, address: str) -> set[str] | None:
+        """Keys of the tasks that a worker was doing when it died, if it kept a note of them."""
+        launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
+        return launched.running() if isinstance(launched, Witness) else None
+
+    async def fate_of(self, address: str) -> Fate | None:
+        """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
+        deadline = time.monotonic() + 2 * FATE_WITHIN_S
+        while address not in self.fates and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        return self.fates.get(address)
+
+
+MOST_FAILED_STARTS = 3  # in a row, of workers that are replaced; then nobody would gain from a fourth
+
+
+class Replacements:
+    """Other workers for those that were lost or had notice, as long as anybody would gain from them.
+
+    ``wanted`` is off where an engine decides how many workers there are.
+    """
+
+    def __init__(self, cluster: TaggedCluster, wanted: bool) -> None:
+        self.cluster = cluster
+        self.wanted = wanted
+        self.failed_starts: Counter[str] = Counter()
+        """How many workers of a tag in a row did not join."""
+        self.short_lives: Counter[str] = Counter()
+        """How many workers of a tag in a row joined and died without having worked."""
+        self.given_up: dict[str, str] = {}
+        """Tags for which no more workers are tried, with the reason."""
+
+    def joined(self, member: Member) -> None:
+        self.failed_starts[member.tag] = 0
+        self.given_up.pop(member.tag, None)
+
+    def lost(self, member: Member, fate: Fate) -> None:
+        """It is gone, and nobody had told it to go."""
+        if member.joined:
+            young = not member.worked and member.age_s < YOUNG_S
+            self.short_lives[member.tag] = self.short_lives[member.tag] + 1 if young else 0
+            self.failed_starts[member.tag] = 0
+        else:
+            self.failed_starts[member.tag] += 1
+        if self.possible and not member.noticed:
+            self.cluster.keep(self.start_another(member, fate))
+
+    def had_notice(self, member: Member) -> None:
+        """Another one comes now, so that it can take over what this one holds."""
+        if self.possible and not (member.leaving or member.noticed):
+            member.noticed = True
+            self.cluster.keep(self.start_another(member, Fate(Loss.PREEMPTED, "had notice")))
+
+    @property
+    def possible(self) -> bool:
+        return self.wanted and self.cluster.status is Status.running
+
+    async def start_another(self, member: Member, fate: Fate) -> None:
+        if self.failed_starts[member.tag] >= MOST_FAILED_STARTS:
+            tried = plural(MOST_FAILED_STARTS, member.tag + " worker")
+            logger.error("%s in a row did not start; no more are tried", tried)
+            self.give_up(member.tag, fate.detail or fate.cause.value)
+            return
+        if (lives := self.short_lives[member.tag]) > 1:
+            await asyncio.sleep(min(START_DELAY_S * 2 ** min(lives - 2, 10), LATE_AFTER_S))
+        try:
+            await self.cluster.launch(1, member.template)
+        except LaunchRefused as refusal:
+            if member.name in self.cluster.members:  # it is tried again when this one is gone
+                member.noticed = False
+                return
+            logger.error("a worker for the lost %s was refused: %s", member.name, refusal)
+            self.give_up(member.tag, str(refusal))
+
+    def give_up(self, tag: str, reason: str) -> None:
+        self.given_up[tag] = reason
+        give_up(self.cluster, tag, reason)

@@ -1,0 +1,207 @@
+"""What others may read of an engine: its runs, workers, sweeps and tags, and why a run is where it is.
+
+The classes below name what may be read of the engine's records; a type checker rejects any change through them. Nobody
+outside this package reads the state itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from scalable import stuck
+from scalable.engine import fleet
+from scalable.engine.budget import startable
+from scalable.engine.events import Run, RunState
+from scalable.engine.rules import Rules
+from scalable.engine.state import Attempt, RunRecord, State
+from scalable.quantities import Duration
+from scalable.wording import plural
+
+
+class RunView(Protocol):
+    """A run, where it is and what became of its attempts."""
+
+    @property
+    def run(self) -> Run:
+        """What was submitted."""
+
+    @property
+    def tag(self) -> str:
+        """Where it runs next, or ran last."""
+
+    @property
+    def state(self) -> RunState:
+        """Where it is."""
+
+    @property
+    def worker(self) -> str:
+        """The worker that has it or had it last."""
+
+    @property
+    def sign(self) -> float:
+        """The last sign of life, or the moment up to which a long step was declared."""
+
+    @property
+    def past(self) -> Sequence[Attempt]:
+        """The attempts that were lost."""
+
+
+class WorkerView(Protocol):
+    """A worker that joined and is not gone."""
+
+    @property
+    def runs(self) -> Collection[str]:
+        """Runs that have begun on it."""
+
+
+class SweepView(Protocol):
+    """A sweep that was submitted."""
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of it is left."""
+
+
+class TagView(Protocol):
+    """The workers of one tag, those that were asked for, and the runs that wait for them."""
+
+    @property
+    def minimum(self) -> int:
+        """The fewest workers that are kept."""
+
+    @property
+    def maximum(self) -> int | None:
+        """The most workers there may be; None for as many as the pool holds."""
+
+    @property
+    def workers(self) -> int:
+        """Workers that joined and stay."""
+
+    @property
+    def idle(self) -> Mapping[str, float]:
+        """Workers without work, with the moment they became idle."""
+
+    @property
+    def requested(self) -> int:
+        """Workers that were asked for and have not joined."""
+
+    @property
+    def requested_at(self) -> float:
+        """When those were asked for."""
+
+    @property
+    def refusals(self) -> int:
+        """Refused requests in a row."""
+
+    @property
+    def queued(self) -> int:
+        """Runs that wait for a worker."""
+
+    @property
+    def ahead(self) -> int:
+        """Runs that wait on a worker behind others."""
+
+    @property
+    def returning(self) -> int:
+        """Runs that wait out a retry's delay."""
+
+
+class View:
+    """What an engine shows of itself, always as it is now."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.rules: Rules = state.rules
+        self.runs: Mapping[str, RunView] = state.runs
+        self.workers: Mapping[str, WorkerView] = state.workers
+        self.sweeps: Mapping[str, SweepView] = state.sweeps
+        self.tags: Mapping[str, TagView] = state.tags
+
+    @property
+    def handled(self) -> float:
+        """When the last event came."""
+        return self._state.handled
+
+    @property
+    def paused(self) -> str:
+        """Why nothing starts until the operator resumes; empty if that is not so."""
+        return self._state.paused
+
+    @property
+    def braked(self) -> str:
+        """Why the budget stopped everything; empty if it did not."""
+        return self._state.braked
+
+    def silence_s(self, run: str) -> float:
+        """Return for how long a run on a worker has been silent, by the rule that decides who is stuck."""
+        record = self._state.runs[run]
+        return stuck.silence(self.handled, record.sign, self._state.workers[record.worker].last_row)
+
+    def cooled_down(self, tag: str) -> float:
+        """Return when workers of a tag may be asked for again after idle ones were given back."""
+        return fleet.cooled_down(self._state, tag)
+
+    def explain(self, run: str, now: float) -> list[str]:
+        """Say why a run is where it is: past attempts first, the present last."""
+        return explain(self._state, run, now)
+
+
+def explain(state: State, run: str, now: float) -> list[str]:
+    record = state.runs.get(run)
+    if record is None:
+        return [f"no run is called {run}"]
+    lines = [
+        f"attempt {a.number} on {a.worker} ({a.tag}) was lost after {Duration(a.ended - a.started)}: {a.cause.value}"
+        + (f", peak {a.peak}" if a.peak else "")
+        + (f", {a.message}" if a.message else "")
+        for a in record.past
+    ]
+    return [*lines, present(state, record, now)]
+
+
+def present(state: State, record: RunRecord, now: float) -> str:
+    sweep = state.sweeps[record.run.sweep]
+    match record.state:
+        case RunState.HELD if record in sweep.climbed:
+            why = sweep.waits_for or "the rest of its sweep must end first"
+            return f"waits for {record.tag} workers, which run alone: {why}"
+        case RunState.HELD:
+            return f"waits for its sweep {record.run.sweep} to be admitted: {sweep.waits_for or 'not looked at yet'}"
+        case RunState.QUEUED:
+            return f"queued for a {record.tag} worker: {queue_reason(state, record, now)}"
+        case RunState.DELAYED:
+            return f"is tried again in {Duration(max(0.0, record.not_before - now))} on {record.tag}"
+        case RunState.GIVEN:
+            worker = state.workers[record.worker]
+            before = len(worker.runs) + list(worker.ahead).index(record.run.id)
+            return f"waits on {worker.id} behind {before} other{'s' if before > 1 else ''}"
+        case RunState.RUNNING:
+            silent = max(0.0, now - record.sign)
+            ran = Duration(now - record.started)
+            return f"runs on {record.worker} for {ran}, attempt {record.attempt}, last sign of life {silent:.0f} s ago"
+        case RunState.KILLING:
+            cause = record.killed_for.value if record.killed_for else "stopped"
+            return f"is being killed on {record.worker}: {cause}"
+    ended: str = record.state.value
+    return f"{ended}: {record.reason}" if record.reason else ended
+
+
+def queue_reason(state: State, record: RunRecord, now: float) -> str:
+    tags = state.tags[record.tag]
+    kind = state.rules.kinds[record.tag]
+    if state.paused:
+        return state.paused
+    if tags.requested:
+        return f"{tags.requested} workers were asked for {now - tags.requested_at:.0f} s ago and have not joined"
+    if now < tags.ask_again:
+        return f"the last request was refused; asking again in {tags.ask_again - now:.0f} s"
+    cooled = fleet.cooled_down(state, record.tag)
+    if not tags.workers and now < cooled:
+        return f"no worker; idle ones were given back and may be asked for again in {cooled - now:.0f} s"
+    if tags.workers >= fleet.room_for(state, record.tag):
+        taken = f"all {tags.workers} workers are busy" if tags.workers else "no worker"
+        return f"{taken} and the pool {kind.pool} is full"
+    if not startable(state, now, record):
+        return "what is left of the budget does not cover it"
+    return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"

@@ -1,0 +1,37 @@
+"""Files that are replaced whole, and nobody's business but their owner's.
+
+A file is written beside and then renamed, so that no reader ever sees a part. What a run leaves behind is readable by
+its user alone, unless the folder it is made in is shared with a group (the set-group-ID bit says so).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from secrets import token_hex
+
+
+def write_beside(path: Path, text: str, *, private: bool = True) -> None:
+    """Replace a file's content. Whoever reads, or pulls the plug, meets the old content or the new one."""
+    beside = path.with_name(f".{token_hex(8)}.part")
+    mode = private_mode(path.parent) & 0o666 if private else 0o666
+    try:
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(file, "w", encoding="utf-8", errors="backslashreplace") as content:
+            content.write(text)
+            content.flush()
+            os.fsync(file)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def private_mode(folder: Path) -> int:
+    """Return the mode of what is made in a folder: for its group, too, if the folder is shared with one."""
+    return 0o770 if folder.stat().st_mode & stat.S_ISGID else 0o700
+
+
+def make_private(folder: Path, *, exist_ok: bool = False) -> None:
+    folder.mkdir(mode=private_mode(folder.parent), exist_ok=exist_ok)

@@ -1,0 +1,62 @@
+"""``scalable slots``, and what makes several runs of ``scalable run`` one sweep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scalable.cli.main import main
+from scalable.store import open_store
+from tests.helpers.cli.slots import folder
+
+__all__ = ["folder"]
+
+
+STORE = "sqlite:///.scalable/results.db"
+
+
+def test_a_slot_is_taken_shown_and_given_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slots"]) == 0
+    assert "no sweep runs or waits" in capsys.readouterr().out
+    assert main(["slots", "take", "trial", "--holder", "nightly 1"]) == 0
+    assert "trial may run as nightly 1: its slot is kept 15 min after its last run" in capsys.readouterr().out
+    assert main(["slots", "--format", "json"]) == 0
+    [slot] = json.loads(capsys.readouterr().out)["slots"]
+    assert (slot["name"], slot["kind"], slot["holder"], slot["held"]) == ("trial", "normal", "nightly 1", True)
+    assert main(["slots"]) == 0
+    assert "nightly 1" in capsys.readouterr().out
+    assert main(["slots", "leave", "trial", "--holder", "nightly 1"]) == 0
+    with open_store(STORE) as store:
+        assert store.leases().list() == []
+
+
+def test_the_name_before_is_accepted_with_a_hint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["places", "take", "trial", "--holder", "x"]) == 0
+    assert "scalable slots" in capsys.readouterr().err
+    assert main(["places", "--format", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["places"] == answer["slots"] != []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("slots take", "which sweep, and for whom? write  scalable slots take trial --holder ID"),
+        ("slots take trial", "write  scalable slots take trial --holder ID"),
+        ("slots leave trail --holder x", "sweep 'trail' is not defined; known: trial"),
+        ("slots list trial", "list shows all slots"),
+        ("run --sweep trial --asset C --here", "sweeps.trial: asset 'C' is not defined; known: A, B"),
+        ("run --sweep trail --here", "sweep 'trail' is not defined; known: trial"),
+        ("run --task x --asset A", "--asset is about a sweep; name one: --sweep S"),
+        ("run --task x --here", "--here is about a sweep"),
+        ("run --workflow scored.py --holder x", "--holder is about a sweep"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_to_write(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
+    assert main(arguments.split()) == 2
+    assert told in capsys.readouterr().err.replace("\n", " ")
+    assert not (folder / ".scalable" / "runs").exists()
