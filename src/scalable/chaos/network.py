@@ -69,7 +69,7 @@ def sockets_to(pid: int, port: int) -> Iterator[int]:
 
 
 def borrowed(handle: int, number: int, worker: Victim) -> socket.socket:
-    """A process's own socket, as a second descriptor of ours."""
+    """Return a process's own socket, as a second descriptor of ours."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.syscall(PIDFD_GETFD, handle, number, 0)
     if descriptor < 0:

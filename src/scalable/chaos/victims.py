@@ -59,7 +59,7 @@ class Processes:
         self.follower = Follower(run)
 
     def driver(self) -> Victim:
-        """The process that opened the session, if it is on this machine and alive."""
+        """Return the process that opened the session, if it is on this machine and alive."""
         self.check_it_runs()
         process = self.own_driver()
         if process is None:
@@ -72,7 +72,7 @@ class Processes:
             raise NoVictimError(f"{self.run.run_id} is over; faults need a run that is running")
 
     def own_driver(self) -> proc.Process | None:
-        """The driver, unless it is elsewhere."""
+        """Return the driver, unless it is elsewhere."""
         facts = self.run.facts()
         pid = number(facts.get("pid"))
         on_this_host = text(facts.get("host")) == socket.gethostname()
@@ -113,7 +113,7 @@ class Processes:
 
 
 def choose(victims: Sequence[Victim], chance: random.Random, worker: str | None = None) -> Victim:
-    """One at random, or one of the worker that is named."""
+    """Choose a victim at random, or one of the worker that is named."""
     among = [victim for victim in victims if worker in (None, victim.worker)]
     if not among:
         known = ", ".join(dict.fromkeys(victim.worker for victim in victims))
@@ -127,7 +127,7 @@ def one_per_process(workers: Iterable[Victim]) -> Iterable[Victim]:
 
 
 def runners_of(worker: Victim) -> list[Victim]:
-    """The topmost descendants that carry a mark; those below them belong to the work itself."""
+    """Return the topmost descendants that carry a mark; those below them belong to the work itself."""
     marks = {pid: mark_of(pid) for pid in proc.tree(worker.pid)[1:]}
     first: dict[str, int] = {}
     for pid, mark in marks.items():  # parents come before their children
@@ -142,7 +142,7 @@ def mark_of(pid: int) -> str:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The variables a process was started with; none if it is gone or another user's."""
+    """Return the variables a process was started with; none if it is gone or another user's."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
     except OSError:
@@ -152,7 +152,7 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def since(process: proc.Process) -> float:
-    """When a process began, by the clock on the wall."""
+    """Return when a process began, by the clock on the wall."""
     return process.started / proc.TICKS + psutil.boot_time()
 
 
@@ -170,7 +170,7 @@ def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
 
 
 def as_victim(process: int | Victim) -> Victim:
-    """A process by its number, for callers that started it themselves."""
+    """Return a process by its number, for callers that started it themselves."""
     if isinstance(process, Victim):
         return process
     looked = proc.look(process)

@@ -18,7 +18,7 @@ __all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "ove
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
-    """The session that is meant: the one named, else the one that runs, else the latest that ran.
+    """Return the session that is meant: the one named, else the one that runs, else the latest that ran.
 
     Where the command changes something and several run, it must be named.
     """
@@ -50,7 +50,7 @@ def over(folder: RunFolder, what: str) -> str:
 
 
 def confirmed(question: str, yes: bool) -> bool:
-    """Whether a person at a terminal agrees; scripts have decided when they were written."""
+    """Return whether a person at a terminal agrees; scripts have decided when they were written."""
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)

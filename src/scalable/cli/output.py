@@ -49,7 +49,7 @@ class Screen(Console):
 
 
 def nobody_reads() -> bool:
-    """Whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    """Return whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -158,7 +158,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
-    """A name and what is to say about it, a line each."""
+    """Return a name and what is to say about it, a line each."""
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True, max_width=LONGEST_NAME)
     shown.add_column(overflow=WHOLE)
@@ -168,12 +168,12 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
 
 
 def verbatim(cell: Cell) -> Text:
-    """A cell as it is: brackets in names are no markup."""
+    """Return a cell as it is: brackets in names are no markup."""
     return cell if isinstance(cell, Text) else Text(cell)
 
 
 def note(mark: str, text: str, style: str = "") -> Padding:
-    """A remark whose further lines are indented under its text."""
+    """Return a remark whose further lines are indented under its text."""
     line = Table.grid(padding=(0, 1, 0, 0))
     line.add_column()
     line.add_column(overflow=WHOLE)
@@ -189,7 +189,7 @@ def status(word: str) -> Text:
 
 
 def node_chart(screen: Console, spans: Sequence[NodeSpan], until: float) -> list[str]:
-    """The lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
+    """Return the lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
     if not spans or until <= 0:
         return []
     width = max(10, min(60, screen.width - 26))
@@ -214,6 +214,6 @@ def phase(node: NodeSpan, moment: float) -> str:
 
 
 def margin_text(share: float) -> str:
-    """A margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
+    """Return a margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
     value = round(share * 100, 1)
     return f"{value:.1f} %" if value % 1 == 0.5 else f"{value:.0f} %"

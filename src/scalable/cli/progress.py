@@ -218,7 +218,7 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
 
 
 def steps(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How far those are that say so: ``trial 12/30, 4/30``."""
+    """Return how far those are that say so: ``trial 12/30, 4/30``."""
     by_tag: dict[str, list[str]] = {}
     for each in runs:
         step = step_number(each)
@@ -228,7 +228,7 @@ def steps(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def latest_sweep(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The sweep that runs, if one does: what counts then are its rows."""
+    """Return the sweep that runs, if one does: what counts then are its rows."""
     sweeps: list[Mapping[str, Any]] = [
         sweep for sweep in status.get("sweeps", {}).values() if sweep["status"] == "running"
     ]
@@ -241,7 +241,7 @@ def bar(done: int, total: int, width: int) -> str:
 
 
 def drawable() -> bool:
-    """Whether stderr can show a bar; where it cannot, the numbers do."""
+    """Return whether stderr can show a bar; where it cannot, the numbers do."""
     try:
         "█░".encode(sys.stderr.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -20,7 +20,7 @@ Settings = Mapping[str, Any]
 
 
 def impossible(manifest: Manifest) -> Iterator[Finding]:
-    """What is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
+    """Yield what is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
     sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.run is None}
     if not sweeps:
         return
@@ -67,7 +67,7 @@ def refused(path: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding
 
 
 def complaints(cell: Settings) -> list[tuple[str, str, str]]:
-    """What a configuration is refused for: the setting it is about, why, and what to write."""
+    """Return what a configuration is refused for: the setting it is about, why, and what to write."""
     from scalable.finetune.settings import check
 
     try:
@@ -84,7 +84,7 @@ def complaints(cell: Settings) -> list[tuple[str, str, str]]:
 
 
 def at(path: str, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> str:
-    """Where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
+    """Return where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
     if about == "cost_bps":
         return f"{path}.costs_bps[{cost}]"
     for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):

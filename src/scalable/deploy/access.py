@@ -67,7 +67,7 @@ def rights(deployment: Deployment) -> list[Document]:
 
 
 def watching_steps(deployment: Deployment) -> list[str]:
-    """What a Prometheus needs that has no rights in other namespaces than its own."""
+    """Return what a Prometheus needs that has no rights in other namespaces than its own."""
     if not deployment.prometheus:
         return []
     return [

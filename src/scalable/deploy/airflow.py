@@ -44,7 +44,10 @@ ENDS_RAW = "endraw"
 def render(
     manifest: Manifest, target: str, sweep: str, *, manifest_path: Path = Path("scalable.yaml")
 ) -> dict[str, str]:
-    """The DAG's file, by its name. ``manifest_path`` is the manifest's file, for tasks that run on this machine."""
+    """Return the DAG's file, by its name.
+
+    ``manifest_path`` is the manifest's file, for tasks that run on this machine.
+    """
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     if target not in manifest.targets:
@@ -82,7 +85,7 @@ def render(
 
 
 def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, profile: str) -> dict[str, str]:
-    """What is known of the pods: image, sizes, nodes, variables."""
+    """Return what is known of the pods: image, sizes, nodes, variables."""
     where = f"targets.{name}"
     if target.image is None:
         raise UsageError(f"{where}: no image is named; write image: REGISTRY/NAME:VERSION")
@@ -139,7 +142,7 @@ def larger(size: Size) -> dict[str, str]:
 
 
 def tasks(assets: tuple[str, ...]) -> dict[str, str]:
-    """A task's id for each asset: its name as far as Airflow takes it, and never one for two."""
+    """Return a task's id for each asset: its name as far as Airflow takes it, and never one for two."""
     texts: dict[str, str] = {}
     for asset in assets:
         name = f"asset_{identifier(asset)}"

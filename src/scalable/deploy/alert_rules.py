@@ -125,7 +125,7 @@ def inputs(rule: Rule, samples: Samples, *, born: bool) -> dict[str, str]:
 
 
 def bad(condition: Condition) -> float:
-    """A figure for which the condition holds, of few digits, as it is written into the test."""
+    """Return a figure for which the condition holds, of few digits, as it is written into the test."""
     match condition.sign:
         case "==":
             return condition.threshold
@@ -164,7 +164,7 @@ def expected(rule: Rule) -> Object:
 
 
 def as_prometheus_writes(value: float, unit: str) -> str:
-    """What its humanizePercentage and humanizeDuration make of these tests' values, of a minute and more."""
+    """Return what its humanizePercentage and humanizeDuration make of these tests' values, of a minute and more."""
     if unit == "share":
         return f"{value * 100:.4g}%"
     if unit == "number":

@@ -32,7 +32,7 @@ def quota(deployment: Deployment) -> Document:
 
 
 def room(deployment: Deployment) -> tuple[int, Size]:
-    """How many workers there can be, and what all of them may ask for, at most."""
+    """Return how many workers there can be, and what all of them may ask for, at most."""
     pools: dict[str | None, list[Size]] = {}
     for place in deployment.site.places.values():
         pools.setdefault(place.pool, []).append(place.request)
@@ -50,7 +50,7 @@ def room(deployment: Deployment) -> tuple[int, Size]:
 
 
 def countable(deployment: Deployment) -> list[str]:
-    """What every container states: where a quota counts memory, a pod that states none is refused."""
+    """Return what every container states: where a quota counts memory, a pod that states none is refused."""
     stated = all(place.limit.memory.bytes for place in deployment.site.places.values())
     return ["cpu", "memory"] if stated else ["cpu"]
 
@@ -61,7 +61,7 @@ def most_workers(deployment: Deployment) -> int:
 
 
 def limits(deployment: Deployment) -> Document:
-    """A container that states nothing gets the smallest of our sizes, and none is larger than the largest."""
+    """Return a container that states nothing gets the smallest of our sizes, and none is larger than the largest."""
     places = list(deployment.site.places.values())
     mine = driver_size(deployment)
     named = countable(deployment)
@@ -86,5 +86,5 @@ def stated(size: Size, named: list[str]) -> dict[str, str]:
 
 
 def largest(sizes: list[Size]) -> Size:
-    """The most of each that any of them has."""
+    """Return the most of each that any of them has."""
     return Size(max(size.cpu for size in sizes), max(size.memory for size in sizes), max(size.gpus for size in sizes))

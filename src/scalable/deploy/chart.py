@@ -84,7 +84,7 @@ def values(deployment: Deployment) -> str:
 
 
 def yaml_text(value: str) -> str:
-    """A text as YAML reads it back, numbers too."""
+    """Return a text as YAML reads it back, numbers too."""
     return yaml.safe_dump(value, default_style='"', width=10_000).strip()
 
 

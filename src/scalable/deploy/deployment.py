@@ -141,7 +141,7 @@ def deployment(
 
 
 def chosen(manifest: Manifest, sweep: str | None) -> str | None:
-    """The sweep that is run; nothing where the manifest has tasks instead."""
+    """Return the sweep that is run; nothing where the manifest has tasks instead."""
     if sweep is not None:
         if sweep not in manifest.sweeps:
             raise UsageError(undefined("sweep", sweep, manifest.sweeps))
@@ -156,7 +156,7 @@ def chosen(manifest: Manifest, sweep: str | None) -> str | None:
 
 
 def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Iterator[Finding]:
-    """What a laptop may do without and a namespace of its own may not."""
+    """Yield what a laptop may do without and a namespace of its own may not."""
     if target.image is None:
         message = "no image is named for driver and workers"
         yield source.error("no-image", "image", message, "write image: REGISTRY/NAME:VERSION")
@@ -217,7 +217,7 @@ def tracked(url: str) -> Destination | None:
 
 
 def known_text(source: Source, value: str | None) -> str | None:
-    """A text of the manifest; nothing where it is only known in the cluster."""
+    """Return a text of the manifest; nothing where it is only known in the cluster."""
     return None if value is None or source.UNKNOWN in value else value
 
 
@@ -239,7 +239,7 @@ def namespace_name(name: str, place: str) -> str:
 
 
 def dns_label(name: str) -> str:
-    """A name as Kubernetes takes it for any object."""
+    """Return a name as Kubernetes takes it for any object."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].rstrip("-")
     if not label:
         raise UsageError(f"{name!r} has no letter or digit that a name in Kubernetes may have; use another name")

@@ -100,7 +100,7 @@ def anywhere() -> list[Object]:
 
 
 def store_destination(url: str | None) -> Destination | None:
-    """A database server; nothing for a file. Raises ``StoreUrlError`` for a URL that no store has."""
+    """Return a database server; nothing for a file. Raises ``StoreUrlError`` for a URL that no store has."""
     if url is None:
         return Destination("store", None, PORTS["postgresql"], workers=False)
     if scheme_of(url) not in POSTGRESQL:
@@ -114,7 +114,7 @@ def store_destination(url: str | None) -> Destination | None:
 
 
 def artefacts_destination(url: str, env: Mapping[str, str]) -> Destination | None:
-    """An object store; nothing for a folder."""
+    """Return an object store; nothing for a folder."""
     scheme = url.partition("://")[0] if "://" in url else "file"
     if scheme in ("file", "local"):
         return None
@@ -138,7 +138,7 @@ def web_destination(purpose: str, url: str, *, workers: bool) -> Destination:
 
 
 def named_destination(text: str, purpose: str = "egress") -> Destination:
-    """What a person wrote as ``host:port`` or as a web address."""
+    """Return what a person wrote as ``host:port`` or as a web address."""
     if "://" in text:
         return web_destination(purpose, text, workers=True)
     host, colon, port = text.rpartition(":")

@@ -47,7 +47,7 @@ def highest(of: str, expression: str) -> str:
 
 
 def by_worker(expression: str) -> tuple[str, str]:
-    """The query and its legend; workers of different runs often have the same name."""
+    """Return the query and its legend; workers of different runs often have the same name."""
     return highest("run, worker", expression), "{{worker}} of {{run}}"
 
 
@@ -274,5 +274,5 @@ def options(panel: Panel) -> Object:
 
 
 def of_this_run(query: str) -> str:
-    """The query about the runs that are looked at."""
+    """Return the query about the runs that are looked at."""
     return query.replace("@{", WHERE.removesuffix("}") + ", ").replace("@", WHERE)

@@ -82,7 +82,7 @@ def policy(deployment: Deployment, name: str, pods: Object, **rules: list[Object
 
 
 def once(rules: list[Object]) -> list[Object]:
-    """Several destinations may need the same rule."""
+    """Return the rules without repetition: several destinations may need the same one."""
     return [rule for at, rule in enumerate(rules) if rule not in rules[:at]]
 
 

@@ -121,7 +121,7 @@ class Source:
         return "\n".join(map(redact_text, self.text.splitlines()))
 
     def with_values(self, values: Mapping[str, str]) -> str:
-        """The text with these values of the target written out."""
+        """Return the text with these values of the target written out."""
         text, at = "", 0
         spans = (self.span(key, value) for key, value in values.items() if self.written(key) != value)
         for start, end, value in sorted(spans):
@@ -130,12 +130,12 @@ class Source:
         return text + self.text[at:]
 
     def written(self, key: str) -> str | None:
-        """What the file has for a key of the target."""
+        """Return what the file has for a key of the target."""
         node = tree.locate(self.merged, (*self.target_path, key))[1]
         return node.text if isinstance(node, tree.Scalar) else None
 
     def span(self, key: str, value: str) -> tuple[int, int, str]:
-        """Where a value of the target stands in the text, and what to write there."""
+        """Return where a value of the target stands in the text, and what to write there."""
         place = tree.locate(self.merged, (*self.target_path, key))[0]
         lines = self.text.splitlines(keepends=True)
         start = sum(map(len, lines[: place.line - 1])) + place.column - 1
@@ -153,7 +153,7 @@ def exposed(path: str, place: SourcePlace) -> Finding:
 
 
 def reference(root: tree.Node, path: Path) -> bool:
-    """Whether a value only names a Secret: {secret: NAME, key: KEY}."""
+    """Return whether a value only names a Secret: {secret: NAME, key: KEY}."""
     above = tree.locate(root, path[:-1])[1]
     return isinstance(above, tree.Mapping) and set(above.items) == {"secret", "key"}
 
@@ -170,7 +170,7 @@ def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scala
 
 
 def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:
-    """Every variable of a tree: where it stands, its name, and its default if it has one."""
+    """Yield every variable of a tree: where it stands, its name, and its default if it has one."""
     for path, scalar in scalars(node):
         if path[:1] != ("overlays",):
             for match in layers.VARIABLE.finditer(scalar.text):

@@ -38,7 +38,7 @@ def checks(case: Case) -> Iterator[Finding]:
 
 
 def function(where: str, run: str, folder: Path, task: Task | None = None) -> Finding | None:
-    """What is wrong with a function; nothing if it is fine or cannot be judged from its text."""
+    """Return what is wrong with a function; nothing if it is fine or cannot be judged from its text."""
     module, _, wanted = run.partition(":")
     code_file = located(module, folder)
     if code_file is None:
@@ -69,7 +69,7 @@ def function(where: str, run: str, folder: Path, task: Task | None = None) -> Fi
 
 
 def located(module: str, folder: Path) -> ModuleSpec | None:
-    """A module's file, found from package to package without importing any."""
+    """Return a module's file, found from package to package without importing any."""
     top, *rest = module.split(".")
     try:
         spec = PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
@@ -85,7 +85,7 @@ def located(module: str, folder: Path) -> ModuleSpec | None:
 
 
 def definitions(body: Iterable[ast.stmt]) -> dict[str, ast.AST] | None:
-    """The names a module defines at its top level; nothing if that cannot be told from its text."""
+    """Return the names a module defines at its top level; nothing if that cannot be told from its text."""
     nodes: dict[str, ast.AST] = {}
     for node in body:
         match node:
@@ -129,7 +129,7 @@ def misfit(node: ast.FunctionDef, task: Task) -> str:
 
 
 def project(folder: Path, mode: str) -> Iterator[Finding]:
-    """Whether workers can be given, or can compare, the code."""
+    """Check whether workers can be given, or can compare, the code."""
     count, total, large = 0, 0, []
     for path in files(folder):
         count += 1

@@ -21,7 +21,7 @@ TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-mach
 def examine(
     path: Path, load: Callable[[], Loaded], on_step: Callable[[str], None] = lambda what: None
 ) -> list[Finding]:
-    """All checks for the manifest that ``load`` reads; ``on_step`` hears what is looked at next."""
+    """Make all checks for the manifest that ``load`` reads; ``on_step`` hears what is looked at next."""
     findings: list[Finding] = []
     for step in examination(path, load):
         if isinstance(step, str):
@@ -32,7 +32,7 @@ def examine(
 
 
 def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Finding]:
-    """Each check, and before some of them what they look at."""
+    """Yield each check, and before some of them what they look at."""
     yield from software.versions()
     yield "the manifest"
     loaded, findings = manifest(path, load)
@@ -79,7 +79,7 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
 
 
 def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
-    """How many workers of each kind would be asked for, by the components and by each sweep."""
+    """Return how many workers of each kind would be asked for, by the components and by each sweep."""
     from scalable.planning.components import plan_components
     from scalable.planning.plan import plan_sweep
     from scalable.planning.site import Site

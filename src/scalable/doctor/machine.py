@@ -62,7 +62,7 @@ def memory(case: Case, target: LocalTarget) -> Finding:
 
 
 def usable_memory() -> Memory:
-    """What is built in, or less where a container sets a limit."""
+    """Return what is built in, or less where a container sets a limit."""
     sizes = [this_machine().memory.bytes]
     for path in map(Path, CGROUP_LIMITS):
         try:

@@ -47,7 +47,7 @@ def elsewhere(pairs: dict[str, str]) -> dict[str, str]:
 
 
 def interface(target: SlurmTarget, far: dict[str, str]) -> Finding:
-    """The address at which workers will look for the scheduler."""
+    """Return the address at which workers will look for the scheduler."""
     there = interfaces()
     usable = {name: address for name, address in there.items() if not address.startswith("127.")}
     choice = ", ".join(f"{name} ({address})" for name, address in usable.items()) or "none"
@@ -69,7 +69,7 @@ def interface(target: SlurmTarget, far: dict[str, str]) -> Finding:
 
 
 def own_address() -> str:
-    """What Dask takes if no interface is named."""
+    """Return what Dask takes if no interface is named."""
     from distributed.utils import get_ip
 
     address: str = get_ip()  # type: ignore[no-untyped-call]
@@ -77,7 +77,7 @@ def own_address() -> str:
 
 
 def route(address: str) -> str:
-    """The address of ours from which a node is reached; empty if that cannot be found out soon."""
+    """Return the address of ours from which a node is reached; empty if that cannot be found out soon."""
 
     def look() -> str:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

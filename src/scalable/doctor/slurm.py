@@ -97,7 +97,7 @@ def partitions(out: str) -> list[Queue]:
 
 
 def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
-    """The partition is there, is up, and allows the walltime."""
+    """Check that the partition is there, is up, and allows the walltime."""
     chosen = asked_for(target, queues)
     names = dict.fromkeys(partition.name for partition in queues)
     if not chosen:
@@ -146,7 +146,7 @@ def walltime_text(total: int) -> str:
 
 
 def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer:
-    """What Slurm says to the very script a worker would be started with."""
+    """Return what Slurm says to the very script a worker would be started with."""
     with tempfile.TemporaryDirectory(prefix="scalable-doctor-") as folder:
         site = script.Site(
             queue=target.queue,
@@ -185,7 +185,7 @@ def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Finding
 
 
 def account(target: SlurmTarget) -> list[Finding]:
-    """Whether the account is one of this user's; nothing where no accounting says so."""
+    """Return whether the account is one of this user's; nothing where no accounting says so."""
     if target.account is None or shutil.which("sacctmgr") is None:
         return []
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={os.getuid()}"]

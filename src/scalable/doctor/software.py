@@ -28,7 +28,7 @@ WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna"
 
 
 def versions() -> Iterator[Finding]:
-    """Whether the packages are there in versions that go together."""
+    """Check whether the packages are there in versions that go together."""
     installed_versions = {name: installed(name) for name in ("scalable", "dask", "distributed")}
     listed_versions = ", ".join(f"{name} {number}" for name, number in installed_versions.items() if number)
     wrong = [problem for text in requires("scalable") or () if (problem := unmet(text))]
@@ -43,7 +43,7 @@ def versions() -> Iterator[Finding]:
 
 
 def unmet(requirement: str) -> str:
-    """What is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
+    """Return what is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
     try:
         needed = Requirement(requirement)
     except InvalidRequirement:
@@ -83,7 +83,7 @@ def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Find
 
 
 def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Finding]:
-    """Whether what sweeps without a function of their own compute with is there, unless an image has it."""
+    """Check whether what sweeps without a function of their own compute with is there, unless an image has it."""
     if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
         return
     if missing := [module for module in WORKLOAD if not importable(module)]:

@@ -68,7 +68,7 @@ def grpc(variables: Mapping[str, Any]) -> Finding:
 
 
 def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Finding]:
-    """Every thread pool against the CPUs of a slot."""
+    """Check every thread pool against the CPUs of a slot."""
     sizes = {name: int(value) for name, value in variables.items() if str(value).isdecimal()}
     over = {name: size for name, size in sizes.items() if size > cpus}
     if "OMP_NUM_THREADS" not in sizes:

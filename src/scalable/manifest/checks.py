@@ -43,7 +43,7 @@ def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
 
 
 def undefined(path: str, noun: str, name: str, known: Iterable[str]) -> Finding:
-    """A name that nothing has: lists the ones there are and proposes the nearest."""
+    """Return a name that nothing has: lists the ones there are and proposes the nearest."""
     message, remedy = not_defined(noun, name, known)
     return Finding.error(f"undefined-{noun}", path, message, remedy)
 
@@ -205,7 +205,7 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
 
 
 def check_size(manifest: Manifest, path: str, profile: str | None, pool: str | None) -> Iterator[Finding]:
-    """A named profile and pool exist, and the one fits on the nodes of the other."""
+    """Yield a named profile and pool exist, and the one fits on the nodes of the other."""
     if profile is not None and profile not in manifest.profiles:
         yield undefined(f"{path}.profile", "profile", profile, manifest.profiles)
     if pool is not None and pool not in manifest.pools:
@@ -271,7 +271,7 @@ def pool_month(manifest: Manifest, pool: Pool) -> Money | None:
 
 
 def check_currency(manifest: Manifest) -> Iterator[Finding]:
-    """All money must be in the currency of the budget, or of the first price."""
+    """Check that all money is in the currency of the budget, or of the first price."""
     amounts = list(money_in(manifest))
     amounts.sort(key=lambda amount: amount[0] != "budget.monthly")
     for path, money in amounts:
@@ -284,7 +284,7 @@ def check_currency(manifest: Manifest) -> Iterator[Finding]:
 
 
 def money_in(part: Any, path: str = "") -> Iterator[tuple[str, Money]]:
-    """Every amount and price of a manifest with its path."""
+    """Yield every amount and price of a manifest with its path."""
     if isinstance(part, Money):
         yield path, part
     elif isinstance(part, Price):

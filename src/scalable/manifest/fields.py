@@ -25,7 +25,7 @@ MOST = 1_000_000  # of anything that is counted one by one: workers, nodes, fold
 
 
 def importable(run: str | None) -> str | None:
-    """A function by where it is imported from."""
+    """Return a function by where it is imported from."""
     if run is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", run):
         raise QuantityError(f"{shown(run)} names no function", "write package.module:function")
     return run
@@ -97,7 +97,7 @@ def positive(value: object, info: ValidationInfo) -> Duration:
 
 
 def single(value: object) -> object:
-    """One message for what is none of them, instead of one for each of the things it could have been."""
+    """Give one message for what is none of them, instead of one for each thing it could have been."""
     if not isinstance(value, str | int | float):
         raise QuantityError(f"{shown(value)} is no single value", "write a text, a number, true or false")
     return value

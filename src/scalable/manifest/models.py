@@ -160,7 +160,7 @@ NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "stri
 
 
 def json_schema() -> dict[str, Any]:
-    """Every field that takes a value also takes ``${VAR}``, since variables are replaced before checking."""
+    """Return the schema; fields that take a value also take ``${VAR}``, which is replaced before checking."""
     schema = Manifest.model_json_schema(mode="validation")
     parts = schema["$defs"]
     parts["Peak"] = {"anyOf": [MEMORY, parts["Peak"]]}

@@ -153,7 +153,10 @@ BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def address(value: object) -> object:
-    """A web address, or nothing if its variable is empty. What it is stays out of the message: it is a secret."""
+    """Return a web address, or nothing if its variable is empty.
+
+    What it is stays out of the message: it is a secret.
+    """
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:

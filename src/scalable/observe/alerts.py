@@ -76,7 +76,7 @@ class Rule:
     """How long it must be over before that is told."""
 
     def promql(self) -> str:
-        """The condition for Prometheus; how long it must hold stands beside it in a rule."""
+        """Return the condition for Prometheus; how long it must hold stands beside it in a rule."""
         first = self.when.promql()
         return f"({first}) and ({self.and_.promql()})" if self.and_ else first
 
@@ -93,7 +93,7 @@ class Rule:
         return {"summary": self.summary.format_map(names), "remedy": self.remedy.format_map(names)}
 
     def scaled(self, factor: float) -> Rule:
-        """The same with all durations so many times as long, also those that figures are compared with."""
+        """Return the same with all durations so many times as long, also those that figures are compared with."""
         return replace(
             self, when=shorter(self.when, factor), and_=shorter(self.and_, factor) if self.and_ else None,
             for_s=self.for_s * factor, keep_s=self.keep_s * factor,
@@ -172,7 +172,7 @@ def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
 
 
 def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
-    """The rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
+    """Return the rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
     rules = []
     for rule in RULES:
         own = thresholds.get(rule.name, rule.when.threshold)
@@ -222,7 +222,7 @@ class Watch:
     looked: bool = False
 
     def evaluate(self, samples: Iterable[Sample], now: float) -> list[Change]:
-        """What began and what ended since the last call."""
+        """Return what began and what ended since the last call."""
         values: dict[str, dict[Labels, float]] = {}
         for sample in samples:
             values.setdefault(sample.metric, {})[sample.key] = sample.value

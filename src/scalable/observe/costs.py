@@ -210,7 +210,7 @@ class Ledger:
         return Bill(self.currency, self.basis, total, tuple(shares), beside, foreseen, dict(pools), self.assumed)
 
     def costs(self, ends: Mapping[str, int], *, over: bool) -> list[int]:
-        """What each machine cost: its part of the metered sum, by price and time."""
+        """Return what each machine cost: its part of the metered sum, by price and time."""
         computed = [paid(machine.price, ends[name] - machine.since) for name, machine in self.machines.items()]
         return split(self.total(sum(computed), over=over), computed)
 
@@ -224,7 +224,7 @@ class Ledger:
         return run in self.pieces and self.pieces[run].over
 
     def tenancies(self, now: int) -> dict[str, Tenancy]:
-        """What was on each machine; attempts under way occupy it until now."""
+        """Return what was on each machine; attempts under way occupy it until now."""
         tenancies: defaultdict[str, Tenancy] = defaultdict(Tenancy)
         for worker, (machine, _) in self.lodgers.items():
             tenancy = tenancies[machine]
@@ -245,7 +245,7 @@ class Ledger:
 
 
 def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
-    """When it is paid no longer, as far as is known or must be assumed."""
+    """Return when it is paid no longer, as far as is known or must be assumed."""
     if machine.until is not None:
         return max(machine.since, machine.until)
     if not over:
@@ -258,7 +258,7 @@ def attempt_of(record: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def part(cost: int, time: int, whole: int) -> int:
-    """What some of a machine's time cost."""
+    """Return what some of a machine's time cost."""
     return cost * min(max(0, time), whole) // whole if whole > 0 else 0
 
 
@@ -271,7 +271,7 @@ def micros(seconds: float) -> int:
 
 
 def grains(price: object) -> int:
-    """A price by the hour as it stands in the journal: a text, so that no digit is lost."""
+    """Return a price by the hour as it stands in the journal: a text, so that no digit is lost."""
     try:
         price_by_hour = Decimal(text(price) or "0")
     except InvalidOperation:
@@ -280,14 +280,14 @@ def grains(price: object) -> int:
 
 
 def part_of(record: Mapping[str, Any]) -> int:
-    """Which part of its machine one slot of a worker takes; all of it if nothing is said."""
+    """Return which part of its machine one slot of a worker takes; all of it if nothing is said."""
     part = number(record.get("part"))
     whole = round(part * WHOLE) if part is not None and 0 < part <= 1 else WHOLE
     return whole // max(1, count(record.get("slots")))
 
 
 def left_of_budget(ledger: Ledger, spent: Money | None) -> Money | None:
-    """What may still be spent; nothing where there is no budget."""
+    """Return what may still be spent; nothing where there is no budget."""
     if ledger.budget is None:
         return None
     if spent is None or spent.currency != ledger.budget.currency:

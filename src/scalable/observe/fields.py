@@ -46,7 +46,7 @@ def tag_of(record: Mapping[str, Any]) -> str:
 
 
 def money(value: object) -> Money | None:
-    """An amount from its shape ``{"amount", "currency"}``."""
+    """Return an amount from its shape ``{"amount", "currency"}``."""
     amount, currency = number(mapping(value).get("amount")), text(mapping(value).get("currency"))
     return Money(Decimal(repr(amount)), currency) if amount is not None and amount >= 0 and currency else None
 
@@ -63,7 +63,7 @@ def memory(value: object) -> int | None:
 
 
 def month(moment: float) -> str:
-    """The month a bill is for, as ``2026-04``; in UTC like every time here."""
+    """Return the month a bill is for, as ``2026-04``; in UTC like every time here."""
     try:
         return f"{datetime.fromtimestamp(moment, UTC):%Y-%m}"
     except (ValueError, OverflowError, OSError):

@@ -59,7 +59,7 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
 
 
 def known(path: Path) -> dict[str, Any]:
-    """What the file says now. One that cannot be understood is left alone: a person may have edited it."""
+    """Return what the file says now. One that cannot be understood is left alone: a person may have edited it."""
     try:
         history = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -139,13 +139,13 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
 
 
 def levels(means: list[float], latest: float) -> list[float]:
-    """The mean of a unit in each of the latest sweeps of the same work, the latest last."""
+    """Return the mean of a unit in each of the latest sweeps of the same work, the latest last."""
     alike = [mean for mean in means if latest / OTHER_WORK <= mean <= latest * OTHER_WORK]
     return [*alike, round(latest, 6)][-MOST_SWEEPS:]
 
 
 def session(view: RunView) -> dict[str, Any]:
-    """One session for the acceptance criteria."""
+    """Return one session for the acceptance criteria."""
     facts: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
     for name, took in (("scale_up_s", view.fleet.slowest_start_s), ("scale_down_s", view.fleet.slowest_end_s)):
         if took is not None and possible(took):
@@ -154,7 +154,7 @@ def session(view: RunView) -> dict[str, Any]:
 
 
 def possible(seconds: float) -> bool:
-    """Whether something can have taken so long; clocks that were wrong must not spoil the history."""
+    """Return whether something can have taken so long; clocks that were wrong must not spoil the history."""
     return round(seconds, 6) > 0 and seconds < LONGEST_S
 
 

@@ -130,7 +130,7 @@ class IncidentFolder:
         return changed
 
     def all(self) -> list[Incident]:
-        """Those that can be read, in the order of their numbers; ``damaged`` has the others."""
+        """Return those that can be read, in the order of their numbers; ``damaged`` has the others."""
         self.damaged = {}
         incidents = []
         for at in self.numbers():
@@ -171,7 +171,7 @@ class IncidentFolder:
 
 
 def earlier(run_folder: Path, now: float) -> list[Incident]:
-    """The latest incidents of a day, in this run and those beside it; never more than is read in a moment."""
+    """Return the latest incidents of a day, in this run and those beside it; never more than is read in a moment."""
     runs = {run_folder.absolute()}
     with suppress(RunFolderError):
         runs |= {run.path for run in RunFolder.list(run_folder.absolute().parent)[-RUNS_LOOKED_AT:]}
@@ -242,7 +242,7 @@ class Severity(NamedTuple):
 
 
 def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
-    """The same kind at the same place within a day, a fork in new code, or more than 8 GiB make it high."""
+    """Return the same kind at the same place within a day, a fork in new code, or more than 8 GiB make it high."""
     before = [previous for previous in earlier if within_a_day(previous, incident)]
     same = [previous for previous in before if (previous.kind, place(previous)) == (incident.kind, place(incident))]
     reasons = []
@@ -266,7 +266,7 @@ def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
 
 
 def advice(incident: Incident) -> tuple[str, ...]:
-    """What would have prevented it, a sentence each."""
+    """Return what would have prevented it, a sentence each."""
     notes = " ".join(map(text, incident.evidence.get("notes") or ()))
     if incident.kind == "fork refused":
         return ("pass n_jobs=1, or start processes by spawn; policies.fork.allow names modules that may fork",)
@@ -284,7 +284,7 @@ def advice(incident: Incident) -> tuple[str, ...]:
 
 
 def more_memory(incident: Incident) -> str:
-    """The size to ask for, from the peak; from the limit if no peak was measured."""
+    """Return the size to ask for, from the peak; from the limit if no peak was measured."""
     used, limit = Memory(memory(incident)), Memory(count(incident.evidence.get("limit")))
     size = Memory.to_ask_for(used, limit)
     if size is None:
@@ -294,7 +294,7 @@ def more_memory(incident: Incident) -> str:
 
 
 def memory(incident: Incident) -> int:
-    """The most it is known to have used."""
+    """Return the most it is known to have used."""
     return max(count(incident.evidence.get("peak")), count(incident.evidence.get("memory")))
 
 

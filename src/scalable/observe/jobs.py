@@ -63,7 +63,7 @@ class JobHistory:
         return next((event.incident for event in reversed(self.events) if event.incident), 0)
 
     def close(self, session: State) -> str:
-        """How it stands, in a sentence, once the session is over or if it cannot be asked."""
+        """Return how it stands, in a sentence, once the session is over or if it cannot be asked."""
         if self.direct or not self.state:
             return DIRECTLY if self.known else "never heard of"
         if self.state in FINAL:
@@ -74,7 +74,7 @@ class JobHistory:
         return f"the session ended {ran}: {session.value}"
 
     def state_in(self, session: State) -> str:
-        """What to call it: nothing runs or waits in a session that is over."""
+        """Return what to call it: nothing runs or waits in a session that is over."""
         return UNFINISHED if session.over and self.state not in FINAL and self.state else self.state
 
 
@@ -83,7 +83,7 @@ def unfinished(view: RunView) -> list[str]:
 
 
 def events_of(view: RunView) -> list[Event]:
-    """Everything that is known of the job; what was just said is not said again."""
+    """Return everything that is known of the job; what was just said is not said again."""
     events: list[Event] = []
     for record in view.events:
         kind = record["kind"]

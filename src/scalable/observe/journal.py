@@ -166,7 +166,7 @@ class Journal:
 
 
 def ends_in_the_middle(file: int) -> bool:
-    """Whether the last line of a file has no end, because whoever wrote it was killed."""
+    """Return whether the last line of a file has no end, because whoever wrote it was killed."""
     try:
         size = os.lseek(file, 0, os.SEEK_END)
         return size > 0 and os.pread(file, 1, size - 1) not in (b"\n", b"")
@@ -180,7 +180,7 @@ DEEPEST = 30  # levels of nesting that are written
 
 
 def line_of(record: dict[str, Any]) -> bytes:
-    """A record as a line of the journal."""
+    """Return a record as a line of the journal."""
     try:
         text = encode(record)
     except (TypeError, ValueError, RecursionError):

@@ -41,7 +41,7 @@ class State(Enum):
 
 
 def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
-    """Where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
+    """Return where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
     if view.status:
         ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
         return ends.get(view.status, State.FAILED)
@@ -55,7 +55,7 @@ def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
 
 
 def running(base: Path | str | None = None) -> list[RunFolder]:
-    """The runs that have not ended, the latest first."""
+    """Return the runs that have not ended, the latest first."""
     return [run for run in reversed(RunFolder.list(base)[-LOOKED_AT:]) if is_running(run)]
 
 
@@ -73,7 +73,7 @@ def is_running(run: RunFolder) -> bool:
 
 
 def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
-    """Whether a process still is there; a zombie, or a later process of that number, is not.
+    """Return whether a process still is there; a zombie, or a later process of that number, is not.
 
     It is known by its ``identity``; where that was not recorded, by the time ``began`` at which it was there.
     """
@@ -87,7 +87,7 @@ def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
 
 
 def signalled(pid: int) -> bool:
-    """The same where there is no /proc, as far as it can be known."""
+    """Return the same where there is no /proc, as far as it can be known."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

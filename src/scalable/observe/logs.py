@@ -21,7 +21,7 @@ def log_files(folder: Path) -> dict[str, Path]:
 
 
 def merged(logs: dict[str, Sequence[str]]) -> Iterator[Line]:
-    """All lines in the order of their times; a line without one follows the line before it in its own log."""
+    """Yield all lines in the order of their times; a line without one follows the line before it in its own log."""
 
     def stamped(name: str, lines: Sequence[str]) -> Iterator[tuple[str, str, int, str]]:
         latest = ""
@@ -46,7 +46,7 @@ class LogReader:
         self.rest: dict[str, bytes] = {}
 
     def begin(self, most: int, *, last: bool = False) -> dict[str, Sequence[str]]:
-        """The last lines of each log; with ``last`` also a line that has no end yet."""
+        """Return the last lines of each log; with ``last`` also a line that has no end yet."""
         lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             data, self.at[name] = ending(path, most)
@@ -55,7 +55,7 @@ class LogReader:
         return lines_by_log
 
     def new(self, *, last: bool = False) -> dict[str, Sequence[str]]:
-        """What was added since."""
+        """Return what was added since."""
         lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             before, size = self.at.get(name, 0), size_of(path)

@@ -103,7 +103,7 @@ def ask(
 
 
 def wait(run: RunFolder, name: str, deadline: float, stop: Callable[[], bool]) -> dict[str, Any] | None:
-    """The answer, or nothing if time is over, or the session ended without one or is stopped."""
+    """Return the answer, or nothing if time is over, or the session ended without one or is stopped."""
     look_s, alive_at = LOOK_S, time.monotonic() + ALIVE_EVERY_S
     while True:
         late = time.monotonic() >= deadline or stop()
@@ -141,7 +141,7 @@ def silence(run: RunFolder, question: str, within_s: float, taken: bool) -> str:
 
 
 def stopped(run: RunFolder) -> int | None:
-    """The session's process, if it is on this machine and was stopped."""
+    """Return the session's process, if it is on this machine and was stopped."""
     facts = run.facts()
     pid = number(facts.get("pid"))
     if pid is None or text(facts.get("host")) != socket.gethostname():
@@ -170,7 +170,7 @@ class Mailbox:
                 self.answer(name.removesuffix(ASK), {"ok": False, "error": question})
 
     def take(self, name: str) -> Question | str:
-        """A question, or why it is none; nothing if its asker has just taken it back."""
+        """Return a question, or why it is none; nothing if its asker has just taken it back."""
         path = self.folder / name
         try:
             data, owner = read(path)
@@ -237,7 +237,7 @@ def names(folder: Path) -> list[str]:
 
 
 def read(path: Path) -> tuple[bytes, int]:
-    """A file's content and owner; a link is not followed, and nothing waits for the other end of a pipe."""
+    """Return a file's content and owner; a link is not followed, and nothing waits for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         facts = os.fstat(descriptor)
@@ -262,7 +262,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def restored(folder: Path, name: str) -> dict[str, Any] | None:
-    """An answer with the bytes that lie beside it; one that cannot be read is empty."""
+    """Return an answer with the bytes that lie beside it; one that cannot be read is empty."""
     try:
         answer = json.loads((folder / f"{name}{ANSWER}").read_bytes())
         for key, value in answer.items():
@@ -275,7 +275,7 @@ def restored(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def withdrawn(path: Path) -> bool:
-    """Whether we removed it, and nobody else had."""
+    """Return whether we removed it, and nobody else had."""
     try:
         path.unlink()
     except OSError:
@@ -298,7 +298,7 @@ def who() -> str:
 
 
 def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
-    """What becomes of runs and workers, a phrase each."""
+    """Return what becomes of runs and workers, a phrase each."""
     stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
     phrases = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
     phrases += [f"{plural(running, 'run')} may end"] if running else []
@@ -307,7 +307,7 @@ def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
 
 
 def not_paused(answer: Mapping[str, Any]) -> str:
-    """What a pause does not reach; empty if it reaches everything."""
+    """Return what a pause does not reach; empty if it reaches everything."""
     outside = answer["outside"]
     return f"{plural(outside, 'task')} handed to Dask directly cannot be paused and go on" if outside else ""
 

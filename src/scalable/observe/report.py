@@ -20,7 +20,7 @@ FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler"
 
 
 def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
-    """All there is to say about a run; ``now`` is for runs that have not ended."""
+    """Return all there is to say about a run; ``now`` is for runs that have not ended."""
     until = end_of(view, state, now)
     bill = view.bill(until, over=state.over)
     return {
@@ -61,7 +61,7 @@ def decisions(view: RunView) -> list[dict[str, Any]]:
 
 
 def end_of(view: RunView, state: State, now: float) -> float:
-    """The moment up to which things are counted: the end, the last sign of one that is gone, or now."""
+    """Return the moment up to which things are counted: the end, the last sign of one that is gone, or now."""
     if view.ended:
         return float(view.ended["t"])
     return now if state is State.RUNNING else float(view.last or now)
@@ -120,7 +120,7 @@ def peak(work: TagTasks, limit: int | None) -> dict[str, Any]:
 
 
 def incidents(view: RunView) -> list[dict[str, Any]]:
-    """Those that have a file of their own, and losses that none of them tells of."""
+    """Return those that have a file of their own, and losses that none of them tells of."""
 
     def told(one: dict[str, Any]) -> tuple[Any, Any]:
         return one["kind"], one["run"] or one["worker"]
@@ -132,7 +132,7 @@ def incidents(view: RunView) -> list[dict[str, Any]]:
 
 
 def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dict[str, Any]:
-    """What was predicted beside what came. Nothing stands where one of them is not known."""
+    """Return what was predicted beside what came. Nothing stands where one of them is not known."""
     plan = view.plan
     planned, kinds = mapping(plan.get("workers_by_tag")), view.fleet.kinds
     known_tasks, known_peaks = mapping(plan.get("tasks")), mapping(plan.get("peaks"))

@@ -70,7 +70,7 @@ class Series:
         return [*self.points, *([self.latest] if self.latest else [])]
 
     def line(self, name: str) -> Points:
-        """One figure over time."""
+        """Return one figure over time."""
         return [(point["t"], float(point[name])) for point in self.all_points()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Distribution:
         return self.total / self.count if self.count else None
 
     def quantile(self, share: float) -> float | None:
-        """The value that ``share`` of all values do not exceed."""
+        """Return the value that ``share`` of all values do not exceed."""
         if not self.count:
             return None
         return next(self._at([max(1, ceil(share * self.count))]))
@@ -126,7 +126,7 @@ class Distribution:
         return list(self._at([max(1, ceil((place + 0.5) * self.count / size)) for place in range(size)]))
 
     def _at(self, ranks: list[int]) -> Iterator[float]:
-        """The values with these ranks, which rise and count from 1."""
+        """Yield the values with these ranks, which rise and count from 1."""
         if self._few is not None:
             ordered = sorted(self._few)
             yield from (ordered[rank - 1] for rank in ranks)

@@ -142,7 +142,7 @@ class Grid:
                 self.cells[position] = letter
 
     def letters(self, *, over: bool = False) -> bytes:
-        """The rows as they stand; ``over`` says that the run has ended, with or without having said so."""
+        """Return the rows as they stand; ``over`` says that the run has ended, with or without having said so."""
         return bytes(self.cells.translate(OVER) if over or self.ended else self.cells)
 
     def to_dict(self, *, over: bool = False) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def spans(positions: Iterable[int]) -> str:
 
 
 def positions(spans: str, end: int) -> Iterator[int]:
-    """The positions below ``end`` that a text stands for; what makes no sense in it is passed over."""
+    """Yield the positions below ``end`` that a text stands for; what makes no sense in it is passed over."""
     for part in spans.split(","):
         first, _, last = part.partition("-")
         if is_position(first) and (not last or is_position(last)):

@@ -178,11 +178,11 @@ class RunView:
         return self.work_began - self.began - (asked - ready)
 
     def memory_limit(self, tag: str) -> int | None:
-        """What a worker of a tag may use, as planned."""
+        """Return what a worker of a tag may use, as planned."""
         return memory(mapping(mapping(self.plan.get("resources_by_tag")).get(tag)).get("memory"))
 
     def bill(self, until: float, *, over: bool) -> Bill | None:
-        """What the run cost and for what, up to a moment; nothing where nothing is charged."""
+        """Return what the run cost and for what, up to a moment; nothing where nothing is charged."""
         question = (self.records, until, over)
         if self.last_bill is None or self.last_bill[0] != question:
             self.last_bill = question, self.costs.bill(until, over=over)
@@ -428,7 +428,7 @@ class RunView:
 
 
 def concerns(record: Mapping[str, Any], job: str) -> bool:
-    """Whether a record tells of a job, or of what an operator did about it."""
+    """Return whether a record tells of a job, or of what an operator did about it."""
     name = text(record.get("run"))
     match record["kind"]:
         case "operator":
@@ -444,7 +444,7 @@ def concerns(record: Mapping[str, Any], job: str) -> bool:
 
 
 def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Which situation a finding tells of, whatever its figures are."""
+    """Return which situation a finding tells of, whatever its figures are."""
     return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
 
 

@@ -73,7 +73,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
 
 
 def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: Cpu) -> Units | None:
-    """What was measured under the circumstances that are most like these."""
+    """Return what was measured under the circumstances that are most like these."""
     alike = [
         units
         for units in history.units.get(sweep.factor, ())

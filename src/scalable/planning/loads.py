@@ -80,7 +80,7 @@ class SweepLoad:
 
 
 def searches(load: SweepLoad) -> Iterator[tuple[str, str]]:
-    """The distinct computations, numbered, each with the asset whose data it needs."""
+    """Yield the distinct computations, numbered, each with the asset whose data it needs."""
     grid = load.grid
     if not grid.shared:
         yield from islice(rows(load), 0, None, load.rows_per_unit)
@@ -142,7 +142,7 @@ def most_features(sweep: Sweep) -> int | None:
 def loads_of(
     site: Site, where: str, together: Together, history: History, assets: str | None = None
 ) -> tuple[list[Load], str]:
-    """The workers that run at the same time, and the pool they share."""
+    """Return the workers that run at the same time, and the pool they share."""
     loads: list[Load] = []
     pools: set[str] = set()
     for wanted, count in together.sweeps.items():
@@ -166,7 +166,7 @@ def loads_of(
 
 
 def jobs_of(site: Site, where: str, together: Together, history: History) -> list[Job]:
-    """The same as something to simulate: sweeps with all their searches, workloads as long as they last."""
+    """Return the same as something to simulate: sweeps with all their searches, workloads as long as they last."""
     jobs: list[Job] = []
     for wanted, count in together.sweeps.items():
         for sweep in pick_sweeps(site, where, wanted, count):

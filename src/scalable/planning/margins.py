@@ -137,7 +137,7 @@ def sum_sizes(demand: Sequence[tuple[Size, int]]) -> Size:
 
 
 def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins, nodes: int, taken: int) -> str:
-    """What makes the promised node count happen where requests as written do not, or what would."""
+    """Return what makes the promised node count happen where requests as written do not, or what would."""
     if not policy.spread:
         return "policies.margins.spread is off"
     raised = {}

@@ -174,7 +174,7 @@ class Search:
 
 
 def spread(packing: Packing, more: int) -> Packing:
-    """The same workers on more nodes: one is moved at a time from the fullest node to a new one."""
+    """Return the same workers on more nodes: one is moved at a time from the fullest node to a new one."""
     nodes = [list(node) for node in packing.nodes]
     for _ in range(more):
         fullest = max(nodes, key=sum)

@@ -38,7 +38,7 @@ class WorkerPlace:
 
 
 def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, WorkerPlace]:
-    """A place for every kind of worker: the profiles that sweeps run on, and components.
+    """Return a place for every kind of worker: the profiles that sweeps run on, and components.
 
     Profiles ``apart`` stand so far apart that each node by itself keeps the margins, as a plan may have chosen.
     """

@@ -267,7 +267,7 @@ def describe(load: SweepLoad) -> str:
 
 
 def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
-    """The time if every row did its own search."""
+    """Return the time if every row did its own search."""
     if load.rows_per_unit == 1:
         return outcome.wall_s
     if len(load.grid) <= UNSHARED_RUNS:
@@ -285,7 +285,7 @@ def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> s
 
 
 def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:
-    """The 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
+    """Return the 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
     if isinstance(load.expected.length, Fixed) or load.units * SEEDS > UNSHARED_RUNS:
         return None
     walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
@@ -293,7 +293,7 @@ def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[f
 
 
 def startup(site: Site, history: History) -> float | None:
-    """What sessions on such a target usually take until the first run starts."""
+    """Return what sessions on such a target usually take until the first run starts."""
     known = history.startups.get(site.provider, ())
     return median(known) if known else None
 

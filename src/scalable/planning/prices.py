@@ -55,18 +55,18 @@ class Wanted:
 
 
 def hired(target: Target | None) -> Hired | None:
-    """The target if its capacity is hired by the worker and priced here."""
+    """Return the target if its capacity is hired by the worker and priced here."""
     return target if isinstance(target, AwsTarget | GcpTarget) else None
 
 
 def region_of(target: Hired) -> str | None:
-    """Where it is; a zone lies in the region it is named after."""
+    """Return where it is; a zone lies in the region it is named after."""
     zone = getattr(target, "zone", None)
     return target.region or (zone.rpartition("-")[0] if zone else None)
 
 
 def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineType:
-    """The type that the target names, or the cheapest that holds the worker."""
+    """Return the type that the target names, or the cheapest that holds the worker."""
     cloud = target.provider
     named = target.instance_type if isinstance(target, AwsTarget) else target.machine_type
     if named is None:
@@ -87,7 +87,7 @@ def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineTyp
 
 
 def listed_machine(target: Hired, machine: MachineType) -> tuple[Money, str] | None:
-    """The list's price of a type in the target's region, and when it was true."""
+    """Return the list's price of a type in the target's region, and when it was true."""
     prices, region = price_list(target.provider), region_of(target)
     regional = prices["machines" if target.provider == "aws" else "parts"].get(region, {})
     if target.provider == "aws":
@@ -101,7 +101,7 @@ def listed_machine(target: Hired, machine: MachineType) -> tuple[Money, str] | N
 
 
 def charge(target: Hired, cpus: float, memory: Memory | None) -> Charge:
-    """What a worker of this size costs an hour; raises if nobody says."""
+    """Return what a worker of this size costs an hour; raises if nobody says."""
     own = target.prices
     if isinstance(target, AwsTarget) and target.cluster_type == "fargate":
         size = fargate_size(cpus, memory, target.worker_cpu or 0, target.worker_mem or 0)
@@ -145,7 +145,7 @@ def unknown(target: Hired, what: str, regions: Mapping[str, Any]) -> PriceUnknow
 
 
 def estimate(target: Hired, workers: Mapping[str, Wanted]) -> CostEstimate:
-    """What so many workers cost, line by line, with where each price is from."""
+    """Return what so many workers cost, line by line, with where each price is from."""
     lines: list[dict[str, Any]] = []
     currency = price_list(target.provider)["currency"]
     for tag, wanted in workers.items():

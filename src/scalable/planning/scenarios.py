@@ -19,7 +19,7 @@ from scalable.quantities import Money, percent
 
 
 def margin_table(site: Site, history: History | None = None) -> list[MarginRow]:
-    """One row per scenario of the manifest; one that cannot be placed at all fails with the reason."""
+    """Return one row per scenario of the manifest; one that cannot be placed at all fails with the reason."""
     return [answered(site, name, history or History()) for name in site.manifest.scenarios]
 
 
@@ -113,7 +113,7 @@ def always_on(site: Site, name: str, question: Growth) -> GrowthRow:
 
 
 def per_core(site: Site, name: str, pool: Pool) -> list[str]:
-    """What a core-hour costs on the other node type against the pool's own."""
+    """Return what a core-hour costs on the other node type against the pool's own."""
 
     def price(node: NodeType) -> Decimal | None:
         return node.price.hourly.amount * 1000 / node.cpu.millis if node.price else None

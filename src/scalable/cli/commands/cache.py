@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def place(options: argparse.Namespace) -> str:
-    """The one named, else the manifest's, else where artefacts are kept if nothing is said."""
+    """Return the one named, else the manifest's, else where artefacts are kept if nothing is said."""
     if options.artefacts:
         return str(options.artefacts)
     path = context.manifest_path(options.manifest)
@@ -90,7 +90,7 @@ def ago(when: float) -> str:
 
 
 def by_stage(artefacts: Iterable[Artefact]) -> list[StageSize]:
-    """The largest first."""
+    """Return the largest first."""
     groups: dict[str, list[Artefact]] = defaultdict(list)
     for artefact in artefacts:
         groups[artefact.stage].append(artefact)

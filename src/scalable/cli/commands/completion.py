@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asking(part: str) -> Any:
-    """How each shell gets names: when it completes one, in the folder it is in then."""
+    """Return how each shell gets names: when it completes one, in the folder it is in then."""
     import shtab
 
     command, function = f"scalable completion {part}", f"_scalable_{part}"

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_cell(options: argparse.Namespace) -> int:
-    """The first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
+    """Return the first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
     from scalable.cli.commands.results import which
     from scalable.session.outcomes import named
     from scalable.session.session import ScalableSession
@@ -103,7 +103,7 @@ def run_cell(options: argparse.Namespace) -> int:
 
 
 def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, Cell, dict[str, str]]:
-    """The first cell that has what is asked for, and what people call it by."""
+    """Return the first cell that has what is asked for, and what people call it by."""
     wanted = {name: getattr(options, name) for name in ("asset", "variant", "fold", "cost") if getattr(options, name)}
     known: dict[str, dict[str, None]] = {name: {} for name in wanted}
     for work, cell in compiled.cells:
@@ -135,7 +135,7 @@ def same(value: str, other: str) -> bool:
 
 
 def saved(folder: RunFolder, name: str) -> Path:
-    """Where what the run does is kept; if it is not, why, and what to do."""
+    """Return where what the run does is kept; if it is not, why, and what to do."""
     path = folder.work(name)
     if path.exists():
         if path.stat().st_uid not in (os.geteuid(), 0):

@@ -129,7 +129,7 @@ def check_free(folder: Path, *, force: bool) -> None:
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Each file whole or not at all; says which others lie there, since kubectl and helm would take them too."""
+    """Write each file whole or not at all, and return which others lie there: kubectl and helm would take them, too."""
     before = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     for name, text in files.items():
         path = folder / name

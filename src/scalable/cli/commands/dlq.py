@@ -54,7 +54,7 @@ def store_url(options: argparse.Namespace) -> str:
 
 
 def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[str]:
-    """The ids that are meant, each by as many of its digits as it takes."""
+    """Return the ids that are meant, each by as many of its digits as it takes."""
     if options.all:
         if options.ids:
             raise UsageError("--all means every dead letter; leave out the ids, or --all")
@@ -124,7 +124,7 @@ def when(seconds: float) -> str:
 
 
 def what(letter: DeadLetter) -> str:
-    """What the letter is about, as far as it can be read."""
+    """Return what the letter is about, as far as it can be read."""
     try:
         content: Any = from_json(letter.content)[letter.kind]
     except (ValueError, KeyError, TypeError):

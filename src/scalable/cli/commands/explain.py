@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
-    """What the session says, and from its journal what it does not: incidents, alerts, what operators did."""
+    """Return what the session says, and from its journal what it does not: incidents, alerts, what operators did."""
     try:
         answer = operating.asked(folder, "explain", run=name)
     except WrongQuestionError:
@@ -99,7 +99,7 @@ def as_dicts(happened: list[Event]) -> list[dict[str, Any]]:
 
 
 def doing(activity: Mapping[str, Any]) -> str:
-    """What it does right now."""
+    """Return what it does right now."""
     parts = [how_far(activity)] if how_far(activity) else []
     parts += [str(Memory(activity["memory"]))] if activity.get("memory") else []
     parts += [f"{activity['cpu_s']:.1f} s of CPU"] if activity.get("cpu_s") is not None else []

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
-    """The run that is meant, or all of them."""
+    """Return the run that is meant, or all of them."""
     if not options.all:
         return [RunFolder.find(options.run_id, manifest=options.manifest)]
     if options.run_id is not None:
@@ -131,7 +131,7 @@ def kind(incident: Incident) -> Text:
 
 
 def found_after(incident: Incident) -> str:
-    """How long it took to see it."""
+    """Return how long it took to see it."""
     if incident.found_after_s is not None and incident.threshold_s is not None:
         return f"found {length(incident.found_after_s)} after its {limit(incident.threshold_s)}"
     if incident.found is not None and incident.started is not None:

@@ -54,7 +54,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
-    """The sweep whose decision counts: the one that is named, else the one that varies the factor."""
+    """Return the sweep whose decision counts: the one that is named, else the one that varies the factor."""
     if named is not None:
         if named not in manifest.sweeps:
             raise UsageError(undefined("sweep", named, manifest.sweeps))
@@ -71,7 +71,7 @@ def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
 
 
 def variant_of(written: str, variants: Sequence[Variant], sweep: str) -> Variant:
-    """The sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
+    """Return the sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
     spelt = {spelling: each for each in variants for spelling in spellings(each)}
     if written not in spelt:
         raise UsageError(f"{undefined('variant', written, map(str, variants))} (of sweep {sweep})")

@@ -270,7 +270,7 @@ def section(screen: Console, title: str) -> None:
 
 
 def shortened(screen: Console, each: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The latest ones; how many more there are is said first."""
+    """Return the latest entries; says first how many more there are."""
     if len(each) > LISTED:
         screen.print(f"  … {len(each) - LISTED} earlier ones in --format json", style="dim")
     return each[-LISTED:]

@@ -133,7 +133,7 @@ def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
 
 
 def only_sweep(manifest: Manifest) -> str | None:
-    """The sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
+    """Return the sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
     if any(task.run is not None for task in manifest.tasks.values()):
         return None
     names = list(manifest.sweeps)
@@ -223,7 +223,7 @@ def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
 
 
 def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
-    """The script sees itself as ``__main__`` and gets this session from ``ScalableSession.from_yaml``."""
+    """Run the script as ``__main__``; ``ScalableSession.from_yaml`` gives it this session."""
     with working("starting workers"):
         session.start()
     folder = session.folder
@@ -257,7 +257,7 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
 
 
 def leave_fork(code: int) -> NoReturn:
-    """A child that the script forked came to the script's end. The run and its workers are its parent's."""
+    """Return a child that the script forked came to the script's end. The run and its workers are its parent's."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()
@@ -315,7 +315,7 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | N
 
 
 def computed(outcome: SweepOutcome) -> str:
-    """How many rows a start has computed, in what time, and how often each stage."""
+    """Return how many rows a start has computed, in what time, and how often each stage."""
     if not outcome.computed:
         return "nothing: every row was there" if outcome.complete else "nothing"
     stages = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())

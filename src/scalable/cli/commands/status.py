@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
-    """The run that is meant, and all that run: the one named, else the latest that runs."""
+    """Return the run that is meant, and all that run: the one named, else the latest that runs."""
     runs = [folder for folder in running() if options.manifest is None or folder.is_of(options.manifest)]
     if options.run_id is not None:
         return RunFolder.open(options.run_id), runs
@@ -78,7 +78,7 @@ def nothing(options: argparse.Namespace) -> int:
 
 
 def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
-    """What is going on, again at each step; reads only what was written since the last one."""
+    """Yield what is going on, again at each step; reads only what was written since the last one."""
     while True:
         run.look()
         yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})

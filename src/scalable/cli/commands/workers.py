@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def worker_rows(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
-    """A line per worker, and one more for each further run on it."""
+    """Return a line per worker, and one more for each further run on it."""
     name, state = Text(worker["worker"], style="bold"), worker["state"]
     why = f" ({one_line(worker['why'])})" if worker["why"] else ""
     first: Sequence[Cell] = (name, worker["tag"], Text(f"{state}{why}", style=STYLES.get(state, "")))
@@ -74,7 +74,7 @@ def tasks(worker: Mapping[str, Any]) -> str:
 
 
 def how_far(activity: Mapping[str, Any]) -> str:
-    """How far a run is, such as ``trial 22/30 (attempt 2)``."""
+    """Return how far a run is, such as ``trial 22/30 (attempt 2)``."""
     attempt = f"(attempt {activity['attempt']})" if activity["attempt"] > 1 else ""
     return f"{step(activity)} {attempt}".strip()
 

@@ -86,7 +86,7 @@ class Execution:
         return self.world.faults.of(run, attempt, self.world.chance)
 
     def length(self, record: RunView) -> float:
-        """How long a run takes with all the cores it can use."""
+        """Return how long a run takes with all the cores it can use."""
         name, chance = record.run.sweep, self.world.chance
         source = self.world.durations.get(name) or Fixed(record.run.expected_s or 60.0)
         if not isinstance(source, Measured):
@@ -149,7 +149,7 @@ class Execution:
             world.at(world.now, world.report, RunLost(run, attempt, cause))
 
     def forget(self, run: str, attempt: int, worker: str) -> bool:
-        """Whether the run waited on the worker and had not begun."""
+        """Return whether the run waited on the worker and had not begun."""
         line = self.lines.get(worker, {})
         if line.get(run) != attempt:
             return False

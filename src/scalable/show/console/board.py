@@ -55,7 +55,7 @@ class Board:
         return listing
 
     def latest(self) -> str:
-        """The latest that runs and shows it, else the latest; empty if there is none that can be read."""
+        """Return the latest that runs and shows it, else the latest; empty if there is none that can be read."""
         runs = [listing for listing in self.runs() if listing["state"] != UNREADABLE]
         running = (
             listing for listing in runs if listing["state"] == State.RUNNING.value and self.stirs(listing["run_id"])
@@ -69,7 +69,7 @@ class Board:
         return any(time.time() - written(path) < SILENT_S for path in (run.live_file, run.journal, run.run_file))
 
     def open(self, run_id: str) -> RunFolder:
-        """A run by its id only: a path is no id, whatever it leads to."""
+        """Return a run by its id only: a path is no id, whatever it leads to."""
         if not NAME.fullmatch(run_id) or os.sep in run_id or "\0" in run_id:
             raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
         run = RunFolder.open(run_id, self.base)

@@ -74,7 +74,7 @@ class Watcher:
         self.news.set()
 
     async def next(self, within_s: float) -> str:
-        """The next events as they are sent; empty if nothing came in time."""
+        """Return the next events as they are sent; empty if nothing came in time."""
         try:
             await asyncio.wait_for(self.news.wait(), within_s)
         except TimeoutError:
@@ -174,7 +174,7 @@ class Feed:
         return News({name: encode(section) for name, section in parts.items()}, reshaped, cells, state.over)
 
     def changed_cells(self, *, over: bool) -> tuple[bool, list[dict[str, Any]]]:
-        """Whether a grid came or went since the last call, and which cells of those that were there changed."""
+        """Return whether a grid came or went since the last call, and which cells of those that were there changed."""
         known = self.grids
         self.grids = {name: (grid, grid.letters(over=over)) for name, grid in self.view.grids.by_sweep.items()}
         same = known.keys() == self.grids.keys()

@@ -259,7 +259,7 @@ class Nothing(Handler):
 
 
 def packaged(name: str) -> bytes | None:
-    """A file of the page; nothing if there is none of this name."""
+    """Return a file of the page; nothing if there is none of this name."""
     try:
         return (files("scalable.show.console") / "static" / name).read_bytes()
     except OSError:

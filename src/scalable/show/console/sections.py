@@ -43,7 +43,7 @@ RUN_FIELDS = (
 
 
 def sections(view: RunView, state: State, now: float, live: Mapping[str, Any], run_id: str = "") -> dict[str, Any]:
-    """Everything but the grids, which are told by their changes."""
+    """Return everything but the grids, which are told by their changes."""
     figures = current(view, state, now)
     until = end_of(view, state, now)
     paused = text(live.get("paused")) if live else view.paused
@@ -101,7 +101,7 @@ def money_spent(view: RunView, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, Any]:
-    """What went wrong in a run and what is wrong now: retries, alerts, findings, incidents, failures."""
+    """Return what went wrong in a run and what is wrong now: retries, alerts, findings, incidents, failures."""
     firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
     findings = [entry for entry in view.findings.values() if not entry["over"]]
@@ -127,7 +127,7 @@ def incident(record: Mapping[str, Any], view: RunView) -> dict[str, Any]:
 
 
 def empty(now: float) -> dict[str, Any]:
-    """The section ``run`` where nothing has run."""
+    """Return the section ``run`` where nothing has run."""
     return {**dict.fromkeys(RUN_FIELDS), "run_id": "", "state": NOTHING_YET, "reason": "", "paused": "", "now": now}
 
 
@@ -189,7 +189,7 @@ def store_of(run: RunFolder) -> Iterator[Store]:
 
 
 def dead_letters(run: RunFolder) -> int | None:
-    """How many there are; nothing where that cannot be known."""
+    """Return how many there are; nothing where that cannot be known."""
     try:
         with store_of(run) as store:
             return len(store.dead_letters())

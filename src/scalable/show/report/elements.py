@@ -42,7 +42,7 @@ def escaped(value: str | float) -> Markup:
 
 
 def coordinate(value: float) -> str:
-    """A coordinate or a count: a tenth of a pixel is all that can be seen."""
+    """Return a coordinate or a count: a tenth of a pixel is all that can be seen."""
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -56,7 +56,10 @@ def join(children: Iterable[Child]) -> Markup:
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
-    """An element. ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out."""
+    """Return an element.
+
+    ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out.
+    """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
@@ -95,7 +98,7 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
 
 
 def more(summary: str, *children: Child) -> Markup:
-    """What only some will look at: folded on a screen, left out on paper."""
+    """Return what only some will look at: folded on a screen, left out on paper."""
     return tag("details", tag("summary", summary), children, class_="more")
 
 
@@ -121,7 +124,7 @@ def folded_table(
     columns: Sequence[str],
     caption: str,
 ) -> Markup | None:
-    """The latest on the page, earlier ones folded, and how many are left out if there are very many."""
+    """Return the latest on the page, earlier ones folded, and how many are left out if there are very many."""
     if not entries:
         return None
     latest, earlier = entries[-LISTED:], entries[:-LISTED]

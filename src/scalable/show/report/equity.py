@@ -99,7 +99,7 @@ def middle(costs: Sequence[float]) -> float:
 def lines_of(
     evaluation: Evaluation, stage: Stage[..., Any], cells: list[tuple[RowWork, Cell]], outcome: Outcome
 ) -> dict[Same, Line]:
-    """The curves of one asset by variant; all of them or none."""
+    """Return the curves of one asset by variant; all of them or none."""
     parts: dict[Same, list[tuple[int, float]]] = {}
     for work, cell in sorted(cells, key=lambda each: each[1].fold):
         row = outcome.rows.get(work.run_key)

@@ -97,7 +97,7 @@ def manifest_text(path: str, began: float | None) -> tuple[str, bool]:
 
 
 def without_secrets(yaml: str) -> str:
-    """A manifest without the values of secret names, also where they have blanks and commas or several lines.
+    """Return a manifest without the values of secret names, also where they have blanks and commas or several lines.
 
     What is hidden in any text is hidden when it is put onto the page.
     """
@@ -143,7 +143,7 @@ def results_of(where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str]) 
 
 
 def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Path]:
-    """The manifest as it is now, and the folder that workloads are imported from; of one's own runs only."""
+    """Return the manifest as it is now, and the folder that workloads are imported from; of one's own runs only."""
     where.must_be_own()
     written = text(run.get("manifest"))
     if not written:
@@ -154,13 +154,13 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Pat
 
 
 def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
-    """Where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
+    """Return where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
     url = os.environ.get("SCALABLE_STORE_URL")
     return existing(store_url(manifest), Path() if url else Path(text(run.get("cwd")) or "."))
 
 
 def existing(url: str, folder: Path) -> str:
-    """A store's URL seen from the folder of the run; a file that is not there is not made."""
+    """Return a store's URL seen from the folder of the run; a file that is not there is not made."""
     if scheme_of(url) not in SQLITE:
         return url
     scheme, _, rest = url.partition(":///")

@@ -76,7 +76,7 @@ def reason(run: dict[str, Any]) -> Markup:
 
 
 def verdict_card(each: SweepResults) -> Markup:
-    """A sweep's verdict in a sentence, then each variant's."""
+    """Return a sweep's verdict in a sentence, then each variant's."""
     if each.decision is None:
         why = each.problems[0] if each.problems else "no row has finished, so there is nothing to compare"
         return tag("div", tag("h3", each.sweep), paragraph(sentence(why)), class_="card")

@@ -36,7 +36,7 @@ WIDTH = 960.0
 
 
 def effects(metric: Metric, compared: Sequence[tuple[Variant, MetricResult]]) -> Markup:
-    """The mean difference of each variant from the baseline with its interval, in the metric's own units."""
+    """Return the mean difference of each variant from the baseline with its interval, in the metric's own units."""
     left, right, row = 150.0, 452.0, 28.0
     ends = [bound for _, each in compared for bound in (*each.comparison.interval, each.comparison.delta)]
     reach = max((abs(bound) for bound in ends if bound == bound), default=0.0) * 1.15 or 1.0
@@ -69,7 +69,7 @@ def spoken(variant: Variant, each: MetricResult) -> str:
 
 
 def equity(title: str, lines: Mapping[Same, Line], kinds: Mapping[Same, str], width: float, height: float) -> Markup:
-    """What 1 put in at the beginning is worth over time, a line per variant."""
+    """Return what 1 put in at the beginning is worth over time, a line per variant."""
     left, right, top, bottom = 48.0, width - 10, 10.0, height - 26
     points = [point for each in lines.values() for point in each]
     low, high = (pick(reached for _, reached in points) for pick in (min, max))
@@ -105,7 +105,7 @@ class Heat:
 
 
 def heat_map(heat: Heat) -> Markup:
-    """A block per variant, assets down and folds across; the same colour is the same value in all of them."""
+    """Return a block per variant, assets down and folds across; the same colour is the same value in all of them."""
     numbers = [each for values in heat.values.values() for each in values.values()]
     low, high = min(numbers), max(numbers)
     names, gap = 92.0, 22.0

@@ -81,7 +81,7 @@ def equity_panels(each: SweepResults) -> Markup | None:
 
 
 def colours(curves: Curves, outcome: Outcome) -> dict[Same, str]:
-    """A colour for each variant; the baseline has the page's own."""
+    """Return a colour for each variant; the baseline has the page's own."""
     others = [variant for variant in curves.variants if same(variant) != same(outcome.baseline)]
     colour_of = {same(variant): f"c{at % 8 + 1}" for at, variant in enumerate(others)}
     return {same(outcome.baseline): "baseline", **colour_of}
@@ -116,7 +116,7 @@ def heat_of(each: SweepResults) -> Markup | None:
 
 
 def main_metric(outcome: Outcome) -> Metric:
-    """What verdicts rest on first; without such a metric the first one that rows have."""
+    """Return what verdicts rest on first; without such a metric the first one that rows have."""
     known = stated(outcome.metrics) or judged(outcome.metric_names)
     there = [metric for metric in known if metric.name in outcome.metric_names]
     return there[0] if there else Metric(outcome.metric_names[0], Better.HIGHER, "")

@@ -79,7 +79,7 @@ def highest(lines: Sequence[tuple[Points, str]]) -> float:
 
 
 def line_until(points: Points, end: float) -> Points:
-    """The line on to a moment at which nothing was told."""
+    """Return the line on to a moment at which nothing was told."""
     return [*points, (end, points[-1][1])] if points and points[-1][0] < end else points
 
 
@@ -126,7 +126,7 @@ def memory_bars(bars: Sequence[tuple[str, int, int | None, int | None]]) -> Mark
 
 
 def bill_bar(parts: Sequence[tuple[str, float, str]], marks: Sequence[tuple[str, float]]) -> Markup:
-    """What the bill is made of, with what was planned and what may be spent marked above it."""
+    """Return what the bill is made of, with what was planned and what may be spent marked above it."""
     total = sum(amount for _, amount, _ in parts)
     high = max(total, *(amount for _, amount in marks)) if marks else total
     x = Scale(0.0, high or 1.0, 16.0, WIDTH - 16)
