@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from scalable import __version__
-from scalable.cli.arguments.operating import operator_commands
-from scalable.cli.arguments.planning import planning_commands
-from scalable.cli.arguments.running import running_commands
-from scalable.cli.arguments.sweeps import sweep_commands
-from scalable.cli.arguments.upkeep import upkeep_commands
+from scalable.cli.arguments import (
+    operator_commands,
+    planning_commands,
+    running_commands,
+    sweep_commands,
+    upkeep_commands,
+)
 
 EXAMPLES = """examples:
   scalable init --template ftf           write a commented scalable.yaml

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scalable.cli.arguments.upkeep import NAMES
+from scalable.cli.arguments import NAMES
 
 FILES = ("manifest", "output", "path", "workflow")
 FOLDERS = ("folder",)

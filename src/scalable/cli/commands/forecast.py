@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
-from scalable.cli.arguments.planning import REPLAY
+from scalable.cli.arguments import REPLAY
 from scalable.cli.commands import replay
 from scalable.cli.output import console, facts, margin_text, node_chart, note, print_json, show_table, status, working
 from scalable.errors import PlanningError, UsageError
