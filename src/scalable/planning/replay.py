@@ -34,7 +34,7 @@ from scalable.engine.events import (
 )
 from scalable.errors import ScalableError
 from scalable.garbage import uncollected
-from scalable.observe.encoding import jsonable
+from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 from scalable.planning.codec import decoder, encoder
 from scalable.planning.simulation.recorded import Arrival, Recorded, RecordedAttempt, RecordedWorld

@@ -52,7 +52,7 @@ async def until_stopped(options: Options, *, opens: bool) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, over.set)
     opened: asyncio.Future[Guard] = loop.create_future()
-    opened.add_done_callback(lambda found: tell(found.result(), opens=opens))
+    opened.add_done_callback(lambda done: tell(done.result(), opens=opens))
     await serve(options, opened, over)
 
 

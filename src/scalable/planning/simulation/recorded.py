@@ -88,7 +88,7 @@ class Recorded:
         return fmean(found) if found else 0.0
 
     def startup_s(self, tag: str) -> float:
-        """The mean time after which workers of a tag came."""
+        """Return the mean time after which workers of a tag came."""
         found = [arrival.seconds for arrival in self.arrivals.get(tag, ()) if arrival.news is None]
         return fmean(found) if found else 0.0
 
