@@ -9,7 +9,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -34,22 +33,22 @@ if TYPE_CHECKING:
     from scalable.show.console.server import Console
 
 HEARTBEAT_S = 10.0  # so that a proxy does not take the stream for dead
-RETRY_MS = 2000  # how long a page waits before it asks for a broken stream again
 LOG_LINES = 200
 TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".json": "application/json",
 }  # fmt: skip
-DOOR = """<!doctype html><meta charset="utf-8"><title>scalable console</title>
-<h1>scalable console</h1><p>{}</p>
-<p>Open the address that <code>scalable console</code> printed when it started: it has a token in it.</p>
-"""
+LOCKED = (
+    "Each address of this console lets one tab in, once. Press Enter in the terminal where scalable console runs: it "
+    "prints a new address. If it runs in no terminal, start it again; runs go on."
+)
 
 
 def application(console: Console) -> Application:
     paths: list[tuple[str, type[Handler]]] = [
         ("/", Page),
         ("/static/([A-Za-z0-9_.-]+)", Static),
+        ("/api/enter", Enter),
         ("/api/session", Session),
         ("/api/runs", Runs),
         ("/api/stream", Stream),
@@ -84,8 +83,10 @@ class Handler(RequestHandler):
     async def prepare(self) -> None:
         if why := self.guard.refuses(self.request.path, self.request.headers):
             self.refuse(403, why)
-        elif not self.open_to_all and not self.guard.admits(self.get_cookie(self.guard.cookie)):
-            self.refuse(403, "the token is missing; open the address that scalable console  printed")
+        elif self.guard.admits(self.request.headers):
+            self.console.server.admit(self.request.connection.stream)  # type: ignore[union-attr]
+        elif not self.open_to_all:
+            self.refuse(403, LOCKED)
 
     def refuse(self, status: int, why: str) -> None:
         self.set_status(status)
@@ -113,26 +114,19 @@ class Handler(RequestHandler):
 
 
 class Page(Handler):
-    """The page; with the token in its address, the cookie for everything else."""
+    """The page itself: the same for everybody, and of no use without a token."""
 
     open_to_all = True
 
     async def get(self) -> None:
         self.set_header("Content-Type", TYPES[".html"])
-        token = self.get_query_argument("token", None)
-        if token is None and self.guard.admits(self.get_cookie(self.guard.cookie)):
-            self.finish(packaged("index.html") or DOOR.format("The page is not installed."))
-        elif self.guard.admits(token):
-            self.set_cookie(self.guard.cookie, self.guard.token, httponly=True, samesite="Strict", path="/")
-            self.redirect("/")
-        else:
-            self.set_status(403)
-            why = "The token in the address is not the one of this console." if token else "This console is locked."
-            self.finish(DOOR.format(escape(why)))
+        self.finish(packaged("index.html") or "")
 
 
 class Static(Handler):
     """The page's other files; the browser asks each time whether its copy is still the right one."""
+
+    open_to_all = True
 
     async def get(self, name: str) -> None:
         suffix = name[name.rfind(".") :]
@@ -145,10 +139,22 @@ class Static(Handler):
         self.finish(content)  # with a tag of its content, or 304 if the browser has that
 
 
+class Enter(Handler):
+    """Exchanges the token of an address for that of a session."""
+
+    open_to_all = True
+
+    async def post(self) -> None:
+        session = self.guard.enter(self.request.body.decode("utf-8", "replace"))
+        if session is None:
+            self.refuse(403, LOCKED)
+        else:
+            self.answer({"token": session})
+
+
 class Session(Handler):
     async def get(self) -> None:
-        token = "" if self.guard.read_only else self.guard.acting
-        self.answer({"token": token, "read_only": self.guard.read_only, "version": __version__})
+        self.answer({"read_only": self.guard.read_only, "version": __version__})
 
 
 class Runs(Handler):
@@ -165,8 +171,7 @@ class Stream(Handler):
                 self.leave = watcher.close
                 self.set_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.set_header("X-Accel-Buffering", "no")
-                self.write(f"retry: {RETRY_MS}\n\n")
-                await self.flush()
+                await self.flush()  # the page is live before anything happens in the run
                 while not watcher.closed:
                     self.write(await watcher.next(HEARTBEAT_S) or ": still here\n\n")
                     await self.flush()  # a slow reader makes only this wait
@@ -228,8 +233,6 @@ class Action(Handler):
             self.refuse(403, "this console is read-only; start it without --read-only to act")
         elif kind != "application/json":
             self.refuse(415, "an action is sent as application/json")
-        elif not self.guard.lets_act(self.request.headers):
-            self.refuse(403, "the token for acting is missing or wrong; reload the page")
         else:
             await self.answer_with(self.acted())
 
