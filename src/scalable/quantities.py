@@ -28,21 +28,33 @@ class Quantity:
     """What all quantities share: reading from text and being a field of a pydantic model."""
 
     __slots__ = ()
+    noun: ClassVar[str]
     written: ClassVar[str]  # an example to show in messages and schemas
     pattern: ClassVar[str]  # JSON Schema's idea of the text form
     numbers: ClassVar[bool] = False  # whether a bare number is a text form too
 
     @classmethod
     def parse(cls, value: object) -> Self:
+        """Return the quantity that was written, or given as one; raises ``QuantityError``."""
+        return value if isinstance(value, cls) else cls.read(value)
+
+    @classmethod
+    def read(cls, value: object) -> Self:
         raise TypeError(f"{cls.__name__} does not say how it is written")
 
     @classmethod
-    def refuse(cls, value: object, why: str = "") -> QuantityError:
-        return QuantityError(f"{shown(value)} is not {cls.noun()}{why}", f"write e.g. {cls.written}")
+    def match(cls, value: object, pattern: str, lacking: str) -> re.Match[str]:
+        """Match a text that must name what a bare number is ``lacking``."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise cls.refuse(value, f": it has no {lacking}")
+        found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+        if found is None:
+            raise cls.refuse(value)
+        return found
 
     @classmethod
-    def noun(cls) -> str:
-        return f"a {cls.__name__.lower()}"
+    def refuse(cls, value: object, why: str = "") -> QuantityError:
+        return QuantityError(f"{shown(value)} is not {cls.noun}{why}", f"write e.g. {cls.written}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -63,18 +75,13 @@ class Cpu(Quantity):
     """Processor cores, to a thousandth."""
 
     millis: int
+    noun: ClassVar[str] = "a number of CPUs"
     written: ClassVar[str] = '2, 7.8 or "500m"'
     pattern: ClassVar[str] = r"^\s*([0-9.]+|[0-9]+m)\s*$"
     numbers: ClassVar[bool] = True
 
     @classmethod
-    def noun(cls) -> str:
-        return "a number of CPUs"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         text = number_text(value)
         if text is None:
             raise cls.refuse(value)
@@ -120,23 +127,13 @@ class Memory(Quantity):
     """Memory, to a byte. ``8Gi`` and ``8GiB`` are binary, ``8G`` and ``8GB`` decimal."""
 
     bytes: int
+    noun: ClassVar[str] = "an amount of memory"
     written: ClassVar[str] = "8GiB or 20G"
     pattern: ClassVar[str] = r"^\s*[0-9.]+\s*([kKMGTP]i?)?B?\s*$"
 
     @classmethod
-    def noun(cls) -> str:
-        return "an amount of memory"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            raise cls.refuse(value, ": it has no unit")
-        match = isinstance(value, str) and re.fullmatch(r"\s*([\d.]+)\s*([kKMGTP]i?|)(B?)\s*", value)
-        if not match:
-            raise cls.refuse(value)
-        number, unit, byte = match.groups()
+    def read(cls, value: object) -> Self:
+        number, unit, byte = cls.match(value, r"\s*([\d.]+)\s*([kKMGTP]i?|)(B?)\s*", "unit").groups()
         if not unit and not byte:
             raise cls.refuse(value, ": it has no unit")
         unit = "k" if unit == "K" else unit
@@ -195,14 +192,13 @@ class Duration(Quantity):
     """A length of time in seconds. A bare number is seconds; ``2h30m``, ``300s`` and ``04:00:00`` are texts."""
 
     seconds: float
+    noun: ClassVar[str] = "a duration"
     written: ClassVar[str] = "300s, 10m, 2h30m or 04:00:00"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*(d|h|m|min|s)\s*)+$|^[0-9]+(:[0-5][0-9]){2}$|^[0-9]+\s*h\s*[0-5][0-9]$"
     numbers: ClassVar[bool] = True
 
     @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         text = number_text(value)
         if text is None:
             raise cls.refuse(value)
@@ -240,22 +236,13 @@ class Money(Quantity):
 
     amount: Decimal
     currency: str
+    noun: ClassVar[str] = "an amount of money"
     written: ClassVar[str] = "200 EUR"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*[A-Z]{3}|[A-Z]{3}\s*[0-9.]+)\s*$"
 
     @classmethod
-    def noun(cls) -> str:
-        return "an amount of money"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            raise cls.refuse(value, ": it has no currency")
-        match = isinstance(value, str) and re.fullmatch(r"\s*(?:([\d.]+)\s*([A-Z]{3})|([A-Z]{3})\s*([\d.]+))\s*", value)
-        if not match:
-            raise cls.refuse(value)
+    def read(cls, value: object) -> Self:
+        match = cls.match(value, r"\s*(?:([\d.]+)\s*([A-Z]{3})|([A-Z]{3})\s*([\d.]+))\s*", "currency")
         amount = decimal(match[1] or match[4], cls, value)
         return cls(bounded(amount, cls, value), match[2] or match[3])
 
@@ -308,13 +295,12 @@ class Price(Quantity):
 
     money: Money
     per: str  # "h" or "month"
+    noun: ClassVar[str] = "a price"
     written: ClassVar[str] = "0.1644 EUR/h or 60 EUR/month"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*[A-Z]{3}|[A-Z]{3}\s*[0-9.]+)\s*/\s*(h|hour|month)\s*$"
 
     @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         money, slash, per = value.partition("/") if isinstance(value, str) else ("", "", "")
         if not slash or per.strip() not in ("h", "hour", "month"):
             raise cls.refuse(value)

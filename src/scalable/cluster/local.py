@@ -21,7 +21,7 @@ from scalable import proc
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.provider import TaggedProvider
-from scalable.cluster.security import Scratch, off_the_path
+from scalable.cluster.security import Scratch, certified, off_the_path
 from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
@@ -74,10 +74,12 @@ class LocalProvider(TaggedProvider):
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         target = spec.target_as(LocalTarget)
-        scheduler: dict[str, object] = {"host": "127.0.0.1"}
+        scheduler: dict[str, object] = {"host": "127.0.0.1", "protocol": "tls"}  # others may be on this machine
         launcher: Launcher
+        security = None
         if target.processes:
             launcher = ProcessLauncher(spec.run_folder, folder=spec.folder)
+            security = certified(launcher.handout)
         else:
             launcher = ThreadLauncher(spec.folder)
             scheduler = {"protocol": "inproc"}
@@ -86,6 +88,7 @@ class LocalProvider(TaggedProvider):
         cluster = TaggedCluster(
             launcher,
             spec.components.values(),
+            security=security,
             scheduler=scheduler,
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
@@ -109,6 +112,7 @@ class ProcessLauncher:
         """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
         self.own = Scratch()
         self.scratch = self.own.path
+        self.handout = self.scratch / "handout"
         self.leftovers = [self.scratch]
         """Folders that go even if this process is killed."""
         self.run = RunFolder(Path(run_folder or self.scratch))
@@ -127,6 +131,7 @@ class ProcessLauncher:
         options = replace(
             template.options(name, scheduler),
             host="127.0.0.1",
+            handout=str(self.handout),
             folder=self.folder,
             scratch=str(self.scratch),
             note=str(note),

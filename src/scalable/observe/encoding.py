@@ -27,9 +27,11 @@ def line_of(record: dict[str, Any]) -> bytes:
     except (TypeError, ValueError, RecursionError):
         record = jsonable(record)
         text = encode(record)
-    if suspicious(text) or len(text) > LONGEST_LINE:
-        longest = LONGEST_TEXT if len(text) > LONGEST_LINE else len(text)
-        text = encode(redact(jsonable(record, longest)))
+    if len(text) > LONGEST_LINE:
+        record = jsonable(record)
+        text = encode(record)
+    if suspicious(text):
+        text = encode(redact(jsonable(record, len(text))))
     return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
 
 

@@ -1,8 +1,9 @@
 """The folder of a run: one small class that owns every path in it, and finds runs again.
 
 ``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
-running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``logs/``, ``incidents/``, ``works/`` (what did
-not finish, to be run again by hand), ``control/`` (what people ask of it while it runs) and at the end ``report.json``.
+running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``events.jsonl`` (what the engine was told and
+answered), ``logs/``, ``incidents/``, ``works/`` (what did not finish, to be run again by hand), ``control/`` (what
+people ask of it while it runs) and at the end ``report.json``.
 The hex digits are the microseconds of the start and some chance, so that names sort as runs started.
 """
 
@@ -106,6 +107,11 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         return self.path / "journal.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """What the engine was told and what it answered; not there for runs of early versions."""
+        return self.path / "events.jsonl"
 
     @property
     def run_file(self) -> Path:

@@ -150,11 +150,10 @@ class Redactor:
 def suspicious(text: str) -> bool:
     """Whether a closer look is needed; never says no to a text that holds something to hide."""
     lowered = text.lower()
-    return (
-        any(sign in lowered for sign in SIGNS)
-        or SIGN.search(lowered) is not None
-        or any(value in text for value in KNOWN.values())
-    )
+    for sign in SIGNS:  # every record passes here; ``any`` takes twice as long
+        if sign in lowered:
+            return True
+    return SIGN.search(lowered) is not None or any(value in text for value in KNOWN.values())
 
 
 class KnownSecrets:

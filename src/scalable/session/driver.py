@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from scalable.observe.journal import Journal
     from scalable.session.live import Live
     from scalable.session.recorder import TaskRecorder
+    from scalable.session.recording import Recording
     from scalable.session.tariffs import Tariff
     from scalable.store import Receipt, Store
 
@@ -129,6 +130,8 @@ class Driver:
         self.measures = Measures(self)
         self.on_look: Onlooker | None = None
         """Says why workers do not come and work waits."""
+        self.recording: Recording | None = None
+        """Writes down what the engine is told and answers."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.spent) if tariff is not None else None
@@ -252,7 +255,10 @@ class Driver:
         self.handling = True
         try:
             while self.events:
-                instructions = self.engine.handle(self.events.popleft(), self.now())
+                told, now = self.events.popleft(), self.now()
+                instructions = self.engine.handle(told, now)
+                if self.recording is not None:
+                    self.recording(now, told, instructions)
                 removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
                 for (tag, reason), count in removed.items():
                     self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)

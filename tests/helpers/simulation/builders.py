@@ -84,9 +84,9 @@ class Cluster:
         self.faults = replace(self.faults, refusals=count)
         return self
 
-    def run(self, seed: int = 0) -> Outcome:
+    def room(self) -> PoolRoom:
         memory = {"standard": Memory.of_gib(2), "heavy": Memory.of_gib(12)}
-        room = PoolRoom(
+        return PoolRoom(
             "compute",
             Size(Cpu.of(15.6), Memory.of_gib(60)),
             self.nodes,
@@ -95,13 +95,18 @@ class Cluster:
             provision_s=self.provision_s,
             idle_s=self.idle_s,
         )
+
+    def rules(self) -> Rules:
         kinds = {
             "standard": WorkerKind("standard", "compute", Memory.of_gib(8), larger="heavy"),
             "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
         }
+        return Rules(kinds, {"compute": self.room()}, Policies.model_validate(self.policies))
+
+    def run(self, seed: int = 0) -> Outcome:
         return simulate(
-            Rules(kinds, {"compute": room}, Policies.model_validate(self.policies)),
-            {"compute": ModelPool(room, cpus=15.6)},
+            self.rules(),
+            {"compute": ModelPool(self.room(), cpus=15.6)},
             [],
             caps={"standard": CORES, "heavy": CORES},
             durations=self.durations,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalable.cli.arguments.shared import Add, choice_options, manifest_options, seed_option
 
+REPLAY = "replay"  # asks about a run, not about the manifest
 VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
 
 
@@ -52,15 +53,17 @@ def planning_commands(add: Add) -> None:
 
     forecast = add(
         "forecast",
-        "answer a question about the manifest as a whole",
+        "answer a question about the manifest as a whole, or replay a run",
         "forecast margins      what is left when everything runs at once",
         "forecast timeline     when nodes come and go",
         "forecast options      ways to run the same sweep, compared",
         "forecast month        what a month costs",
         "forecast growth       what more would need",
         "forecast acceptance   the criteria of the sizing, pass or fail",
+        "forecast replay RUN   whether a recorded run would be decided the same again",
     )
-    forecast.add_argument("view", choices=VIEWS, metavar="VIEW", help=", ".join(VIEWS))
-    manifest_options(forecast)
+    views = (*VIEWS, REPLAY)
+    forecast.add_argument("view", choices=views, metavar="VIEW", help=", ".join(views))
+    manifest_options(forecast, "; after replay the id or folder of a run (default: the latest)")
     forecast.add_argument("--sweep", metavar="NAME", help="for the timeline (default: the first sweep)")
     seed_option(forecast)

@@ -12,10 +12,10 @@ class Add(Protocol):
     def __call__(self, name: str, summary: str, *examples: str) -> argparse.ArgumentParser: ...
 
 
-def manifest_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "manifest", nargs="?", metavar="MANIFEST", help="default: SCALABLE_MANIFEST, then ./scalable.yaml"
-    )
+def manifest_options(command: argparse.ArgumentParser, otherwise: str = "") -> None:
+    """``otherwise``: what else may stand in the manifest's place."""
+    meaning = f"default: SCALABLE_MANIFEST, then ./scalable.yaml{otherwise}"
+    command.add_argument("manifest", nargs="?", metavar="MANIFEST", help=meaning)
     command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
     format_option(command)

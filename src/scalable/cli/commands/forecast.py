@@ -13,6 +13,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
+from scalable.cli.arguments.planning import REPLAY
+from scalable.cli.commands import replay
 from scalable.cli.output import console, facts, node_chart, note, print_json, quoted, show_table, status, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest.machines import Pool
@@ -41,6 +43,8 @@ class Answer:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.view == REPLAY:
+        return replay.run(options)
     loaded = context.load(options)
     if options.sweep and options.view != "timeline":
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scalable.engine.events import (
+    Event,
     Instruction,
     JobFinished,
     JobLost,
@@ -62,7 +63,7 @@ class Execution:
         self.count(record)
         world, job = self.world, record.job.id
         seconds = self.length(record)
-        fault = world.faults.of(job, attempt, world.chance)
+        fault = self.fault(job, attempt)
         if fault is not None:
             seconds = self.inject(fault, job, attempt, worker, seconds)
         kind = world.rules.kinds[record.tag]
@@ -79,6 +80,10 @@ class Execution:
             self.set_rate(computation, cap)
         else:
             self.share_out(node, cpus)
+
+    def fault(self, job: str, attempt: int) -> JobFault | None:
+        """Return what goes wrong with an attempt that begins, if anything does."""
+        return self.world.faults.of(job, attempt, self.world.chance)
 
     def length(self, record: JobView) -> float:
         """How long a job takes with all the cores it can use."""
@@ -202,7 +207,11 @@ class Execution:
         if computation.version != version or self.computations.get(computation.job) is not computation:
             return
         self.stop_computing(computation)
-        self.world.report(JobFinished(computation.job, computation.attempt, None, self.world.now - computation.begun))
+        self.world.report(self.ending(computation))
+
+    def ending(self, computation: Computation) -> Event:
+        """Return what the worker reports of a computation that ended by itself."""
+        return JobFinished(computation.job, computation.attempt, None, self.world.now - computation.begun)
 
     def stop_computing(self, computation: Computation) -> None:
         """Stop computing, for whatever reason: the next in line begins, what shared the node goes on faster."""

@@ -216,8 +216,12 @@ class World:
                 self.at(node.up, self.node_up, node)
         for worker, node in zip(workers, nodes, strict=False):
             self.where[worker] = node
-            self.at(max(self.now, node.up), self.join, worker, tag, node)
+            self.at(max(self.now, node.up) + self.startup_s(worker), self.join, worker, tag, node)
         pool.waiting += [(worker, tag) for worker in workers[len(nodes) :]]
+
+    def startup_s(self, worker: str) -> float:
+        """Return how long a worker takes to join once its node is up."""
+        return 0.0
 
     def node_up(self, node: Node) -> None:
         if node.gone == NEVER:
