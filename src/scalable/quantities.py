@@ -109,7 +109,7 @@ class Cpu(Quantity):
         return Cpu(self.millis * count) if isinstance(count, int) else NotImplemented
 
     def __str__(self) -> str:
-        return plain(Decimal(self.millis) / 1000)
+        return decimal_text(Decimal(self.millis) / 1000)
 
 
 MEMORY_UNITS = {
@@ -183,7 +183,7 @@ class Memory(Quantity):
         names, base = (("TB", "GB", "MB", "kB"), 1000) if written_decimal else (("TiB", "GiB", "MiB", "KiB"), 1024)
         for power, name in zip((4, 3, 2, 1), names, strict=True):
             if self.bytes >= base**power:
-                return f"{plain(round(Decimal(self.bytes) / base**power, 2))} {name}"
+                return f"{decimal_text(round(Decimal(self.bytes) / base**power, 2))} {name}"
         return f"{self.bytes} B"
 
 
@@ -214,13 +214,19 @@ class Duration(Quantity):
             return cls(float(bounded(total, cls, value)))
         return cls(float(bounded(decimal(text, cls, value), cls, value)))
 
+    @classmethod
+    def of_walltime(cls, text: str) -> Self:
+        """Return what a walltime such as ``1-04:00:00`` or ``04:00:00`` allows."""
+        days, _, clock = text.rpartition("-")
+        return cls(cls.parse(clock).seconds + 86400 * int(days or 0))
+
     @property
     def hours(self) -> float:
         return self.seconds / 3600
 
     def __str__(self) -> str:
         if self.seconds < 59.95:
-            return f"{plain(round(Decimal(repr(self.seconds)), 1))} s"
+            return f"{decimal_text(round(Decimal(repr(self.seconds)), 1))} s"
         minutes, seconds = divmod(round(self.seconds), 60)
         if minutes < 10:
             return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
@@ -318,7 +324,7 @@ class Price(Quantity):
         return self.money if self.per == "month" else self.money * HOURS_PER_MONTH
 
     def __str__(self) -> str:
-        return f"{self.money.currency} {plain(self.money.amount)}/{self.per}"
+        return f"{self.money.currency} {decimal_text(self.money.amount)}/{self.per}"
 
 
 class Share(float):
@@ -351,7 +357,7 @@ class Share(float):
         return {"anyOf": [text, {"type": "number", "minimum": 0, "maximum": 1}]}
 
     def __str__(self) -> str:
-        return f"{plain(round(Decimal(float(self)) * 100, 1))} %"
+        return f"{decimal_text(round(Decimal(float(self)) * 100, 1))} %"
 
 
 def percent(share: float) -> str:
@@ -364,14 +370,14 @@ def number_text(value: object) -> str | None:
         return None
     if isinstance(value, int) and abs(value) > LARGEST:
         return None
-    return value.strip() if isinstance(value, str) else plain(exact(value))
+    return value.strip() if isinstance(value, str) else decimal_text(exact(value))
 
 
 def exact(number: float | Decimal) -> Decimal:
     return number if isinstance(number, Decimal) else Decimal(repr(number))
 
 
-def plain(number: Decimal) -> str:
+def decimal_text(number: Decimal) -> str:
     """A decimal without exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

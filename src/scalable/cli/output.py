@@ -213,7 +213,7 @@ def phase(node: NodeSpan, moment: float) -> str:
     return "█" if moment < node.worked_until else "▒"
 
 
-def quoted(share: float) -> str:
+def margin_text(share: float) -> str:
     """A margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
     value = round(share * 100, 1)
     return f"{value:.1f} %" if value % 1 == 0.5 else f"{value:.0f} %"

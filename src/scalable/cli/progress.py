@@ -22,7 +22,7 @@ from scalable.cli.trouble import Trouble
 from scalable.observe import RunFolder
 from scalable.observe.fields import money
 from scalable.observe.following import Follower
-from scalable.observe.words import plain, step_number
+from scalable.observe.words import one_line, step_number
 from scalable.quantities import Duration
 from scalable.wording import plural
 
@@ -35,7 +35,7 @@ ERASE = "\r\x1b[2K"
 
 
 @contextmanager
-def shown(run: RunFolder) -> Iterator[None]:
+def progress_shown(run: RunFolder) -> Iterator[None]:
     """Show progress until the block ends."""
     over = threading.Event()
     screen = errors()
@@ -220,7 +220,7 @@ def steps(runs: Sequence[Mapping[str, Any]]) -> str:
     for each in runs:
         step = step_number(each)
         if step:
-            told.setdefault(plain(each["note"] or "step").removesuffix(step).strip(), []).append(step)
+            told.setdefault(one_line(each["note"] or "step").removesuffix(step).strip(), []).append(step)
     return ", ".join(f"{word} {', '.join(those)}" for word, those in told.items())
 
 

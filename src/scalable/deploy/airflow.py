@@ -23,7 +23,7 @@ from scalable.observe.redact import looks_secret, redact_text
 from scalable.planning.places import places
 from scalable.planning.resources import Size
 from scalable.planning.site import profile_of
-from scalable.quantities import Cpu, Memory
+from scalable.quantities import Cpu, Memory, decimal_text, exact
 from scalable.store.urls import SQLITE, scheme_of
 from scalable.sweeps.grid import Grid
 from scalable.wording import plural, undefined
@@ -61,8 +61,8 @@ def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("sc
         "assets": literal(tasks(grid.assets), "ASSETS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
-        "delay": number(manifest.policies.retry.delay.seconds),
-        "cap": number(manifest.policies.retry.cap.seconds),
+        "delay": decimal_text(exact(manifest.policies.retry.delay.seconds)),
+        "cap": decimal_text(exact(manifest.policies.retry.cap.seconds)),
     }
     if isinstance(to, KubernetesTarget):
         parts |= {"manifest": literal(IN_IMAGE), **pods(manifest, target, to, sweep, profile)}
@@ -155,26 +155,22 @@ def identifier(name: str) -> str:
 LONGEST = 200  # characters of a name; Airflow takes 250 with what is before it
 
 
-def number(seconds: float) -> str:
-    return str(int(seconds)) if seconds == int(seconds) else str(seconds)
-
-
 def literal(value: Any, before: str = "") -> str:
     """A value as Python, in one line if it fits behind what stands before it, else with a line for each entry."""
-    line = quoted(value)
+    line = python_text(value)
     if len(before) + len(line) <= WIDTH or not isinstance(value, dict | list):
         return line
     if isinstance(value, dict):
-        return "\n".join(["{", *(f"    {quoted(key)}: {quoted(one)}," for key, one in value.items()), "}"])
-    return "\n".join(["[", *(f"    {quoted(one)}," for one in value), "]"])
+        return "\n".join(["{", *(f"    {python_text(key)}: {python_text(one)}," for key, one in value.items()), "}"])
+    return "\n".join(["[", *(f"    {python_text(one)}," for one in value), "]"])
 
 
-def quoted(value: Any) -> str:
+def python_text(value: Any) -> str:
     """With the quotes that formatters write."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{quoted(key)}: {quoted(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{python_text(key)}: {python_text(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(quoted, value)) + "]"
+        return "[" + ", ".join(map(python_text, value)) + "]"
     if isinstance(value, str) and '"' in value:
         return repr(value)
     return json.dumps(value, ensure_ascii=False)  # a text, or a number: the same in Python

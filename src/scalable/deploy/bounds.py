@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scalable.cluster.kubernetes.objects import amounts
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
@@ -14,8 +12,6 @@ from scalable.quantities import Cpu, Memory
 GPU = "nvidia.com/gpu"
 NOTHING = Size(Cpu(0), Memory(0))
 MOST_WORKERS = 100  # of a target that states no maximum and a manifest without pools, as plans count
-
-Object = dict[str, Any]
 
 
 def bounds(deployment: Deployment) -> list[Document]:

@@ -75,15 +75,15 @@ def values(deployment: Deployment) -> str:
     ]
     if deployment.sweep is not None:
         lines.append(("sweep: ", deployment.sweep, "one of the manifest's"))
-    text = "".join(f"{key}{quoted(value)}  # {comment}\n" for key, value, comment in lines)
+    text = "".join(f"{key}{yaml_text(value)}  # {comment}\n" for key, value, comment in lines)
     text += "driver:\n"
-    text += "".join(f"  {name}: {quoted(amount)}\n" for name, amount in deployment.driver.items())
+    text += "".join(f"  {name}: {yaml_text(amount)}\n" for name, amount in deployment.driver.items())
     if deployment.variables:
-        text += f"  secret: {quoted(deployment.secret)}  # holds {', '.join(deployment.variables)}\n"
+        text += f"  secret: {yaml_text(deployment.secret)}  # holds {', '.join(deployment.variables)}\n"
     return text
 
 
-def quoted(value: str) -> str:
+def yaml_text(value: str) -> str:
     """A text as YAML reads it back, numbers too."""
     return yaml.safe_dump(value, default_style='"', width=10_000).strip()
 

@@ -232,13 +232,13 @@ def placed() -> Iterator[Object]:
     x = y = 0
     for number, panel in enumerate(PANELS, start=1):
         width, height = (SMALL, LOW) if panel.kind == "stat" else (HALF, TALL)
-        yield {"id": number, "gridPos": {"x": x, "y": y, "w": width, "h": height}, **shown(panel)}
+        yield {"id": number, "gridPos": {"x": x, "y": y, "w": width, "h": height}, **panel_object(panel)}
         x += width
         if x >= COLUMNS:
             x, y = 0, y + height
 
 
-def shown(panel: Panel) -> Object:
+def panel_object(panel: Panel) -> Object:
     defaults: Object = {"unit": panel.unit, "min": 0, "color": {"mode": "palette-classic"}}
     if panel.maximum is not None:
         defaults["max"] = panel.maximum

@@ -48,11 +48,11 @@ def policies(deployment: Deployment) -> list[Document]:
         ),
         Document(
             policy(deployment, "driver", DRIVERS, egress=[*map(reach, deployment.destinations), api_rule]),
-            tuple(told(deployment.destinations, [str(api) if api else "the API server: any address"])),
+            tuple(destination_texts(deployment.destinations, [str(api) if api else "the API server: any address"])),
         ),
         Document(
             policy(deployment, "workers", WORKERS, egress=[*map(reach, shared)]),
-            tuple(told(shared)) or ("Workers connect to nothing outside of their run.",),
+            tuple(destination_texts(shared)) or ("Workers connect to nothing outside of their run.",),
         ),
     ]
     if deployment.prometheus:
@@ -63,7 +63,7 @@ def policies(deployment: Deployment) -> list[Document]:
     return found
 
 
-def told(destinations: Iterable[Destination], more: Iterable[str] = ()) -> Iterable[str]:
+def destination_texts(destinations: Iterable[Destination], more: Iterable[str] = ()) -> Iterable[str]:
     return [*(one.note or str(one) for one in destinations), *more]
 
 

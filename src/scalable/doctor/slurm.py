@@ -115,7 +115,7 @@ def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
     wanted, most = seconds(target.walltime or ""), seconds(first.limit)
     if wanted is not None and most is not None and wanted > most:
         text = f"{target.walltime} is longer than queue {name} allows, {first.limit}"
-        yield fail("walltime", text, f'write walltime: "{clock(most)}" or less')
+        yield fail("walltime", text, f'write walltime: "{walltime_text(most)}" or less')
     elif target.walltime is None and most is not None:
         yield warn("walltime", f"none is written; jobs get the default of queue {name}", "write walltime: HH:MM:SS")
 
@@ -133,7 +133,7 @@ def seconds(text: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def clock(total: int) -> str:
+def walltime_text(total: int) -> str:
     """As a manifest has it."""
     minutes, rest = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)

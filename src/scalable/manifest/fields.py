@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from scalable.errors import QuantityError
 from scalable.manifest.tree import FromVariable, plain_value
@@ -112,6 +112,7 @@ def _integer(minimum: int) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(word), WithJsonSchema({"type": "string", "minLength": 1})]
+Importable = Annotated[Text | None, AfterValidator(importable)]
 Flag = Annotated[bool, BeforeValidator(boolean), WithJsonSchema({"type": "boolean"})]
 Count = Annotated[int, BeforeValidator(whole(1)), _integer(1)]
 Many = Annotated[int, BeforeValidator(whole(1, 10**12)), _integer(1)]

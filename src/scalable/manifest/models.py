@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Discriminator, Tag, field_validator
 
 from scalable.errors import QuantityError
 from scalable.manifest.alerts import Alerts
-from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant, importable
+from scalable.manifest.fields import Count, CountOrNone, Flag, Importable, Section, Text, Texts, Variant
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.money import Budget
 from scalable.manifest.policies import Policies
@@ -72,7 +72,7 @@ class Component(Section):
 
 class Task(Section):
     component: Text
-    run: Text | None = None
+    run: Importable = None
     """What ``scalable run`` calls, as package.module:function; tasks without it are started by workflow scripts."""
     arguments: dict[str, Any] = {}
     """Passed to the function by name."""
@@ -81,11 +81,6 @@ class Task(Section):
     cache: Flag = False
     """Called once for the same arguments; later its result is taken from the cache."""
     outputs: dict[str, Literal["file", "dir"]] = {}
-
-    @field_validator("run")
-    @classmethod
-    def function(cls, run: str | None) -> str | None:
-        return importable(run)
 
 
 Group = Annotated[Texts, AfterValidator(once)]

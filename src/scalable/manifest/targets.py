@@ -63,11 +63,21 @@ class LocalTarget(Target):
     """What an hour of a CPU costs, if it shall be counted."""
 
 
+def clock_time(value: Any) -> Any:
+    wanted = r"(?=.*[1-9])(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d"  # not nothing
+    if value is not None and not (isinstance(value, str) and re.fullmatch(wanted, value)):
+        raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
+    return value
+
+
+Walltime = Annotated[Text | None, BeforeValidator(clock_time)]
+
+
 class SlurmTarget(Target):
     provider: Literal["slurm"]
     queue: Text | None = None
     account: Text | None = None
-    walltime: Text | None = None
+    walltime: Walltime = None
     interface: Text | None = None
     logs_location: Text | None = None
     container_runtime: Literal["apptainer", "none"] = "apptainer"
@@ -86,18 +96,6 @@ class SlurmTarget(Target):
     """How the user's code reaches workers: by a folder both see, by an upload, or it is in the image already."""
     comm_port: int | None = None
     """Accepted from older manifests and ignored."""
-
-    @field_validator("walltime", mode="before")
-    @classmethod
-    def clock(cls, value: Any) -> Any:
-        return clock_time(value)
-
-
-def clock_time(value: Any) -> Any:
-    wanted = r"(?=.*[1-9])(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d"  # not nothing
-    if value is not None and not (isinstance(value, str) and re.fullmatch(wanted, value)):
-        raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
-    return value
 
 
 class CloudTarget(Target):
@@ -258,17 +256,12 @@ class KubernetesTarget(CloudTarget):
     """The Python of the image."""
     code: Literal["image", "upload"] = "image"
     """How the user's code reaches workers: it is in the image already, or a small project is uploaded."""
-    walltime: Text | None = None
+    walltime: Walltime = None
     """After this a worker is ended, whatever happens to the driver."""
     claim: Text | None = None
     """A PersistentVolumeClaim for the driver's folder .scalable when it runs in the cluster, where a store may lie."""
     egress: list[Text] = []
     """What else pods connect to, as host:port; a deployed namespace lets nothing else through."""
-
-    @field_validator("walltime", mode="before")
-    @classmethod
-    def clock(cls, value: Any) -> Any:
-        return clock_time(value)
 
     @field_validator("namespace")
     @classmethod

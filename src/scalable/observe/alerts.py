@@ -83,7 +83,7 @@ class Rule:
     def finding(self, labels: Mapping[str, str], value: float) -> Finding:
         """Return what the rule says where its condition holds with this value."""
         about = next((labels[name] for name in METRICS[self.when.metric].labels), "")
-        text = self.summary.format_map({**labels, "value": told(value, self.unit)})
+        text = self.summary.format_map({**labels, "value": value_text(value, self.unit)})
         return Finding(self.name, self.severity, about, text, self.remedy.format_map(labels))
 
     def annotations(self) -> dict[str, str]:
@@ -294,7 +294,7 @@ def shorter(condition: Condition, factor: float) -> Condition:
     )
 
 
-def told(value: float, unit: Unit) -> str:
+def value_text(value: float, unit: Unit) -> str:
     match unit:
         case "share":
             return percent(round(value, 2))

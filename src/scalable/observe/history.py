@@ -21,7 +21,7 @@ from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView
-from scalable.quantities import Memory, Money, plain
+from scalable.quantities import Memory, Money, decimal_text
 
 logger = logging.getLogger("scalable")
 
@@ -41,10 +41,6 @@ PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS,
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
 
-class HistoryError(ScalableError):
-    """A history that cannot be read or written; nothing was learned, nothing was lost."""
-
-
 def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     """Merge a run into the history of a runs folder; whether there was anything new in it."""
     folder = Path(base)
@@ -59,7 +55,7 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
-        raise HistoryError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+        raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
 
 
 def known(path: Path) -> dict[str, Any]:
@@ -69,9 +65,9 @@ def known(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
-        raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
+        raise ScalableError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
     if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in PARTS.items()):
-        raise HistoryError(f"{path} is no history; move it away, this run is not learned")
+        raise ScalableError(f"{path} is no history; move it away, this run is not learned")
     return history
 
 
@@ -179,7 +175,7 @@ def spent(before: object, view: RunView) -> dict[str, str]:
 
 
 def written(when: str, amount: Money) -> dict[str, str]:
-    return {"month": when, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+    return {"month": when, "amount": f"{decimal_text(round(amount.amount, 6))} {amount.currency}"}
 
 
 def bytes_of(peak: object) -> int:
@@ -201,7 +197,7 @@ def locked(path: Path, wait_s: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise HistoryError(f"{path} is held by another process; this run is not learned") from None
+                    raise ScalableError(f"{path} is held by another process; this run is not learned") from None
                 time.sleep(0.02)
         yield
     finally:

@@ -31,10 +31,6 @@ MOST_EARLIER = 50  # earlier incidents that are read; the latest ones
 NAMED = 20  # numbers listed in a message
 
 
-class IncidentError(ScalableError):
-    """An incident that cannot be recorded."""
-
-
 class UnknownIncidentError(UsageError):
     """A number that no incident of the run has; the message names those there are."""
 
@@ -115,7 +111,7 @@ class IncidentFolder:
             while not write_new(self.file(at), text_of(replace(incident, id=at))):
                 at += 1
         except OSError as error:
-            raise IncidentError(f"no incident can be recorded in {self.path}: {error.strerror}") from None
+            raise ScalableError(f"no incident can be recorded in {self.path}: {error.strerror}") from None
         return replace(incident, id=at)
 
     def update(self, number: int, *, outcome: str | None = None, done: tuple[str, ...] = ()) -> Incident:
@@ -125,7 +121,7 @@ class IncidentFolder:
         try:
             write_beside(self.file(number), text_of(changed))
         except OSError as error:
-            raise IncidentError(f"{self.file(number)} cannot be written: {error.strerror}") from None
+            raise ScalableError(f"{self.file(number)} cannot be written: {error.strerror}") from None
         return changed
 
     def all(self) -> list[Incident]:
@@ -149,7 +145,7 @@ class IncidentFolder:
         try:
             return self.read(number)
         except (OSError, ValueError, RecursionError):
-            raise IncidentError(f"{self.file(number)} cannot be read: it is damaged") from None
+            raise ScalableError(f"{self.file(number)} cannot be read: it is damaged") from None
 
     def read(self, number: int) -> Incident:
         """Raises ``ValueError`` for a file that holds no incident."""

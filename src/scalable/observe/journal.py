@@ -28,7 +28,7 @@ from scalable.observe.files import private_mode
 from scalable.observe.reading import Records, read
 from scalable.wording import plural
 
-__all__ = ["Journal", "JournalError", "Records", "read"]
+__all__ = ["Journal", "Records", "read"]
 
 logger = logging.getLogger("scalable")
 
@@ -37,10 +37,6 @@ SYNC_EVERY_S = 2.0  # a machine that loses power loses at most these seconds
 AT_ONCE = frozenset({"run-started", "worker-lost", "incident", "alert", "ended"})  # what someone may be waiting for
 MOST_WAITING = 100_000  # records kept for a disk that does not take them: some 30 MB
 CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
-
-
-class JournalError(ScalableError):
-    """A journal that cannot be opened."""
 
 
 class Journal:
@@ -66,7 +62,7 @@ class Journal:
             mode = private_mode(self.path.parent) & 0o666
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
         except OSError as error:
-            raise JournalError(f"the journal cannot be opened: {error}") from None
+            raise ScalableError(f"the journal cannot be opened: {error}") from None
         if ends_in_the_middle(self._file):
             self._rest = b"\n"
         self._thread = threading.Thread(target=self._run, name="scalable-journal", daemon=True)

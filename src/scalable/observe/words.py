@@ -20,7 +20,7 @@ BESIDE = {
 """Why something is charged to no row."""
 
 
-def plain(value: object) -> str:
+def one_line(value: object) -> str:
     """One line of text from what others wrote: a text, or the telling part of a record."""
     if isinstance(value, dict):
         value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
@@ -30,7 +30,7 @@ def plain(value: object) -> str:
 
 def step(run: Mapping[str, Any]) -> str:
     """How far a run is, such as ``trial 22/30``."""
-    far, note = step_number(run), plain(run.get("note") or "")
+    far, note = step_number(run), one_line(run.get("note") or "")
     return note if far and note.endswith(far) else f"{note} {far}".strip()  # a note may say it itself
 
 

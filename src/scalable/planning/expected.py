@@ -53,7 +53,8 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
     plain = history.seconds.get(sweep.factor, ())
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
-        return Expected(Measured(plain), limit.cores, f"{shown(mean)} a run (mean of {len(plain)} measured)")
+        source = f"{minutes_or_seconds(mean)} a run (mean of {len(plain)} measured)"
+        return Expected(Measured(plain), limit.cores, source)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
@@ -97,7 +98,7 @@ def from_units(found: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
         told += f" on workers of {found.cpus:g} CPU, provider {found.provider}"
     if found.trials != grid.trials:
         told += f" with {found.trials} trials, scaled to {grid.trials}"
-    source = f"{shown(found.usual * times)} a run on {cores:.2g} CPU ({told})"
+    source = f"{minutes_or_seconds(found.usual * times)} a run on {cores:.2g} CPU ({told})"
     return Expected(Measured(seconds), cores, source, found.rows)
 
 
@@ -110,5 +111,5 @@ def settings_of(sweep: Sweep) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(sweep.settings.items()))
 
 
-def shown(seconds: float) -> str:
+def minutes_or_seconds(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.3g} s"

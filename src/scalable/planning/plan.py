@@ -235,10 +235,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
 
 def walltime(site: Site) -> float | None:
     text = getattr(site.target, "walltime", None)
-    if not text:
-        return None
-    days, _, clock = text.rpartition("-")
-    return Duration.parse(clock).seconds + 86400 * int(days or 0)
+    return Duration.of_walltime(text).seconds if text else None
 
 
 def budget_left(site: Site, history: History) -> Money | None:

@@ -37,7 +37,6 @@ from scalable.garbage import uncollected
 from scalable.observe.encoding import jsonable
 from scalable.observe.redact import redact
 from scalable.planning.codec import decoder, encoder
-from scalable.planning.simulation import SimulationError
 from scalable.planning.simulation.measured import Arrival, Attempt, Measured, MeasuredWorld
 
 FORM = 1  # of what is recorded; counts changes that earlier versions cannot read
@@ -183,7 +182,7 @@ def replay(recording: Recording) -> Replay:
     simulated, why_not = None, ""
     try:
         simulated = simulate_again(recording)
-    except (ReplayError, SimulationError) as error:
+    except ScalableError as error:
         why_not = str(error)
     return Replay(len(recording.steps), instructions, first_difference(recording), simulated, why_not)
 

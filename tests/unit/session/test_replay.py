@@ -18,7 +18,7 @@ from tests.helpers.session.builders import Project
 from tests.helpers.session.recorded import RECORDED, RUNS, record
 from tests.helpers.session.virtual import World
 
-HAPPENED = {
+HAPPENED: dict[str, tuple[str, dict[str, object]]] = {
     "sweep": ("sweep-ended", {"complete": True}),
     "climb": ("start-job", {"worker": "large-2", "attempt": 2}),
     "stuck-job": ("kill-job", {"job": "hang", "cause": "stuck"}),

@@ -39,7 +39,7 @@ class StageSize:
 
 def run(options: argparse.Namespace) -> int:
     artefacts = open_artefacts(checked(place(options)))
-    return listed(artefacts, options) if options.action == "ls" else collected(artefacts, options)
+    return list_artefacts(artefacts, options) if options.action == "ls" else collected(artefacts, options)
 
 
 def place(options: argparse.Namespace) -> str:
@@ -61,7 +61,7 @@ def checked(url: str) -> str:
     return url
 
 
-def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
+def list_artefacts(artefacts: Artefacts, options: argparse.Namespace) -> int:
     if given := [name for name in (*CONDITIONS, "dry_run") if getattr(options, name)]:
         flag = f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{flag} is for removing; write  scalable cache gc {flag}")

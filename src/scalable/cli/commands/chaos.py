@@ -114,7 +114,7 @@ def weights(text: str) -> Mapping[str, float]:
         name, equals, weight = part.strip().partition("=")
         if name not in FAULTS:
             raise UsageError(f"--kinds: there is no fault {name!r}; there are {', '.join(FAULTS)}")
-        found[name] = number("--kinds", weight) if equals else 1.0
+        found[name] = number_option("--kinds", weight) if equals else 1.0
     if not 0 < sum(found.values()) < inf:
         raise UsageError(f"--kinds: nothing can be drawn from {text!r}; write e.g. kill-runner=9,kill-worker=1")
     return found
@@ -133,7 +133,7 @@ def span(option: str, text: str) -> float:
         raise UsageError(f"{option}: {error}") from None
 
 
-def number(option: str, text: str) -> float:
+def number_option(option: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:

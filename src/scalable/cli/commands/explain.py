@@ -19,7 +19,7 @@ from scalable.observe.jobs import Event, JobHistory, unfinished
 from scalable.observe.liveness import State, is_running
 from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
-from scalable.observe.words import clock, plain
+from scalable.observe.words import clock, one_line
 from scalable.quantities import Memory
 from scalable.wording import plural, some_of, undefined
 
@@ -33,10 +33,10 @@ def run(options: argparse.Namespace) -> int:
     screen = console()
     screen.print(f"{found['run']}  {found['state']}", style="bold", soft_wrap=True)
     for line in found["lines"]:
-        screen.print(note("·", plain(line)))
+        screen.print(note("·", one_line(line)))
     if found["happened"]:
         said = dict.fromkeys(found["lines"], found["state"])  # what was said above is not said again
-        rows = [(clock(one["t"]), plain(said.get(one["text"], one["text"]))) for one in found["happened"]]
+        rows = [(clock(one["t"]), one_line(said.get(one["text"], one["text"]))) for one in found["happened"]]
         show_table(screen, ("", ""), rows, indent=2)
     if found["incident"]:
         of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
@@ -52,13 +52,13 @@ def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
         history = JobHistory.of(viewed(folder, name or ""))
         if name is None or not history.known:
             raise
-        return told(history, operating.state(folder))  # a plain Dask task, which the engine does not know
+        return history_record(history, operating.state(folder))  # a plain Dask task, which the engine does not know
     except NoAnswerError as error:
         history = JobHistory.of(viewed(folder, name or ""))
         if not history.known:
             raise
         said = f"the session does not answer, so this is what its journal says: {error}"
-        return {**told(history, operating.state(folder)), "lines": [said]}
+        return {**history_record(history, operating.state(folder)), "lines": [said]}
     lines = [*answer["lines"], *map(doing, answer["doing"])]
     history = JobHistory.of(viewed(folder, answer["run"]))
     happened = [event for event in history.events if event.kind in ("incident", "alert", "operator")]
@@ -79,14 +79,14 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
     history = JobHistory.of(view)
     if not history.known:
         raise UsageError(undefined("run", name, view.jobs))
-    return told(history, state_of(view, folder.facts()))
+    return history_record(history, state_of(view, folder.facts()))
 
 
 def viewed(folder: RunFolder, job: str = "") -> RunView:
     return RunView.of(read(folder.journal), job)
 
 
-def told(history: JobHistory, session: State) -> dict[str, Any]:
+def history_record(history: JobHistory, session: State) -> dict[str, Any]:
     found = {"run": history.job, "state": history.state_in(session), "lines": [history.close(session)]}
     return {**found, "happened": as_dicts(history.events), "incident": history.incident}
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from scalable.cli import context
 from scalable.cli.arguments.planning import REPLAY
 from scalable.cli.commands import replay
-from scalable.cli.output import console, facts, node_chart, note, print_json, quoted, show_table, status, working
+from scalable.cli.output import console, facts, margin_text, node_chart, note, print_json, show_table, status, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest.machines import Pool
 from scalable.manifest.policies import Margins
@@ -78,8 +78,8 @@ def show_margins(rows: Sequence[MarginRow], policy: Margins, screen: Console) ->
             Text(str(row.nodes_by_request), style="yellow" if row.nodes_by_request < row.nodes else ""),
             f"{row.cpu_available:g}",
             f"{row.ram_available_gib:g} GiB",
-            quoted(row.cpu_margin),
-            quoted(row.ram_margin),
+            margin_text(row.cpu_margin),
+            margin_text(row.ram_margin),
             status(row.status.value),
         )
         for row in rows
@@ -110,14 +110,14 @@ def show_timeline(plan: Plan, pool: Pool, screen: Console) -> None:
         screen.print(f"  {line}", style="cyan", no_wrap=True, crop=True)
     screen.print()
     moments = [
-        (clock(0), f"{plural(plan.nodes_peak, 'node')} asked for"),
-        (clock(plan.ready_s), f"nodes are up, {plural(plan.workers, 'worker')} start"),
-        (clock(plan.ready_s + plan.wall_s), "the last row is there"),
-        (clock(plan.over_s), f"the last node is gone, {pool.idle} after its last worker"),
+        (elapsed_text(0), f"{plural(plan.nodes_peak, 'node')} asked for"),
+        (elapsed_text(plan.ready_s), f"nodes are up, {plural(plan.workers, 'worker')} start"),
+        (elapsed_text(plan.ready_s + plan.wall_s), "the last row is there"),
+        (elapsed_text(plan.over_s), f"the last node is gone, {pool.idle} after its last worker"),
     ]
     screen.print(Padding(facts(moments if pool.max else moments[1:3]), (0, 0, 0, 2)))
     if plan.cost is not None:
-        used = f"{quoted(plan.utilisation)} of their CPU time used"
+        used = f"{margin_text(plan.utilisation)} of their CPU time used"
         screen.print()
         screen.print(note("·", f"{plan.node_hours:.2f} node-hours paid, {plan.cost}; {used}", "dim"))
 
@@ -138,7 +138,7 @@ def show_options(comparison: Comparison, screen: Console) -> None:
             str(row.cost),
             str(row.bill),
             str(row.monthly),
-            Text(quoted(row.cpu_margin), style="" if row.guaranteed else "yellow"),
+            Text(margin_text(row.cpu_margin), style="" if row.guaranteed else "yellow"),
         )
         for row in comparison.options
     ]
@@ -188,7 +188,7 @@ def show_growth(rows: Sequence[GrowthRow], screen: Console) -> None:
             Text(str(row.pool_max or "–"), style="red" if row.pool_max and row.nodes > row.pool_max else ""),
             f"{row.hourly}/h" if row.hourly is not None else "–",
             str(row.monthly) if row.monthly is not None else "while running",
-            quoted(row.cpu_margin) if row.cpu_margin is not None else "–",
+            margin_text(row.cpu_margin) if row.cpu_margin is not None else "–",
         )
         for row in rows
     ]
@@ -219,7 +219,7 @@ def show_notes(screen: Console, groups: Iterable[tuple[str, Iterable[str]]], mar
         screen.print()
 
 
-def clock(seconds: float) -> str:
+def elapsed_text(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 

@@ -19,7 +19,7 @@ from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import redact, redact_text
-from scalable.observe.words import length, moment, plain
+from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural
 
 SECONDS_UP_TO = 600  # 300 s is known by that name
@@ -72,10 +72,10 @@ def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], dam
             f"{one.id}",
             moment(one.found or one.started),
             kind(one),
-            plain(one.run),
-            plain(one.worker),
-            plain(redact_text(one.guilty)),
-            plain(redact_text(one.outcome)),
+            one_line(one.run),
+            one_line(one.worker),
+            one_line(redact_text(one.guilty)),
+            one_line(redact_text(one.outcome)),
         ]
         for one in incidents
     ]
@@ -97,7 +97,7 @@ def show_one(options: argparse.Namespace) -> int:
         raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
     known = IncidentFolder(folder.path)
-    incident = known.get(number(options.number, known))
+    incident = known.get(incident_number(options.number, known))
     if options.format == "json":
         print_json(as_json([(folder, [incident], {})]))
     else:
@@ -105,7 +105,7 @@ def show_one(options: argparse.Namespace) -> int:
     return 0
 
 
-def number(written: str | None, known: IncidentFolder) -> int:
+def incident_number(written: str | None, known: IncidentFolder) -> int:
     if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
         there = ", ".join(map(str, known.numbers()[:20])) or "there are none"
         said = "which one?" if written is None else f"{written!r} is no number of an incident;"
@@ -114,8 +114,8 @@ def number(written: str | None, known: IncidentFolder) -> int:
 
 
 def show_page(screen: Console, incident: Incident) -> None:
-    worker = f"worker {plain(incident.worker)}" if incident.worker else ""
-    rest = [Text(part) for part in (plain(incident.run), worker, found(incident)) if part]
+    worker = f"worker {one_line(incident.worker)}" if incident.worker else ""
+    rest = [Text(part) for part in (one_line(incident.run), worker, found_after(incident)) if part]
     screen.print(Text("   ").join([Text(f"incident {incident.id}"), kind(incident), *rest]), soft_wrap=True)
     screen.print(Padding(facts(page_facts(incident)), (0, 0, 0, 2)))
     lines = evidence_lines(redact(dict(incident.evidence)))
@@ -126,10 +126,10 @@ def show_page(screen: Console, incident: Incident) -> None:
 
 
 def kind(incident: Incident) -> Text:
-    return Text(plain(incident.kind), style="bold red" if incident.severity == HIGH else "yellow")
+    return Text(one_line(incident.kind), style="bold red" if incident.severity == HIGH else "yellow")
 
 
-def found(incident: Incident) -> str:
+def found_after(incident: Incident) -> str:
     """How long it took to see it."""
     if incident.found_after_s is not None and incident.threshold_s is not None:
         return f"found {length(incident.found_after_s)} after its {limit(incident.threshold_s)}"
@@ -144,18 +144,18 @@ def limit(seconds: float) -> str:
 
 
 def page_facts(incident: Incident) -> list[tuple[str, str]]:
-    notes = [plain(one) for one in listed(incident.evidence.get("notes"))]
-    told = plain(incident.evidence.get("message") or incident.evidence.get("detail") or "")
-    guilty = plain(incident.guilty)
-    done = [plain(one) for one in (*incident.done, incident.outcome) if one]
+    notes = [one_line(one) for one in listed(incident.evidence.get("notes"))]
+    told = one_line(incident.evidence.get("message") or incident.evidence.get("detail") or "")
+    guilty = one_line(incident.guilty)
+    done = [one_line(one) for one in (*incident.done, incident.outcome) if one]
     pairs = [
         ("guilty", "\n".join(filter(None, (guilty, *notes)))),
         ("said", told if told != guilty else ""),
         ("done", ", ".join(done)),
-        ("prevent", "\n".join(plain(one) for one in incident.prevent)),
-        ("severity", f"{incident.severity}: {plain(incident.escalation)}" if incident.escalation else ""),
+        ("prevent", "\n".join(one_line(one) for one in incident.prevent)),
+        ("severity", f"{incident.severity}: {one_line(incident.escalation)}" if incident.escalation else ""),
         ("when", when(incident)),
-        ("where", ", ".join(filter(None, (plain(incident.host), plain(incident.tag or ""))))),
+        ("where", ", ".join(filter(None, (one_line(incident.host), one_line(incident.tag or ""))))),
     ]
     return [(name, redact_text(text)) for name, text in pairs if text]
 

@@ -23,7 +23,7 @@ from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
 from scalable.observe.report import recorded_report
-from scalable.observe.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
+from scalable.observe.words import UNKNOWN, clock, hours, length, moment, named, one_line, paid, size
 from scalable.quantities import percent
 from scalable.wording import plural
 
@@ -117,7 +117,7 @@ def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("took", length(run["duration_s"])),
         ("project", named(run.get("project"))),
         ("target", f"{place} ({run['provider']})" if place and run.get("provider") else place),
-        ("command", plain(named(run.get("command")))),
+        ("command", one_line(named(run.get("command")))),
         ("cost", paid(found["cost"])),
     ]
     return [(name, text) for name, text in pairs if text]
@@ -126,7 +126,7 @@ def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 def reason(found: Mapping[str, Any]) -> str:
     """Why the run ended as it did; what is listed below under its own title is not told here, too."""
     first = found["run"]["reason"].strip().partition("\n")[0]
-    return plain(first if found["failures"] else found["run"]["reason"]).rstrip(":")
+    return one_line(first if found["failures"] else found["run"]["reason"]).rstrip(":")
 
 
 def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
@@ -134,7 +134,7 @@ def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
         return
     section(screen, "Scaling")
     rows = [
-        (clock(each["t"]), f"{'+' if each['direction'] == 'up' else '−'}{each['count']} {each['tag']}", plain(each))
+        (clock(each["t"]), f"{'+' if each['direction'] == 'up' else '−'}{each['count']} {each['tag']}", one_line(each))
         for each in shortened(screen, decisions)
     ]
     show_table(screen, ("", "", ""), rows, indent=2)
@@ -151,7 +151,7 @@ def show_sweeps(screen: Console, sweeps: Mapping[str, Mapping[str, Any]]) -> Non
         counts = (f"{each['expected']:,}", f"{each['there']:,}", f"{each['rows']:,}", failed, f"{each['units_done']:,}")
         took = f"{length(seconds['mean'])} × {seconds['measured']}" if seconds["measured"] else UNKNOWN
         cores = f"{each['cores']:.2g}" if each["cores"] is not None else UNKNOWN
-        rows.append([Text(name, style="bold"), plain(each["status"]), *counts, took, cores])
+        rows.append([Text(name, style="bold"), one_line(each["status"]), *counts, took, cores])
     columns = ("", "", ">rows", ">there", ">computed", ">failed", ">units", ">measured", ">cores")
     show_table(screen, columns, rows, indent=2)
 
@@ -176,7 +176,7 @@ def show_failures(screen: Console, failures: list[Mapping[str, Any]]) -> None:
     if not failures:
         return
     section(screen, "Failed")
-    rows = [(clock(one["t"]), plain(one["task"]), plain(one["error"])) for one in shortened(screen, failures)]
+    rows = [(clock(one["t"]), one_line(one["task"]), one_line(one["error"])) for one in shortened(screen, failures)]
     show_table(screen, ("", "", ""), rows, indent=2)
 
 
@@ -191,7 +191,7 @@ def show_peaks(screen: Console, peaks: Mapping[str, Mapping[str, Any]]) -> None:
             percent(share) if share is not None else UNKNOWN, style="bold yellow" if (share or 0) > TIGHT else ""
         )
         rows.append(
-            (Text(tag, style="bold"), size(each["bytes"]), size(each["limit"]) or UNKNOWN, part, plain(each["task"]))
+            (Text(tag, style="bold"), size(each["bytes"]), size(each["limit"]) or UNKNOWN, part, one_line(each["task"]))
         )
     show_table(screen, ("", ">peak", ">limit", ">used", "in"), rows, indent=2)
 
@@ -234,7 +234,7 @@ def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:
     rows = []
     for each in shortened(screen, found["incidents"]):
         what = " ".join(filter(None, (named(each["run"]), "on" if each["run"] else "", named(each["worker"]))))
-        rows.append((clock(each["started"]), Text(each["kind"], style="yellow"), what, plain(each["evidence"])))
+        rows.append((clock(each["started"]), Text(each["kind"], style="yellow"), what, one_line(each["evidence"])))
     if rows:
         show_table(screen, ("", "", "", ""), rows, indent=2)
 
@@ -247,10 +247,10 @@ def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
     if found["findings"] or alerts:
         section(screen, "Findings")
     for each in found["findings"]:
-        screen.print(note("!", plain(Finding.from_record(each)), "bold yellow"))
+        screen.print(note("!", one_line(Finding.from_record(each)), "bold yellow"))
     for each in shortened(screen, alerts):
         over = "over: " if each.get("state") == "resolved" else ""
-        screen.print(note("·", f"{clock(each['t'])}  {over}{plain(each)}"))
+        screen.print(note("·", f"{clock(each['t'])}  {over}{one_line(each)}"))
     run = found["run"]
     if run["damaged_lines"] or run["torn"]:
         screen.print()

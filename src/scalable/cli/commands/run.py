@@ -202,7 +202,7 @@ class Waiting:
         """While progress is shown instead."""
         self.running = True
         self.spinner.close()
-        with progress.shown(folder):
+        with progress.progress_shown(folder):
             yield
         self.running = False
         self.spin("closing workers")
@@ -210,14 +210,14 @@ class Waiting:
 
 def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
     todo = chosen(session.manifest.tasks, options.tasks or None)  # complain before anything starts
-    with session, progress.shown(session.folder):
+    with session, progress.progress_shown(session.folder):
         results = session.run_tasks(list(todo))
     results = {name: results[name] for name in todo}  # in the manifest's order, whichever came first
     if options.format == "json":
         found = {name: as_json(value) for name, value in results.items()}
         print_json({"run_id": session.folder.run_id, "results": found})
     else:
-        console().print(facts([(name, shown(value)) for name, value in results.items()]))
+        console().print(facts([(name, result_text(value)) for name, value in results.items()]))
         conclude(session.folder)
     return 0
 
@@ -233,7 +233,7 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
     sys.argv = [options.workflow, *options.rest]
     sys.path.insert(0, str(Path(options.workflow).resolve().parent))
     try:
-        with session.shared(), progress.shown(folder):
+        with session.shared(), progress.progress_shown(folder):
             runpy.run_path(options.workflow, run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -323,7 +323,7 @@ def computed(outcome: SweepOutcome) -> str:
     return f"{took}: {stages}" if stages else took
 
 
-def shown(value: Any) -> str:
+def result_text(value: Any) -> str:
     try:
         text = repr(value)
     except Exception as error:  # noqa: BLE001 - a class of the user's own

@@ -11,7 +11,7 @@ from rich.text import Text
 from scalable.cli import operating
 from scalable.cli.output import Cell, console, note, print_json, show_table
 from scalable.observe.liveness import is_running
-from scalable.observe.words import UNKNOWN, length, plain, size, step
+from scalable.observe.words import UNKNOWN, length, one_line, size, step
 from scalable.quantities import Duration
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
@@ -36,21 +36,21 @@ def run(options: argparse.Namespace) -> int:
         print_json({"run_id": folder.run_id, **told_state, "workers": workers})
         return 0
     screen = console()
-    rows: list[Sequence[Cell]] = [row for worker in workers for row in shown(worker)]
+    rows: list[Sequence[Cell]] = [row for worker in workers for row in worker_rows(worker)]
     if rows:
         columns = ("worker", "tag", "state", "run", "step", ">idle", ">memory", ">CPU", "host")
         show_table(screen, columns, rows)
     else:
         screen.print(f"{folder.run_id} has no workers now", soft_wrap=True)
     if answer["paused"]:
-        screen.print(note("!", f"{plain(answer['paused'])}; scalable resume  goes on", "bold yellow"))
+        screen.print(note("!", f"{one_line(answer['paused'])}; scalable resume  goes on", "bold yellow"))
     return 0
 
 
-def shown(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
+def worker_rows(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
     """A line per worker, and one more for each further run on it."""
     name, state = Text(worker["worker"], style="bold"), worker["state"]
-    why = f" ({plain(worker['why'])})" if worker["why"] else ""
+    why = f" ({one_line(worker['why'])})" if worker["why"] else ""
     first: Sequence[Cell] = (name, worker["tag"], Text(f"{state}{why}", style=STYLES.get(state, "")))
     last = (used(worker), cpu(worker), worker["host"] or UNKNOWN)
     runs = worker["runs"]
@@ -98,5 +98,5 @@ def cpu(worker: Mapping[str, Any]) -> str:
 
 
 def cut(name: str) -> str:
-    line = plain(name)
+    line = one_line(name)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

@@ -294,7 +294,7 @@ class Site:
             relay=Size(target.scheduler_cpu or RELAY_SIZE.cpu, target.scheduler_memory or RELAY_SIZE.memory),
             python=target.python,
             code=target.code,
-            walltime_s=seconds(target.walltime) if target.walltime else None,
+            walltime_s=Duration.of_walltime(target.walltime).seconds if target.walltime else None,
             grace=grace,
             driver=driver,
         )
@@ -364,8 +364,3 @@ def amounts(size: Size) -> dict[str, str]:
 def text(value: object) -> str:
     """A value of the manifest as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def seconds(walltime: str) -> float:
-    days, _, clock = walltime.rpartition("-")
-    return Duration.parse(clock).seconds + 86400 * int(days or 0)

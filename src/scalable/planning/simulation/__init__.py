@@ -2,6 +2,6 @@
 
 from scalable.planning.simulation.faults import Faults, JobFault, NodeFault
 from scalable.planning.simulation.outcome import Outcome
-from scalable.planning.simulation.world import SimulationError, World, simulate
+from scalable.planning.simulation.world import World, simulate
 
-__all__ = ["Faults", "JobFault", "NodeFault", "Outcome", "SimulationError", "World", "simulate"]
+__all__ = ["Faults", "JobFault", "NodeFault", "Outcome", "World", "simulate"]

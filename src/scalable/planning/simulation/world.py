@@ -49,10 +49,6 @@ Journal = Callable[[float, Event, list[Instruction]], None]
 """Is shown every event with the instructions it led to, in order."""
 
 
-class SimulationError(ScalableError):
-    """A simulation that does not end."""
-
-
 def simulate(
     rules: Rules,
     pools: Mapping[str, ModelPool],
@@ -142,7 +138,7 @@ class World:
                 break
             steps += 1
             if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.view.jobs)):
-                raise SimulationError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
+                raise ScalableError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
         return self.close()
 
     def deliver(self, event: Event) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scalable.observe.words import fine, length, moment, named, paid, plain
+from scalable.observe.words import fine, length, moment, named, one_line, paid
 from scalable.quantities import percent
 from scalable.show.report.elements import Child, Markup, chip, facts, paragraph, tag
 from scalable.show.report.material import Material
@@ -64,11 +64,11 @@ def summary(found: Material) -> Markup:
 def short_command(command: object) -> str:
     """As a person would type it; where the program lies is told under provenance."""
     words = [str(word) for word in command] if isinstance(command, list) else []
-    return plain(" ".join([Path(words[0]).name, *words[1:]])) if words else ""
+    return one_line(" ".join([Path(words[0]).name, *words[1:]])) if words else ""
 
 
 def reason(run: dict[str, Any]) -> Markup:
-    return tag("div", tag("strong", f"{run['state']}: "), tag("span", plain(run["reason"])), class_="note bad")
+    return tag("div", tag("strong", f"{run['state']}: "), tag("span", one_line(run["reason"])), class_="note bad")
 
 
 def verdict_card(each: SweepResults) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from scalable.observe.words import moment, named, plain
+from scalable.observe.words import moment, named, one_line
 from scalable.show.report.elements import Child, Markup, facts, join, more, paragraph, table, tag
 from scalable.show.report.material import Material
 from scalable.show.report.results import SweepResults
@@ -26,8 +26,8 @@ def provenance(found: Material) -> Markup:
             "target",
             " ".join(filter(None, (named(run.get("target")), f"({run['provider']})" if run.get("provider") else ""))),
         ),
-        ("command", tag("code", plain(named(run.get("command")))) if run.get("command") else ""),
-        ("folder", plain(named(found.facts.get("cwd")))),
+        ("command", tag("code", one_line(named(run.get("command")))) if run.get("command") else ""),
+        ("folder", one_line(named(found.facts.get("cwd")))),
         ("manifest", named(run.get("manifest"))),
         ("journal", f"{plural(run['records'], 'record')}{damage(found)}"),
         ("report made", moment(found.made)),

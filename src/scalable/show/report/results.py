@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from scalable.sweeps.results import Outcome
 
 
-class ResultsError(ScalableError):
-    """Results that a report cannot have, and why."""
-
-
 @dataclass(frozen=True)
 class SweepResults:
     sweep: str
@@ -65,7 +61,7 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Pat
     where.must_be_own()
     written = text(run.get("manifest"))
     if not written:
-        raise ResultsError("the run names no manifest, which would say where they are")
+        raise ScalableError("the run names no manifest, which would say where they are")
     path = Path(written)
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
@@ -84,7 +80,7 @@ def existing(url: str, folder: Path) -> str:
     scheme, _, rest = url.partition(":///")
     path = file_of(url if rest.startswith(("/", "~")) else f"{scheme}:///{folder.absolute() / rest}")
     if not path.exists():
-        raise ResultsError(f"the store {path} is not there; make the report where it is, or set SCALABLE_STORE_URL")
+        raise ScalableError(f"the store {path} is not there; make the report where it is, or set SCALABLE_STORE_URL")
     return f"{scheme}:///{path}"
 
 
@@ -118,7 +114,7 @@ def check_import(path: str | None, folder: Path) -> None:
     except ScalableError:
         raise
     except Exception as error:  # noqa: BLE001, whatever the user's code raises
-        raise ResultsError(f"its code cannot be imported: {type(error).__name__}: {error}") from None
+        raise ScalableError(f"its code cannot be imported: {type(error).__name__}: {error}") from None
 
 
 def artefacts_of(manifest: Manifest, folder: Path) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 
 from scalable.observe.fields import mapping
 from scalable.observe.fleet import by_tag
-from scalable.observe.words import UNKNOWN, clock, hours, length, paid, plain, size
+from scalable.observe.words import UNKNOWN, clock, hours, length, one_line, paid, size
 from scalable.quantities import percent
 from scalable.show.report.drawing import legend
 from scalable.show.report.elements import Child, Markup, figure, join, paragraph, table, tag
 from scalable.show.report.material import Material
 from scalable.show.report.run_charts import COLOURS, memory_bars, timeline
-from scalable.show.report.sections import listed
+from scalable.show.report.sections import folded_table
 from scalable.wording import plural
 
 MOST_BARS = 24  # workers drawn, the fullest
@@ -88,9 +88,9 @@ def scaling(found: Material) -> Markup | None:
 
     def row(each: Mapping[str, Any]) -> Sequence[Child]:
         up = each["direction"] == "up"
-        return clock(each["t"]), f"{'+' if up else '−'}{each['count']} {each['tag']}", plain(each)
+        return clock(each["t"]), f"{'+' if up else '−'}{each['count']} {each['tag']}", one_line(each)
 
-    return listed(decisions, row, ("at", "what", "why"), f"Scaling decisions: {ups} up, {downs} down")
+    return folded_table(decisions, row, ("at", "what", "why"), f"Scaling decisions: {ups} up, {downs} down")
 
 
 def tasks(found: Material) -> Markup | None:
@@ -107,11 +107,11 @@ def tasks(found: Material) -> Markup | None:
     failed = found.report["failures"]
 
     def failure(each: Mapping[str, Any]) -> Sequence[Child]:
-        return clock(each["t"]), plain(each["task"]), plain(each["error"])
+        return clock(each["t"]), one_line(each["task"]), one_line(each["error"])
 
     count = max(len(failed), sum(each["failed"] for each in worked.values()))
     title = plural(count, "failure") if count == len(failed) else f"{count:,} failures, of which {len(failed)} are told"
-    failures = listed(failed, failure, ("at", "task", "error"), title)
+    failures = folded_table(failed, failure, ("at", "task", "error"), title)
     return join([table("Pieces of work by kind", columns, rows), failures])
 
 
@@ -134,7 +134,7 @@ def plan(found: Material) -> Markup | None:
     pairs += [(f"tasks {kind}", each, lambda count: f"{count:,}") for kind, each in both["tasks"].items()]
     pairs += [(f"memory peak {kind}", each, size) for kind, each in both["peaks"].items()]
     rows = [
-        (name, told(each["planned"], shown), told(each["actual"], shown), deviation(each))
+        (name, value_or_dash(each["planned"], shown), value_or_dash(each["actual"], shown), deviation(each))
         for name, each, shown in pairs
     ]
     rows = [each for each in rows if each[2] not in NOTHING or (each[1] not in NOTHING and each[1] != "0.00 h")]
@@ -147,7 +147,7 @@ def plan(found: Material) -> Markup | None:
     )
 
 
-def told(value: Any, shown: Callable[[Any], str]) -> str:
+def value_or_dash(value: Any, shown: Callable[[Any], str]) -> str:
     return (shown(value) if value is not None else "") or UNKNOWN
 
 

@@ -12,7 +12,7 @@ LISTED = 20  # lines of a list on the page; the rest is folded away
 MOST_LISTED = 200  # of which all are told, folded
 
 
-def listed(
+def folded_table(
     found: Sequence[Mapping[str, Any]],
     row: Callable[[Mapping[str, Any]], Sequence[Child]],
     columns: Sequence[str],

@@ -7,10 +7,10 @@ from typing import Any
 
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.incidents import Incident
-from scalable.observe.words import clock, plain
+from scalable.observe.words import clock, one_line
 from scalable.show.report.elements import Child, Markup, chip, facts, join, more, paragraph, table, tag
 from scalable.show.report.material import Material
-from scalable.show.report.sections import MOST_LISTED, listed
+from scalable.show.report.sections import MOST_LISTED, folded_table
 
 MOST_INCIDENTS = 20  # told with their evidence
 LATEST = 50  # retries and alerts that are listed
@@ -44,13 +44,13 @@ def incidents(found: Material) -> Markup | None:
     earlier = len(found.incidents) - len(latest)
 
     def row(each: Mapping[str, Any]) -> Sequence[Child]:
-        where = (plain(each["run"] or ""), each["worker"] or "")
-        return clock(each["started"]), each["kind"], *where, plain(each["evidence"])
+        where = (one_line(each["run"] or ""), each["worker"] or "")
+        return clock(each["started"]), each["kind"], *where, one_line(each["evidence"])
 
     note = f"The latest {len(latest)} are told; scalable incidents  shows {earlier} earlier ones." if earlier else None
     columns = ("at", "kind", "work", "worker", "detail")
     title = "Losses that have no record of their own"
-    rest = listed(
+    rest = folded_table(
         others, row, columns, f"{title}, of those that are remembered" if found.view.incidents_forgotten else title
     )
     return join([paragraph(note) if note else None, map(incident, latest), rest])
@@ -100,10 +100,10 @@ def alerts(found: Material) -> Markup | None:
     told = [
         tag(
             "li",
-            tag("strong", plain(each["text"])),
+            tag("strong", one_line(each["text"])),
             " ",
             chip("over") if each["over"] else None,
-            tag("div", plain(each["remedy"]), class_="quiet"),
+            tag("div", one_line(each["remedy"]), class_="quiet"),
         )
         for each in findings[:MOST_LISTED]
     ]
@@ -114,9 +114,9 @@ def alerts(found: Material) -> Markup | None:
             each.get("alert") or "",
             each.get("state") or "",
             each.get("severity") or "",
-            plain(each.get("text") or ""),
+            one_line(each.get("text") or ""),
         )
 
     columns = ("at", "alert", "state", "severity", "what")
     title = f"Alerts: the latest {len(latest)} of {count:,}" if len(latest) < count else "Alerts"
-    return join([tag("ul", told, class_="findings") if told else None, listed(rung, row, columns, title)])
+    return join([tag("ul", told, class_="findings") if told else None, folded_table(rung, row, columns, title)])
