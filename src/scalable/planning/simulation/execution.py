@@ -210,7 +210,7 @@ class Execution:
         self.world.report(self.ending(computation))
 
     def ending(self, computation: Computation) -> Event:
-        """Return what the worker reports of work that ended by itself."""
+        """Return what the worker reports of a computation that ended by itself."""
         return JobFinished(computation.job, computation.attempt, None, self.world.now - computation.begun)
 
     def stop_computing(self, computation: Computation) -> None:
