@@ -26,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with waiting(options.command):
             command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
         status: int = command.run(options)
-        sys.stdout.flush()
+        flush()
         return status
     except UsageError as error:
         return complain(error, 2)
     except ScalableError as error:
         return complain(error, 1)
-    except BrokenPipeError:
-        mute()
+    except BrokenPipeError:  # of a command that only prints
+        flush()
         return 0
     except OSError as error:
         return complain(error, 1)
@@ -50,6 +50,16 @@ def renamed(arguments: list[str]) -> list[str]:
     return [RENAMED[old], *arguments[1:]]
 
 
+def flush() -> None:
+    """Print the rest, unless the reader has gone; the command's exit status is true all the same."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from scalable.cli.output import mute
+
+        mute()
+
+
 def set_log_level(level: str) -> None:
     """How much of what the package logs is shown: warnings and worse if nothing is said."""
     if not level:
@@ -63,11 +73,6 @@ def set_log_level(level: str) -> None:
     logging.getLogger("scalable").setLevel(level.upper())
     if logging.lastResort is not None:  # what shows records where nobody has set up anything else
         logging.lastResort.setLevel(level.upper())
-
-
-def mute() -> None:
-    """The reader of our output went away (head, less): nobody is left to tell, not even at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def waiting(command: str) -> AbstractContextManager[None]:

@@ -10,6 +10,7 @@ import select
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Event
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -23,6 +24,7 @@ from scalable.quantities import Duration
 if TYPE_CHECKING:
     from scalable.planning.simulation.outcome import NodeSpan
 
+MUTED = Event()  # set when whoever read our output has gone
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
 WHOLE: Literal["fold"] = "fold"  # a path or address that is longer than a line goes on in the next
 LONGEST_NAME = 36  # columns of a name beside what is said about it; longer ones are cut
@@ -34,7 +36,7 @@ COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 class Screen(Console):
     """A console that obeys nothing in what it shows: logs and errors are texts of code that others wrote.
 
-    It lets the command decide what follows when its reader has gone.
+    When its reader has gone, the command goes on in silence: its exit status is true all the same.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
@@ -45,11 +47,20 @@ class Screen(Console):
                 yield segment
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+        mute()
+
+
+def mute() -> None:
+    """Send the rest of our output nowhere, since its reader (head, less) went away."""
+    with suppress(OSError, ValueError, AttributeError):  # a stream of this process's own, in a test or a notebook
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    MUTED.set()
 
 
 def nobody_reads() -> bool:
     """Return whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    if MUTED.is_set():
+        return True
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -110,7 +121,10 @@ def errors() -> Console:
 def print_json(data: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(data, indent=2, ensure_ascii=not unicode)
-    print(COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    try:
+        print(COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text), flush=True)
+    except BrokenPipeError:
+        mute()
 
 
 @contextmanager

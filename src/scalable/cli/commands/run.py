@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
-from scalable.cli.main import mute, safe_streams
+from scalable.cli.main import safe_streams
 from scalable.cli.output import console, errors, facts, note, print_json, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
@@ -156,14 +156,10 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
             name, plan, watched=waiting.over, tell=waiting.tell, asset=options.asset, holder=options.holder or ""
         )
     run_id = session.run.run_id if session.run is not None else None
-    try:
-        if options.format == "json":
-            print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
-        else:
-            show_outcome(session, outcome, options.asset)
-        sys.stdout.flush()
-    except BrokenPipeError:  # who read has enough; how the sweep ended is true all the same
-        mute()
+    if options.format == "json":
+        print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
+    else:
+        show_outcome(session, outcome, options.asset)
     if session.run is not None:
         conclude(session.run, "unit")
     return 0 if outcome.complete else 1
