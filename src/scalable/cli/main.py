@@ -71,7 +71,7 @@ def mute() -> None:
 
 
 def waiting(command: str) -> AbstractContextManager[None]:
-    """A sign of life where what has to be imported takes a second or two."""
+    """Return a sign of life where what has to be imported takes a second or two."""
     if command != "run":
         return nullcontext()
     from scalable.cli.output import working

@@ -38,18 +38,18 @@ class Screen(Console):
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for one in super().render(renderable, options):
-            if one.control is None and COMMANDS.search(one.text):
-                yield Segment(COMMANDS.sub("�", COLOURS.sub("", one.text)), one.style)
+        for segment in super().render(renderable, options):
+            if segment.control is None and COMMANDS.search(segment.text):
+                yield Segment(COMMANDS.sub("�", COLOURS.sub("", segment.text)), segment.style)
             else:
-                yield one
+                yield segment
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def nobody_reads() -> bool:
-    """Whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    """Return whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -110,7 +110,7 @@ def errors() -> Console:
 def print_json(data: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(data, indent=2, ensure_ascii=not unicode)
-    print(COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
-    """A name and what is to say about it, a line each."""
+    """Return a name and what is to say about it, a line each."""
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True, max_width=LONGEST_NAME)
     shown.add_column(overflow=WHOLE)
@@ -168,12 +168,12 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
 
 
 def verbatim(cell: Cell) -> Text:
-    """A cell as it is: brackets in names are no markup."""
+    """Return a cell as it is: brackets in names are no markup."""
     return cell if isinstance(cell, Text) else Text(cell)
 
 
 def note(mark: str, text: str, style: str = "") -> Padding:
-    """A remark whose further lines are indented under its text."""
+    """Return a remark whose further lines are indented under its text."""
     line = Table.grid(padding=(0, 1, 0, 0))
     line.add_column()
     line.add_column(overflow=WHOLE)
@@ -189,7 +189,7 @@ def status(word: str) -> Text:
 
 
 def node_chart(screen: Console, spans: Sequence[NodeSpan], until: float) -> list[str]:
-    """The lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
+    """Return the lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
     if not spans or until <= 0:
         return []
     width = max(10, min(60, screen.width - 26))
@@ -214,6 +214,6 @@ def phase(node: NodeSpan, moment: float) -> str:
 
 
 def margin_text(share: float) -> str:
-    """A margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
+    """Return a margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
     value = round(share * 100, 1)
     return f"{value:.1f} %" if value % 1 == 0.5 else f"{value:.0f} %"

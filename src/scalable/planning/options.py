@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalable.errors import PlanningError
-from scalable.manifest.money import Option
-from scalable.planning.balance import balanced
+from scalable.manifest.policies import Option
+from scalable.planning.front import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import margin
@@ -129,7 +129,7 @@ def run(site: Site, load: SweepLoad, option: Option, seed: int, *, shared: bool)
 
 
 def standing(site: Site, pool: str) -> Money:
-    """What is paid each month whatever runs: the pool that carries the services, and the option's own nodes."""
+    """Return what is paid each month whatever runs: the pool that carries the services, and the option's own nodes."""
     carriers = [name for name, p in site.pools.items() if p.used]
     if pool in carriers or not carriers:
         return site.standing(pool)
@@ -137,7 +137,7 @@ def standing(site: Site, pool: str) -> Money:
 
 
 def runs_per_month(site: Site) -> int:
-    """How often sweeps run in the first month of the budget; a dozen when that is not said."""
+    """Return how often sweeps run in the first month of the budget; a dozen when that is not said."""
     budget = site.manifest.budget
     first = next(iter(budget.months.values()), {}) if budget else {}
     sweeps = [line.sessions for name, line in first.items() if site.manifest.scenarios[name].sweeps]
@@ -145,7 +145,7 @@ def runs_per_month(site: Site) -> int:
 
 
 def recommend(rows: Sequence[OptionRow], runs: int) -> OptionRow:
-    """The best balance of time and money in a month, among those that keep the guarantees if any does."""
+    """Return the best balance of time and money in a month, among those that keep the guarantees if any does."""
     kept = [row for row in rows if row.guaranteed] or list(rows)
     return balanced(kept, lambda row: row.hours, lambda row: month_total(row, runs))
 

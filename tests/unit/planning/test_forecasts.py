@@ -9,9 +9,8 @@ import pytest
 from scalable.errors import PlanningError
 from scalable.planning.acceptance import Criterion, Result, acceptance
 from scalable.planning.history import History, Session
-from scalable.planning.month import Month, months
 from scalable.planning.options import OptionRow, compare
-from scalable.planning.scenarios import GrowthRow, growth_table
+from scalable.planning.scenarios import GrowthRow, Month, growth_table, months
 from scalable.quantities import Money
 from tests.helpers.planning.builders import Change, a_site, gib, with_few_sweeps
 
