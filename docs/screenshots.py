@@ -42,7 +42,7 @@ def main() -> None:
             served(folder / ".scalable/runs") as console,
         ):
             page = browser.new_page(viewport={"width": WIDE, "height": HIGH})
-            page.goto(console.address)
+            page.goto(console.invite())
             page.wait_for_function(f"() => {progress()} >= {FAR_ENOUGH}", timeout=LONG_MS)
             take(page, IMAGES / "console-light.png")
             page.get_by_role("button", name="Use the dark theme").click()

@@ -28,9 +28,9 @@ def files(deployment: Deployment) -> dict[str, str]:
     templates = objects(parametrised(deployment))
     del templates[NAMESPACE]
     plain = objects(deployment)[NAMESPACE]
-    found = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
-    found |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
-    return found
+    texts = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
+    texts |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
+    return texts
 
 
 def mark(name: str) -> str:
@@ -84,7 +84,7 @@ def values(deployment: Deployment) -> str:
 
 
 def yaml_text(value: str) -> str:
-    """A text as YAML reads it back, numbers too."""
+    """Return a text as YAML reads it back, numbers too."""
     return yaml.safe_dump(value, default_style='"', width=10_000).strip()
 
 

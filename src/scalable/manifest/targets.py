@@ -203,7 +203,7 @@ class SecretKey(Section):
 
 
 def plain_or_secret(value: Any) -> Any:
-    """One message for what is neither, instead of one for each of the things it could have been."""
+    """Give one message for what is neither, instead of one for each thing it could have been."""
     secret = isinstance(value, SecretKey) or (isinstance(value, dict) and value.keys() == {"secret", "key"})
     if not secret and not isinstance(value, str | int | float):
         raise QuantityError(f"{shown(value)} is no variable's value", "write a text, or {secret: NAME, key: KEY}")
@@ -283,6 +283,6 @@ class KubernetesTarget(CloudTarget):
 
 
 def provider_of(value: Any) -> str:
-    """Which model reads a target; a provider registered by others is read by the base."""
+    """Return which model reads a target; a provider registered by others is read by the base."""
     provider = value.get("provider") if isinstance(value, dict) else getattr(value, "provider", None)
     return provider if provider in BUILT_IN else "other"

@@ -165,7 +165,7 @@ class Scenario(Together):
 
 
 def once(values: Any) -> Any:
-    """A list in which nothing stands twice: a cell of the grid has one row."""
+    """Return a list in which nothing stands twice: a cell of the grid has one row."""
     seen = set()
     wrong = []
     for index, value in enumerate(values):

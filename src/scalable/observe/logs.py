@@ -21,7 +21,7 @@ def log_files(folder: Path) -> dict[str, Path]:
 
 
 def merged(logs: dict[str, Sequence[str]]) -> Iterator[Line]:
-    """All lines in the order of their times; a line without one follows the line before it in its own log."""
+    """Yield all lines in the order of their times; a line without one follows the line before it in its own log."""
 
     def stamped(name: str, lines: Sequence[str]) -> Iterator[tuple[str, str, int, str]]:
         latest = ""
@@ -46,17 +46,17 @@ class LogReader:
         self.rest: dict[str, bytes] = {}
 
     def begin(self, most: int, *, last: bool = False) -> dict[str, Sequence[str]]:
-        """The last lines of each log; with ``last`` also a line that has no end yet."""
-        found: dict[str, Sequence[str]] = {}
+        """Return the last lines of each log; with ``last`` also a line that has no end yet."""
+        lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             data, self.at[name] = ending(path, most)
             lines = self.cut(name, data, last=last)
-            found[name] = lines[-most:] if most else []
-        return found
+            lines_by_log[name] = lines[-most:] if most else []
+        return lines_by_log
 
     def new(self, *, last: bool = False) -> dict[str, Sequence[str]]:
-        """What was added since."""
-        found: dict[str, Sequence[str]] = {}
+        """Return what was added since."""
+        lines_by_log: dict[str, Sequence[str]] = {}
         for name, path in self.files().items():
             before, size = self.at.get(name, 0), size_of(path)
             if size < before:
@@ -64,8 +64,8 @@ class LogReader:
             added = read_on(path, before, size) if size > before else b""
             self.at[name] = before + len(added)
             if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last):
-                found[name] = lines
-        return found
+                lines_by_log[name] = lines
+        return lines_by_log
 
     def cut(self, name: str, data: bytes, *, last: bool) -> list[str]:
         *lines, rest = data.split(b"\n")

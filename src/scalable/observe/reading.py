@@ -46,7 +46,7 @@ class Records:
             return False
 
     def new(self) -> Iterator[Record]:
-        """What was written since the last call. A file that does not exist yet has no records."""
+        """Yield what was written since the last call. A file that does not exist yet has no records."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -85,7 +85,7 @@ def ending(path: Path) -> Record | None:
 
 
 def parsed(line: bytes) -> Record | None:
-    """The record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
+    """Return the record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
     if not line:
         return None
     try:

@@ -11,9 +11,8 @@ from scalable.errors import PlanningError
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.loads import loads_of, planned_sweeps, sweep_load
-from scalable.planning.month import months
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.scenarios import margin_table
+from scalable.planning.scenarios import margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration, percent
 from scalable.wording import plural

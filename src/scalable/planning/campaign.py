@@ -95,7 +95,7 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         wall_s=outcome.wall_s,
         cost=cost,
         nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
-        notes=((site.pin.told,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
+        notes=((site.pin.note,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
         budget_left=left,
         over_budget=left is not None and cost is not None and cost > left,
         pinned=site.pin.run if site.pin is not None else "",

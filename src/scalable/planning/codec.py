@@ -1,7 +1,7 @@
 """The engine's rules, events and instructions as JSON values, and back.
 
 The form follows the type hints of the classes. It has names of its own where a class stands for one of several, so a
-recorded run stays readable when a class gets another name; ``NAMES`` is what a record depends on.
+recorded run stays readable when a class gets another name. A record depends on ``NAMES`` and on the names of fields.
 """
 
 from __future__ import annotations

@@ -6,13 +6,12 @@ as many as a fixed budget of simulated runs allows. The choice is made among wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
-from typing import Any
+from math import ceil, hypot
+from typing import Any, TypeVar
 
 from scalable.errors import PlanningError, UnknownNameError
-from scalable.planning.balance import balanced
 from scalable.planning.loads import SweepLoad
 from scalable.planning.placement import margin
 from scalable.planning.simulation.outcome import Outcome
@@ -88,7 +87,7 @@ class Choice:
 
     @classmethod
     def of(cls, objective: str | None, policy: str | None) -> Choice:
-        """What is not said is as usual."""
+        """Return what is not said is as usual."""
         return cls("balance" if objective is None else objective, "safe" if policy is None else policy)
 
 
@@ -125,7 +124,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
 
 
 def meeting(points: Sequence[Point], policy: str, deadline_s: float | None) -> list[Point]:
-    """The points that end in time, with the policy's headroom."""
+    """Return the points that end in time, with the policy's headroom."""
     return [p for p in points if deadline_s is None or p.wall_s * HEADROOM[policy] <= deadline_s]
 
 
@@ -199,7 +198,7 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
 
 
 def charged(site: Site, load: SweepLoad, workers: int, wall_s: float) -> Money | None:
-    """The cost where CPUs are charged by the hour: workers are there until the last row."""
+    """Return the cost where CPUs are charged by the hour: workers are there until the last row."""
     hourly = site.hourly(load.profile, load.pool)
     return hourly * workers * (wall_s / 3600) if hourly is not None else None
 
@@ -255,7 +254,7 @@ def unique(points: Sequence[Point], chosen: Point) -> list[Point]:
 
 
 def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: float | None) -> Point:
-    """The point an objective asks for among those in time; the fastest if none is."""
+    """Return the point an objective asks for among those in time; the fastest if none is."""
     in_time = meeting(points, policy, deadline_s)
     if objective == "minimize cost" and in_time:
         return min(in_time, key=lambda p: (p.price, p.workers))
@@ -263,3 +262,23 @@ def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: flo
     if objective == "balance" and in_time and paid:
         return balanced(pareto(in_time), lambda p: p.wall_s, lambda p: p.price)
     return min(in_time or points, key=lambda p: (p.wall_s, p.price, p.workers))
+
+
+T = TypeVar("T")
+
+
+def balanced(options: Sequence[T], *measures: Callable[[T], float]) -> T:
+    """Return the option nearest to the best of each measure, taken as a part of its range; the first among equals.
+
+    A range smaller than the best value itself counts as that value, so that a few cents are not a world of difference.
+    """
+    values = [[measure(option) for option in options] for measure in measures]
+
+    def distance(place: int) -> float:
+        return hypot(*(part(column[place], min(column), max(column)) for column in values))
+
+    return options[min(range(len(options)), key=distance)]
+
+
+def part(value: float, low: float, high: float) -> float:
+    return (value - low) / max(high - low, low) if high > low else 0.0

@@ -11,10 +11,9 @@ from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Expected, expect, settings_of
+from scalable.planning.expected import Estimate, Expected, Verdict, estimate_peak, expect, preflight, settings_of
 from scalable.planning.history import History
 from scalable.planning.margins import Load
-from scalable.planning.preflight import Estimate, Verdict, estimate_peak, preflight
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.site import PlannedSweep, Site, profile_of
 from scalable.quantities import Cpu
@@ -143,7 +142,7 @@ def most_features(sweep: Sweep) -> int | None:
 def loads_of(
     site: Site, where: str, together: Together, history: History, assets: str | None = None
 ) -> tuple[list[Load], str]:
-    """The workers that run at the same time, and the pool they share."""
+    """Return the workers that run at the same time, and the pool they share."""
     loads: list[Load] = []
     pools: set[str] = set()
     for wanted, count in together.sweeps.items():

@@ -34,10 +34,10 @@ from scalable.engine.events import (
 )
 from scalable.errors import ScalableError
 from scalable.garbage import uncollected
-from scalable.observe.encoding import jsonable
+from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 from scalable.planning.codec import decoder, encoder
-from scalable.planning.simulation.measured import Arrival, Attempt, Measured, MeasuredWorld
+from scalable.planning.simulation.recorded import Arrival, Recorded, RecordedAttempt, RecordedWorld
 
 FORM = 1  # of what is recorded; counts changes that earlier versions cannot read
 RULES = "rules"  # the kind of the first record; the others are events
@@ -73,7 +73,7 @@ def event_record(now: float, event: Event, instructions: Sequence[Instruction]) 
     ((kind, facts),) = encode_event(event).items()
     facts["t"] = now
     if instructions:
-        facts["out"] = [encode_instruction(one) for one in instructions]
+        facts["out"] = [encode_instruction(instruction) for instruction in instructions]
     return kind, facts
 
 
@@ -89,29 +89,33 @@ class Step:
 
     @property
     def instructions(self) -> list[Instruction]:
-        return [decode_instruction(one) for one in self.out]
+        return [decode_instruction(instruction) for instruction in self.out]
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
+    """The rules of a run, and all that its engine was told and answered."""
+
     rules: Rules
     steps: tuple[Step, ...]
 
     @classmethod
     def of(cls, records: Iterable[Mapping[str, Any]]) -> Recording:
         """Read the records of a run, in their order."""
-        each = iter(records)
-        first = next(each, None)
+        remaining = iter(records)
+        first = next(remaining, None)
         if first is None:
             raise ReplayError("it has no record of its events")
         if first["kind"] != RULES:
             raise ReplayError(f"the record of its events begins with {first['kind']!r} instead of its rules")
         if first.get("form") != FORM:
             raise ReplayError(f"its events are recorded in form {first.get('form')}; this version reads form {FORM}")
-        return cls(decode_rules(first["rules"]), tuple(step(number, one) for number, one in enumerate(each, start=1)))
+        return cls(
+            decode_rules(first["rules"]), tuple(step_of(*numbered) for numbered in enumerate(remaining, start=1))
+        )
 
 
-def step(number: int, record: Mapping[str, Any]) -> Step:
+def step_of(number: int, record: Mapping[str, Any]) -> Step:
     if record["kind"] == "alert":  # the journal's own: a disk did not take what was written before
         raise ReplayError(f"the record of its events has a gap after event {number - 1}: {record.get('text')}")
     facts = {name: value for name, value in record.items() if name not in ("kind", "t", "out")}
@@ -154,6 +158,8 @@ class Simulated:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
+    """What a replay found."""
+
     events: int
     instructions: int
     difference: Difference | None
@@ -178,7 +184,7 @@ class Replay:
 
 def replay(recording: Recording) -> Replay:
     """Compare every decision with the recorded one, and simulate the run with what was measured."""
-    instructions = sum(len(one.out) for one in recording.steps)
+    instructions = sum(len(step.out) for step in recording.steps)
     simulated, why_not = None, ""
     try:
         simulated = simulate_again(recording)
@@ -188,33 +194,35 @@ def replay(recording: Recording) -> Replay:
 
 
 def first_difference(recording: Recording) -> Difference | None:
+    """Return the first event whose instructions are not the recorded ones."""
     engine = Engine(recording.rules)
-    for number, one in enumerate(recording.steps, start=1):
-        now = [encode_instruction(instruction) for instruction in engine.handle(one.event, one.now)]
-        if now != one.out and (now := redact(jsonable(now))) != one.out:  # texts were recorded without secrets
-            return Difference(number, one.now, encode_event(one.event), one.out, now)
+    for number, step in enumerate(recording.steps, start=1):
+        now = [encode_instruction(instruction) for instruction in engine.handle(step.event, step.now)]
+        if now != step.out and (now := redact(jsonable(now))) != step.out:  # texts were recorded without secrets
+            return Difference(number, step.now, encode_event(step.event), step.out, now)
     return None
 
 
 def simulate_again(recording: Recording) -> Simulated:
+    """Simulate a run with its measured times; raise ``ReplayError`` if it has no end to compare with."""
     measured = Measurements(recording.rules)
-    for one in recording.steps:
-        measured.take(one)
+    for step in recording.steps:
+        measured.take(step)
     if not measured.jobs:
         raise ReplayError("no job was submitted")
     if open_jobs := len(measured.jobs - measured.ended):
         raise ReplayError(f"{open_jobs} of {len(measured.jobs)} jobs had not ended when the record ends")
     with uncollected():
-        outcome = MeasuredWorld(recording.rules, measured.found).run()
+        outcome = RecordedWorld(recording.rules, measured.recorded).run()
     return Simulated(measured.last_end - measured.first, outcome.ended - measured.first)
 
 
 class Measurements:
-    """Gathers from recorded events and instructions how long everything took."""
+    """How long everything took, gathered from recorded events and instructions."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self.found = Measured()
+        self.recorded = Recorded()
         self.jobs: set[str] = set()
         self.ended: set[str] = set()
         self.first = float("inf")
@@ -226,7 +234,7 @@ class Measurements:
         """Of workers that are there."""
         self.told: set[str] = set()
         """Workers that the engine sent away."""
-        self.begun: dict[str, dict[str, Attempt]] = {}
+        self.begun: dict[str, dict[str, RecordedAttempt]] = {}
         """By worker: its jobs that have begun."""
         self.lines: dict[str, list[str]] = {}
         """By worker: its jobs that wait there behind others."""
@@ -235,10 +243,10 @@ class Measurements:
         self.kills: dict[str, tuple[float, Loss]] = {}
         """When and why jobs were told to die."""
 
-    def take(self, one: Step) -> None:
-        self.happened(one.event, one.now)
-        for instruction in one.instructions:
-            self.decided(instruction, one.now)
+    def take(self, step: Step) -> None:
+        self.happened(step.event, step.now)
+        for instruction in step.instructions:
+            self.decided(instruction, step.now)
 
     def happened(self, event: Event, now: float) -> None:
         match event:
@@ -255,8 +263,8 @@ class Measurements:
             case WorkerLost():
                 self.worker_lost(event, now)
                 return
-        if not isinstance(event, ANSWERED) or not self.found.script:  # the very first tick starts the engine
-            self.found.script.append((now, event))
+        if not isinstance(event, ANSWERED) or not self.recorded.script:  # the very first tick starts the engine
+            self.recorded.script.append((now, event))
 
     def arrived(
         self, tag: str, now: float, worker: str = "", news: WorkersRefused | WorkersWithdrawn | None = None
@@ -265,7 +273,7 @@ class Measurements:
         asked = waiting[0] if waiting else now
         arrival = Arrival(now - asked, worker, news)
         del waiting[: arrival.count]
-        self.found.arrivals.setdefault(tag, []).append(arrival)
+        self.recorded.arrivals.setdefault(tag, []).append(arrival)
 
     def decided(self, instruction: Instruction, now: float) -> None:
         match instruction:
@@ -290,8 +298,8 @@ class Measurements:
         slots = self.rules.kinds[self.tags[worker]].slots if worker in self.tags else 0
         while line and len(begun) < slots:
             job = line.pop(0)
-            begun[job] = Attempt(now)
-            self.found.attempts.setdefault(job, []).append(begun[job])
+            begun[job] = RecordedAttempt(now)
+            self.recorded.attempts.setdefault(job, []).append(begun[job])
 
     def over(self, job: str, event: JobFinished | JobLost, now: float) -> None:
         worker = self.where.pop(job, "")
@@ -309,7 +317,7 @@ class Measurements:
             attempt.ending = event
         self.begin_next(worker, now)
 
-    def killed(self, attempt: Attempt, at: float, cause: Loss) -> None:
+    def killed(self, attempt: RecordedAttempt, at: float, cause: Loss) -> None:
         attempt.killed_for = cause
         attempt.last_sign_s = max(0.0, at - attempt.begun - self.rules.policies.stuck.after.seconds)
 
@@ -326,4 +334,4 @@ class Measurements:
             elif event.worker not in self.told:
                 attempt.worker_lost = event.cause
         if event.worker not in self.told and not attempts:
-            self.found.script.append((now, event))
+            self.recorded.script.append((now, event))

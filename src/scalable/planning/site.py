@@ -158,12 +158,12 @@ class Site:
         return self.nodes[self.pools[pool].node]
 
     def price(self, pool: str) -> Money | None:
-        """What another node of the pool costs an hour; nothing where nodes are paid anyway."""
+        """Return what another node of the pool costs an hour; nothing where nodes are paid anyway."""
         node = self.node(pool)
         return node.price.hourly if node.price and self.pools[pool].max is not None else None
 
     def standing(self, pool: str) -> Money:
-        """What the nodes of a pool that are always on cost a month."""
+        """Return what the nodes of a pool that are always on cost a month."""
         price = self.node(pool).price
         return price.monthly * self.pools[pool].least if price else Money.zero(self.currency)
 
@@ -176,7 +176,7 @@ class Site:
         return {name: price.monthly * kept[name].min for name, price in prices.items() if price is not None}
 
     def offered(self, pool: str) -> Size:
-        """What a node of the pool nominally has for work: all but what other services use of it."""
+        """Return what a node of the pool nominally has for work: all but what other services use of it."""
         return offered(self.node(pool), self.pools[pool])
 
     def tail_s(self, pool: str) -> float:
@@ -221,7 +221,7 @@ class Site:
     def placement(
         self, profile: Profile, pool: str, peak: Memory | None = None, *, spread: bool = True, roomy: bool = False
     ) -> Placement:
-        """How workers sit on the pool's nodes; ``roomy`` lets every single node keep the margins.
+        """Return how workers sit on the pool's nodes; ``roomy`` lets every single node keep the margins.
 
         Fixed pools are never spread: their nodes are there anyway, and sharing them is what was asked for.
         """

@@ -16,7 +16,7 @@ PATIENCE_S = 60.0  # an upper bound against hanging, not a measure
 
 @contextmanager
 def served(runs: Path, *, read_only: bool = False) -> Iterator[Guard]:
-    """Its guard knows the address and the token."""
+    """Its guard gives out addresses."""
     loop = asyncio.new_event_loop()
     over = asyncio.Event()
     there = threading.Event()

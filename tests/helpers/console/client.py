@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
-from scalable.show.console.guard import ACTING_HEADER, Guard
+from scalable.show.console.guard import TOKEN_HEADER, Guard
 
 PATIENCE_S = 30.0  # an upper bound against hanging, not a measure
 
@@ -30,12 +31,22 @@ class Event(NamedTuple):
 
 
 class Client:
-    """One that was let in, unless ``cookie`` says otherwise."""
+    """A page that was let in, unless ``token`` says otherwise."""
 
-    def __init__(self, guard: Guard, cookie: str | None = None) -> None:
+    def __init__(self, guard: Guard, token: str | None = None) -> None:
         self.guard = guard
         self.host = f"127.0.0.1:{guard.port}"
-        self.cookie = f"{guard.cookie}={guard.token}" if cookie is None else cookie
+        self.token = guard.enter(token_of(guard.invite())) or "" if token is None else token
+
+    @classmethod
+    def at(cls, address: str) -> Self:
+        """Open an address, as a browser does."""
+        client = cls(Guard("127.0.0.1", int(urlsplit(address).port or 80)), token="")
+        client.token = client.enter(token_of(address)).json["token"]
+        return client
+
+    def enter(self, token: str) -> Answer:
+        return self.get("/api/enter", {"Origin": f"http://{self.host}"}, method="POST", body=token.encode())
 
     def get(
         self, path: str, headers: Mapping[str, str] | None = None, *, method: str = "GET", body: bytes = b""
@@ -47,7 +58,7 @@ class Client:
 
     def post(self, told: Any, headers: Mapping[str, str] | None = None) -> Answer:
         """An action as the page sends it."""
-        usual = {"Content-Type": "application/json", ACTING_HEADER: self.guard.acting, "Origin": f"http://{self.host}"}
+        usual = {"Content-Type": "application/json", "Origin": f"http://{self.host}"}
         body = json.dumps(told).encode()
         return self.get("/api/action", {**usual, **(headers or {})}, method="POST", body=body)
 
@@ -55,7 +66,7 @@ class Client:
     def asked(self, path: str, headers: Mapping[str, str], method: str, body: bytes) -> Iterator[HTTPResponse]:
         connection = HTTPConnection("127.0.0.1", self.guard.port, timeout=PATIENCE_S)
         connection.putrequest(method, path, skip_host=True)
-        given = {"Host": self.host, "Cookie": self.cookie, "Content-Length": str(len(body))}
+        given = {"Host": self.host, TOKEN_HEADER: self.token, "Content-Length": str(len(body))}
         for name, value in {**given, **headers}.items():
             if value:
                 connection.putheader(name, value)
@@ -70,6 +81,10 @@ class Client:
         with self.asked(f"/api/stream?run={run}", {}, "GET", b"") as answer:
             assert answer.status == 200, answer.read()
             yield Stream(answer)
+
+
+def token_of(address: str) -> str:
+    return address.partition("#token=")[2]
 
 
 class Stream:

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
-from socket import socket
-from urllib.request import HTTPCookieProcessor, build_opener
+from socket import create_connection, socket
 
 import pytest
 
 from scalable.cli.main import main
 from scalable.errors import MissingExtraError
 from scalable.observe.mailbox import ACT_WITHIN_S
-from scalable.show.console.guard import Guard
 from scalable.show.console.server import Console, Options
-from tests.helpers.console.client import Client
+from tests.helpers.console.client import Client, token_of
 from tests.helpers.observe.builders import a_live_run, a_run
 from tests.helpers.waiting import until
 
 
 @contextmanager
-def started(folder: Path, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def started(
+    folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL, files: int = 0
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A console in a process of its own, and the address it prints."""
-    command = [sys.executable, "-m", "scalable", "console", "--port", "0", *arguments]
-    process = subprocess.Popen(command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    limited = ["sh", "-c", f'ulimit -S -n {files}; exec "$@"', "sh"] if files else []
+    command = [*limited, sys.executable, "-m", "scalable", "console", "--port", "0", *arguments]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        text=True,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=stdin >= 0,
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip(), process
@@ -45,7 +54,7 @@ def test_it_prints_its_address_and_ends_in_peace_at_ctrl_c(tmp_path: Path) -> No
     run = a_run(tmp_path / "elsewhere")
     with started(tmp_path, "--run-id", str(run.path)) as (address, process):
         assert address.startswith("http://127.0.0.1:")
-        assert run.run_id in shown(address)
+        assert Client.at(address).get("/api/runs").json[0]["run_id"] == run.run_id
         process.send_signal(signal.SIGINT)
         rest, complaints = process.communicate(timeout=60)
         assert (process.returncode, rest, complaints) == (0, "", "")
@@ -54,9 +63,7 @@ def test_it_prints_its_address_and_ends_in_peace_at_ctrl_c(tmp_path: Path) -> No
 def test_ctrl_c_waits_for_no_answer_and_takes_the_question_back(tmp_path: Path) -> None:
     run = a_live_run(tmp_path)  # whose session never answers
     with started(tmp_path, "--run-id", str(run.path)) as (address, process):
-        guard = Guard("127.0.0.1", int(address.split(":")[2].partition("/")[0]), token=address.partition("=")[2])
-        guard = replace(guard, acting=Client(guard).get("/api/session").json["token"])
-        asked = threading.Thread(target=ask, args=(guard, {"action": "pause", "run": run.run_id}))
+        asked = threading.Thread(target=ask, args=(Client.at(address), {"action": "pause", "run": run.run_id}))
         asked.start()
         assert until(lambda: list(run.control.glob("*")))
         process.send_signal(signal.SIGINT)
@@ -65,16 +72,72 @@ def test_ctrl_c_waits_for_no_answer_and_takes_the_question_back(tmp_path: Path) 
         assert (process.returncode, complaints, list(run.control.glob("*"))) == (0, "", [])
 
 
-def ask(guard: Guard, action: dict[str, str]) -> None:
+def ask(client: Client, action: dict[str, str]) -> None:
     with suppress(HTTPException, OSError):
-        Client(guard).post(action)
+        client.post(action)
 
 
-def shown(address: str) -> str:
-    """What a browser sees of the runs that opens the address."""
-    browser = build_opener(HTTPCookieProcessor())
-    assert "<title>" in browser.open(address, timeout=60).read().decode()
-    return str(browser.open(address.partition("?")[0] + "api/runs", timeout=60).read().decode())
+@pytest.mark.journey
+def test_enter_in_its_terminal_prints_another_address_and_each_lets_one_page_in(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "elsewhere")
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "wb") as keyboard, started(tmp_path, "--run-id", str(run.path), stdin=theirs) as opened:
+        first, process = opened
+        os.close(theirs)
+        keyboard.write(b"\n")
+        keyboard.flush()
+        assert process.stdout is not None
+        second = process.stdout.readline().strip()
+        assert second.partition("#")[0] == first.partition("#")[0] and second != first
+        for address in (first, second):
+            client = Client.at(address)
+            assert client.get("/api/runs").status == 200
+            assert client.enter(token_of(address)).status == 403
+
+
+def test_connections_that_say_nothing_stop_neither_an_open_page_nor_a_new_one(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "elsewhere")
+    with started(tmp_path, "--run-id", str(run.path), files=128) as (address, process), ExitStack() as stack:
+        client = Client.at(address)
+        stream = stack.enter_context(client.stream())
+        assert stream.until("run")["run_id"] == run.run_id
+        for _ in range(400):
+            half = stack.enter_context(create_connection(("127.0.0.1", client.guard.port), timeout=60))
+            half.send(b"GET /api/runs HTTP/1.1\r\n")
+        assert client.get("/api/runs").json[0]["run_id"] == run.run_id
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=60)
+        assert (process.returncode, complaints) == (0, "")
+
+
+BROWSER = """#!/bin/sh
+cat /proc/$$/cmdline | tr '\\0' '\\n' > {seen}
+cp -p "${{1#file://}}" {page}
+stat -c %a "$(dirname "${{1#file://}}")" "${{1#file://}}" >> {seen}
+"""
+
+
+def test_the_browser_is_opened_with_nothing_secret_among_its_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(tmp_path / "elsewhere")
+    seen, page, browser = tmp_path / "seen", tmp_path / "page.html", tmp_path / "browser"
+    browser.write_text(BROWSER.format(seen=seen, page=page))
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with started(tmp_path, "--open", "--run-id", str(run.path)) as (printed, process):
+        assert until(lambda: seen.exists() and len(seen.read_text().splitlines()) >= 5)
+        *_, file, folder_mode, file_mode = seen.read_text().splitlines()
+        address = page.read_text().partition("url=")[2].partition('"')[0]
+        assert (folder_mode, file_mode) == ("700", "600") and token_of(address) not in seen.read_text()
+        assert Path(file.removeprefix("file://")).exists()
+        assert Client.at(address).get("/api/runs").status == 200
+        assert not Path(file.removeprefix("file://")).exists()
+        assert Client.at(printed).get("/api/runs").status == 200  # another one
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+        assert not list(tmp_path.glob("scalable-console-*"))
 
 
 def test_other_machines_are_let_in_only_to_read_unless_that_is_chosen_and_it_warns(tmp_path: Path) -> None:
@@ -123,6 +186,7 @@ def test_a_port_in_use_is_told_with_how_to_get_another(
 
 
 def test_without_its_extra_the_console_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "scalable.show.console.connections", raising=False)
     monkeypatch.setitem(sys.modules, "tornado.httpserver", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'scalable\[console\]'"):
         asyncio.run(Console(Options(port=0)).open())

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from scalable.show.console.guard import ACTING_HEADER, Guard, is_loopback
+from scalable.show.console.guard import TOKEN_HEADER, Guard, is_loopback
 from tests.helpers.browser.serving import served
-from tests.helpers.console.client import Client
+from tests.helpers.console.client import Client, token_of
 from tests.helpers.observe.builders import a_run, sweep_started
 
 HOSTILE = "<script>alert(1)</script>"
-READ = ("/api/session", "/api/runs", "/api/stream", "/api/results", "/api/incident", "/api/log", "/static/app.js")
+READ = ("/api/session", "/api/runs", "/api/stream", "/api/results", "/api/incident", "/api/log")
 
 
 @pytest.fixture(scope="module")
@@ -31,32 +31,36 @@ def client(guard: Guard) -> Client:
     return Client(guard)
 
 
-def test_the_address_opens_the_page_and_leaves_the_token_in_a_cookie_only(client: Client) -> None:
-    stranger = Client(client.guard, cookie="")
-    opened = stranger.get(f"/?token={client.guard.token}")
-    assert opened.status == 302 and opened.headers["Location"] == "/"
-    cookie = opened.headers["Set-Cookie"]
-    assert all(word in cookie for word in (client.guard.token, "HttpOnly", "SameSite=Strict", "Path=/"))
-    page = Client(client.guard, cookie=cookie.partition(";")[0]).get("/")
+def test_an_address_lets_one_page_in_and_no_answer_sets_a_cookie(client: Client) -> None:
+    stranger, token = Client(client.guard, token=""), token_of(client.guard.invite())
+    page, entered, again = stranger.get("/"), stranger.enter(token), stranger.enter(token)
     assert page.status == 200 and page.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert client.guard.token.encode() not in page.body and client.guard.acting.encode() not in page.body
+    assert (entered.status, again.status) == (200, 403) and "Press Enter" in again.json["error"]
+    assert all("Set-Cookie" not in answer.headers for answer in (page, entered, again))
+    session = entered.json["token"]
+    assert session != token and Client(client.guard, token=session).get("/api/runs").status == 200
+    assert stranger.enter(session).status == 403
 
 
-@pytest.mark.parametrize("cookie", ["", "scalable_console_1=x", "{name}=", "{name}=wrong", "{name}=ä"])
-def test_without_the_cookie_nothing_is_read(client: Client, cookie: str) -> None:
-    stranger = Client(client.guard, cookie=cookie.format(name=client.guard.cookie))
-    door = stranger.get("/")
-    assert door.status == 403 and b"Open the address that" in door.body and b"<script" not in door.body
+def test_what_another_server_of_this_machine_may_learn_from_a_browser_opens_nothing(client: Client) -> None:
+    """Browsers send cookies and what is in a query to other ports and into logs; neither counts."""
+    stranger = Client(client.guard, token="")
+    for path, headers in (
+        ("/api/runs", {"Cookie": f"scalable_console_{client.guard.port}={client.token}"}),
+        (f"/api/runs?token={client.token}", {}),
+        ("/api/runs", {"Authorization": f"Bearer {client.token}"}),
+    ):
+        assert stranger.get(path, headers).status == 403
+
+
+@pytest.mark.parametrize("token", ["", "wrong", "ä", "{invited}"])
+def test_without_the_token_of_a_session_nothing_is_read(client: Client, token: str) -> None:
+    stranger = Client(client.guard, token=token.format(invited=token_of(client.guard.invite())))
     for path in READ:
         refused = stranger.get(path)
-        assert refused.status == 403 and "token" in refused.json["error"], path
+        assert refused.status == 403 and "Press Enter" in refused.json["error"], path
     assert stranger.post({"action": "pause", "run": "x"}).status == 403
-
-
-def test_a_wrong_token_is_refused_and_gives_no_cookie(client: Client) -> None:
-    for path in ("/?token=wrong", "/?token=", f"/?token={client.guard.acting}"):
-        refused = client.get(path)
-        assert refused.status == 403 and "Set-Cookie" not in refused.headers
+    assert stranger.enter("wrong").status == 403
 
 
 def test_a_name_that_somebody_lets_point_here_is_refused(client: Client) -> None:
@@ -69,9 +73,8 @@ def test_a_name_that_somebody_lets_point_here_is_refused(client: Client) -> None
         "",
         "x y",
     ):
-        for path in ("/", f"/?token={client.guard.token}", "/api/runs", "/nowhere"):
-            refused = client.get(path, {"Host": host})
-            assert refused.status in (400, 403) and "Set-Cookie" not in refused.headers, (host, path)
+        for path in ("/", "/api/runs", "/nowhere"):
+            assert client.get(path, {"Host": host}).status in (400, 403), (host, path)
     assert client.get("/api/runs", {"Host": f"localhost:{port}"}).status == 200
 
 
@@ -90,9 +93,8 @@ def test_a_form_of_another_site_does_nothing(client: Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""):
         refused = client.post({"action": "kill", "run": "x"}, {"Content-Type": kind})
         assert refused.status == (400 if "multipart" in kind else 415) and not refused.json["ok"]
-    for token in ("", "wrong", client.guard.token):
-        refused = client.post({"action": "kill", "run": "x"}, {ACTING_HEADER: token})
-        assert refused.status == 403 and "reload the page" in refused.json["error"]
+    for token in ("", "wrong"):
+        assert client.post({"action": "kill", "run": "x"}, {TOKEN_HEADER: token}).status == 403
 
 
 ELSEWHERE = (
@@ -139,7 +141,7 @@ def test_html_in_a_name_arrives_as_data_only(client: Client) -> None:
     with client.stream() as stream:
         assert stream.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         assert stream.until("sweeps")[0]["name"] == HOSTILE
-    assert HOSTILE.encode() not in client.get(f"/?token={HOSTILE}").body
+    assert HOSTILE.encode() not in client.get(f"/?run={HOSTILE}").body
 
 
 def test_every_answer_forbids_what_the_page_does_not_need(client: Client) -> None:
@@ -151,7 +153,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(client: Client) -> Non
 
 
 def test_damaged_and_huge_actions_are_refused(client: Client) -> None:
-    headers = {"Content-Type": "application/json", ACTING_HEADER: client.guard.acting}
+    headers = {"Content-Type": "application/json"}
     for body in (b"", b"[", b"[]", b'{"action": 3}', b'{"run": 1}', b"\xff", b"[" * 10_000):
         assert client.get("/api/action", headers, method="POST", body=body).status == 400
     assert client.get("/api/action", {**headers, "Content-Length": "100000"}, method="POST").status in (400, 413)
@@ -161,8 +163,7 @@ def test_a_read_only_console_shows_and_does_nothing(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     with served(tmp_path, read_only=True) as guard:
         client = Client(guard)
-        session = client.get("/api/session").json
-        assert session["read_only"] is True and session["token"] == ""
+        assert client.get("/api/session").json["read_only"] is True
         refused = client.post({"action": "pause", "run": run.run_id})
         assert refused.status == 403 and "read-only" in refused.json["error"]
         assert client.get("/api/runs").status == 200 and not run.control.exists()
@@ -185,10 +186,10 @@ def test_where_other_machines_are_let_in_numbers_and_own_names_are_hosts() -> No
     guard = Guard("0.0.0.0", 8788)
     assert guard.is_ours("192.168.0.7:8788") and guard.is_ours("[fe80::1]:8788") and guard.is_ours("localhost:8788")
     assert not guard.is_ours("evil.example:8788") and not guard.is_ours("192.168.0.7")
-    assert "0.0.0.0" not in guard.address and guard.is_ours(guard.address.split("/")[2])
+    assert "0.0.0.0" not in (address := guard.invite()) and guard.is_ours(address.split("/")[2])
     assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.org", ""))
-    assert json.dumps(Guard("::1", 1).address).startswith('"http://[::1]:1/')
+    assert json.dumps(Guard("::1", 1).invite()).startswith('"http://[::1]:1/')
 
 
 def test_a_slow_name_server_is_asked_once_and_not_by_every_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_every_text_can_be_read_in_both_themes_and_the_one_that_is_chosen_is_kep
     run.advance(1, fail=True)
     page.set_viewport_size({"width": 1280, "height": 4000})
     page.emulate_media(color_scheme="dark")
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#retries")).to_contain_text("2 retries")
     expect(page.locator("#incidents")).to_contain_text("Failures (1)")
     page.get_by_role("button", name="Pause").click()
@@ -86,7 +86,7 @@ def pale(page: Page) -> list[tuple[str, float]]:
 
 
 def test_everything_is_reached_and_cancelled_by_keyboard_alone(page: Page, console: Guard, run: SimulatedRun) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#figure-workers")).to_have_text("5")
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
@@ -128,7 +128,7 @@ def reach(page: Page, selector: str) -> None:
 def test_a_screen_reader_finds_landmarks_headings_and_names(page: Page, console: Guard, run: SimulatedRun) -> None:
     run.trouble()
     page.set_viewport_size({"width": 1280, "height": 4000})
-    page.goto(console.address)
+    page.goto(console.invite())
     for landmark in ("header", "main", "footer"):
         expect(page.locator(f"body > {landmark}")).to_have_count(1)
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Run {run.folder.run_id}")
@@ -151,7 +151,7 @@ def test_on_a_small_screen_nothing_must_be_scrolled_sideways(page: Page, console
     told = run.folder.live_file.read_text()
     run.folder.live_file.write_text(told.replace('"w1"', f'"{LONG}"').replace("/fold0", LONG))
     page.set_viewport_size({"width": 360, "height": 5000})
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#workers tbody tr")).to_have_count(5)
     expect(page.locator("#workers")).to_contain_text(LONG)
     expect(page.locator("#pool")).to_contain_text(LONG)

@@ -65,7 +65,7 @@ def test_a_real_sweep_is_paused_resumed_looked_at_killed_at_and_marked_from_the_
 ) -> None:
     runs = tmp_path / ".scalable" / "runs"
     with served(runs) as console, a_sweep(tmp_path) as process:
-        page.goto(console.address)
+        page.goto(console.invite())
         busy = page.locator("#workers tbody tr").filter(has_text="busy")
         expect(busy).to_have_count(2)
         assert confirmed(page, "Pause", "Pause") == "paused: 2 runs may end, 2 more wait"

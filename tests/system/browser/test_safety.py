@@ -30,7 +30,7 @@ def test_markup_in_names_and_texts_is_shown_as_the_letters_it_is(page: Page, run
         run.alerts = [{"alert": EVIL, "severity": "page", "state": "firing", "since": run.now, "text": EVIL}]
         run.tell()
         page.set_viewport_size({"width": 1280, "height": 4000})
-        page.goto(console.address)
+        page.goto(console.invite())
         expect(page.locator("#sweeps h3")).to_have_text(EVIL)
         expect(page.locator("#attention")).to_contain_text(EVIL)
         expect(page.locator("#incidents")).to_contain_text(EVIL)
@@ -41,16 +41,26 @@ def test_markup_in_names_and_texts_is_shown_as_the_letters_it_is(page: Page, run
         assert page.title() != "taken"
 
 
-def test_without_the_right_token_there_is_only_a_page_that_says_how_to_get_it(
+def test_an_address_opens_one_tab_and_any_other_says_how_to_get_a_new_one(
     context: BrowserContext, console: Guard, run: SimulatedRun
 ) -> None:
-    page = context.new_page()
-    for query in ("", "?token=guess"):
-        answer = page.goto(f"http://127.0.0.1:{console.port}/{query}")
-        assert answer is not None and answer.status == 403
-        expect(page.locator("body")).to_contain_text("Open the address that scalable console printed when it started")
-        assert page.locator("script").count() == 0
-    assert page.request.get(f"http://127.0.0.1:{console.port}/api/runs").status == 403
+    address = console.invite()
+    ours = context.new_page()
+    ours.goto(address)
+    expect(ours.locator("#state")).to_have_text("running")
+    assert "token" not in ours.url and context.cookies() == []
+    ours.reload()
+    expect(ours.locator("#state")).to_have_text("running")
+    other = context.new_page()
+    for used in (address, f"http://127.0.0.1:{console.port}/", f"http://127.0.0.1:{console.port}/#token=guess"):
+        other.goto(used)
+        expect(other.locator("#empty")).to_contain_text("Press Enter in the terminal where scalable console runs")
+        expect(other.locator("#connection")).to_have_text("refused")
+        expect(other.locator("#locked")).to_be_hidden()
+    other.goto(console.invite())
+    expect(other.locator("#state")).to_have_text("running")
+    ours.goto(address)  # was let in before
+    expect(ours.locator("#state")).to_have_text("running")
 
 
 @contextmanager
@@ -79,7 +89,7 @@ def test_a_page_of_another_site_in_the_same_browser_reads_nothing_and_gets_nothi
     context: BrowserContext, console: Guard, run: SimulatedRun
 ) -> None:
     ours = context.new_page()
-    ours.goto(console.address)
+    ours.goto(console.invite())
     expect(ours.locator("#state")).to_have_text("running")
     html = HOSTILE.read_text(encoding="utf-8").replace("ADDRESS", f"http://127.0.0.1:{console.port}")
     with another_site(html.replace("RUN", run.folder.run_id)) as site:
@@ -98,7 +108,7 @@ def test_a_page_of_another_site_in_the_same_browser_reads_nothing_and_gets_nothi
 
 def test_a_read_only_console_offers_no_action_and_says_why(page: Page, runs: Path, run: SimulatedRun) -> None:
     with served(runs, read_only=True) as console:
-        page.goto(console.address)
+        page.goto(console.invite())
         expect(page.locator("#locked")).to_contain_text("this console was started with --read-only")
         pause = page.get_by_role("button", name="Pause")
         expect(pause).to_have_attribute("aria-disabled", "true")

@@ -15,9 +15,9 @@ from tests.helpers.browser.simulated import LARGE, Shape, SimulatedRun
 def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows_come(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#state")).to_have_text("running")
-    assert console.token not in page.url
+    assert "token" not in page.url
     progress = page.get_by_role("progressbar", name="Progress of calibration")
     expect(progress).to_have_attribute("aria-valuenow", "0")
     expect(page.locator("#figure-workers")).to_have_text("5")
@@ -42,7 +42,7 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
 
 @pytest.mark.journey
 def test_the_grid_fills_in_and_says_what_a_cell_is(page: Page, console: Guard, run: SimulatedRun) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#legend-1")).to_have_text("15")
     run.advance(1)
     run.advance(1, fail=True)
@@ -72,7 +72,7 @@ def test_workers_are_sorted_filtered_and_opened_with_what_they_do(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
     run.folder.log("w3").write_text("the end of what w3 said\n")
-    page.goto(console.address)
+    page.goto(console.invite())
     rows = page.locator("#workers tbody tr")
     expect(rows).to_have_count(5)
     page.get_by_role("button", name="Memory", exact=True).click()
@@ -94,7 +94,7 @@ def test_workers_are_sorted_filtered_and_opened_with_what_they_do(
 def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#panel-attention")).to_be_hidden()
     run.trouble()
     attention = page.locator("#panel-attention")
@@ -119,7 +119,7 @@ def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence
 def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones_can_be_chosen(
     page: Page, console: Guard, runs: Path
 ) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#empty")).to_have_text("Nothing has run here yet. The first run appears by itself.")
     assert page.title() == "scalable"
     expect(page.locator(".panel").filter(visible=True)).to_have_count(0)  # of no run there is nothing to say
@@ -142,9 +142,9 @@ def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones
 def test_a_connection_that_breaks_is_told_and_comes_back_by_itself(
     page: Page, console: Guard, run: SimulatedRun
 ) -> None:
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#connection")).to_have_text("live")
-    page.route("**/api/stream*", lambda route: route.fulfill(content_type="text/event-stream", body="retry: 200\n\n"))
+    page.route("**/api/stream*", lambda route: route.fulfill(content_type="text/event-stream", body=": nothing\n\n"))
     page.reload()
     expect(page.locator("#connection")).to_have_text("reconnecting …")
     page.unroute("**/api/stream*")
@@ -156,7 +156,7 @@ def test_a_run_that_is_not_there_is_told_and_shown_once_it_is(
     context: BrowserContext, console: Guard, run: SimulatedRun
 ) -> None:
     page = context.new_page()  # it complains of an address that is not there
-    page.goto(console.address)
+    page.goto(console.invite())
     expect(page.locator("#state")).to_have_text("running")
     hidden = run.folder.path.rename(run.folder.path.with_name("elsewhere"))
     page.goto(f"http://127.0.0.1:{console.port}/?run={run.folder.run_id}")
@@ -173,7 +173,7 @@ def test_ten_thousand_runs_on_two_hundred_workers_are_drawn_and_keep_moving(
 ) -> None:
     with SimulatedRun(runs, LARGE, workers=200, ago=3000.0) as large:
         large.advance(200)
-        page.goto(console.address)
+        page.goto(console.invite())
         expect(page.locator("#legend-2")).to_have_text("200")
         expect(page.locator("#grid-note")).to_have_text("calibration: 10 variants × 50 assets × 5 folds × 4 costs")
         expect(page.locator("#figure-workers")).to_have_text("200")

@@ -17,8 +17,7 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.engine.rules import ANY_MEMORY
-from scalable.observe.escalation import more_memory
-from scalable.observe.incidents import Incident
+from scalable.observe.incidents import Incident, more_memory
 from scalable.quantities import Memory
 from tests.helpers.engine.builders import World, a_world, gib
 

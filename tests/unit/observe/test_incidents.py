@@ -16,9 +16,8 @@ import pytest
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder
 from scalable.observe import incidents as module
-from scalable.observe.escalation import HIGH, NORMAL, advice, severity
 from scalable.observe.evidence import MOST_LINES, evidence_lines
-from scalable.observe.incidents import Incident, IncidentFolder, earlier
+from scalable.observe.incidents import HIGH, NORMAL, Incident, IncidentFolder, advice, earlier, severity
 from tests.helpers.observe.builders import GIB, START, attempt_ended, lost, record, summed
 from tests.helpers.observe.reports import report
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scalable.errors import ScalableError
 from scalable.observe import Journal, read
 from scalable.observe import journal as module
-from scalable.observe.encoding import line_of
+from scalable.observe.journal import line_of
 from scalable.quantities import Money
 from tests.helpers.observe.journal import written
 from tests.helpers.waiting import LONG_S, until

@@ -13,15 +13,14 @@ from scalable.errors import PlanningError
 from scalable.manifest import ManifestError, load_text
 from scalable.planning.acceptance import Result, acceptance
 from scalable.planning.campaign import plan_all
+from scalable.planning.expected import Estimate
 from scalable.planning.front import Choice, find_front
 from scalable.planning.history import History
 from scalable.planning.loads import planned_sweeps, sweep_load
 from scalable.planning.margins import MarginRow, Status
-from scalable.planning.month import Month, months
 from scalable.planning.options import OptionRow, compare
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.preflight import Estimate
-from scalable.planning.scenarios import growth_table, margin_table
+from scalable.planning.scenarios import Month, growth_table, margin_table, months
 from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Memory, Money

@@ -18,7 +18,7 @@ from scalable.engine.events import (
     SweepKind,
     SweepSubmitted,
 )
-from scalable.observe.encoding import line_of
+from scalable.observe.journal import line_of
 from scalable.planning.codec import NAMES
 from scalable.planning.replay import (
     Recording,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scalable.manifest import load_text
-from scalable.observe.cells import positions, spans
-from scalable.observe.encoding import LONGEST_LINE, line_of
+from scalable.observe.journal import LONGEST_LINE, line_of
+from scalable.observe.sweeps import positions, spans
 from scalable.session.sweep.cells import Cells
 from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable

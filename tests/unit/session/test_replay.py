@@ -9,6 +9,7 @@ import os
 import re
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.helpers.session.builders import Project
 from tests.helpers.session.recorded import RECORDED, RUNS, record
 from tests.helpers.session.virtual import World
 
-HAPPENED: dict[str, tuple[str, dict[str, object]]] = {
+HAPPENED: dict[str, tuple[str, dict[str, Any]]] = {
     "sweep": ("sweep-ended", {"complete": True}),
     "climb": ("start-job", {"worker": "large-2", "attempt": 2}),
     "stuck-job": ("kill-job", {"job": "hang", "cause": "stuck"}),

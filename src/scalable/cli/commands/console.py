@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 import sys
+import tempfile
 import webbrowser
+from contextlib import ExitStack
+from pathlib import Path
 
 from scalable.cli.output import console, errors, note
 from scalable.errors import UsageError
@@ -17,6 +21,8 @@ from scalable.show.console.guard import Guard, is_loopback
 from scalable.show.console.server import Options, serve
 
 HIGHEST_PORT = 65_535
+LOOK_AGAIN_S = 1.0  # how soon a console in the background looks whether its terminal is its own again
+REDIRECT = '<!doctype html><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={}">'
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,26 +58,83 @@ async def until_stopped(options: Options, *, opens: bool) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, over.set)
     opened: asyncio.Future[Guard] = loop.create_future()
-    opened.add_done_callback(lambda found: tell(found.result(), opens=opens))
-    await serve(options, opened, over)
+    with ExitStack() as stack:
+
+        def show(found: asyncio.Future[Guard]) -> None:
+            guard = found.result()
+            print_address(guard)
+            explain(guard)
+            if sys.stdin is not None and sys.stdin.isatty():
+                print_more_addresses(guard, loop)
+            if opens and not open_browser(guard, stack):
+                errors().print(note("!", "no browser was found; open the address yourself", "bold yellow"))
+
+        opened.add_done_callback(show)
+        await serve(options, opened, over)
 
 
-def tell(guard: Guard, *, opens: bool) -> None:
-    """Where it is; the address is all that goes to stdout, so that a script can read it."""
-    console().print(guard.address, soft_wrap=True, highlight=False)
+def print_address(guard: Guard) -> None:
+    """Print a new address; nothing else goes to stdout, so that a script can read it."""
+    console().print(guard.invite(), soft_wrap=True, highlight=False)
     sys.stdout.flush()
+
+
+def explain(guard: Guard) -> None:
     screen = errors()
     if not is_loopback(guard.host):
         what = "see what runs" if guard.read_only else "see what runs and act on it"
         text = (
-            f"{guard.host} can be reached from other machines: who learns the address can {what}, and nothing on the "
-            "way is encrypted. Safer: leave --host out and come through  ssh -L"
+            f"{guard.host} can be reached from other machines: who learns the address first can {what}, and nothing on "
+            "the way is encrypted. Safer: leave --host out and come through  ssh -L"
         )
         screen.print(note("!", text, "bold yellow"))
     if guard.read_only:
         why = "" if is_loopback(guard.host) else "; --allow-actions  lets who has the address act"
         screen.print(note("·", f"read-only: nothing can be done from the page{why}", "dim"))
     if screen.is_terminal:
-        screen.print(note("·", "open it in a browser; Ctrl-C ends the console, runs go on", "dim"))
-    if opens and not webbrowser.open(guard.address):
-        screen.print(note("!", "no browser was found; open the address yourself", "bold yellow"))
+        text = "open it in a browser: it lets one tab in. Enter prints another; Ctrl-C ends the console, runs go on"
+        screen.print(note("·", text, "dim"))
+
+
+def print_more_addresses(guard: Guard, loop: asyncio.AbstractEventLoop) -> None:
+    """Print a new address each time Enter is pressed."""
+    terminal = sys.stdin.fileno()
+
+    def pressed() -> None:
+        if not may_read(terminal):
+            loop.remove_reader(terminal)
+            loop.call_later(LOOK_AGAIN_S, loop.add_reader, terminal, pressed)
+        elif typed(terminal):
+            print_address(guard)
+        else:
+            loop.remove_reader(terminal)
+
+    loop.add_reader(terminal, pressed)
+
+
+def may_read(terminal: int) -> bool:
+    """Return whether this is the terminal's foreground job; any other that reads is stopped."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # it is not the terminal that controls this process, so reading it stops nobody
+        return True
+
+
+def typed(terminal: int) -> bytes:
+    """Return what was typed; nothing at Ctrl-D, or when the terminal is gone."""
+    try:
+        return os.read(terminal, 1024)
+    except OSError:
+        return b""
+
+
+def open_browser(guard: Guard, stack: ExitStack) -> bool:
+    """Open the page through a file that only this user can read: arguments of a browser are shown to everybody.
+
+    The file goes away once the page is open, and with the console in any case.
+    """
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="scalable-console-"))
+    page = Path(folder, "open.html")
+    page.touch(mode=0o600)
+    page.write_text(REDIRECT.format(guard.invite(used=lambda: page.unlink(missing_ok=True))), encoding="utf-8")
+    return webbrowser.open(page.as_uri())

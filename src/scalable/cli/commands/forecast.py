@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
-from scalable.cli.arguments.planning import REPLAY
+from scalable.cli.arguments import REPLAY
 from scalable.cli.commands import replay
 from scalable.cli.output import console, facts, margin_text, node_chart, note, print_json, show_table, status, working
 from scalable.errors import PlanningError, UsageError
@@ -24,10 +24,9 @@ from scalable.planning.acceptance import acceptance as evaluate
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.margins import MarginRow
-from scalable.planning.month import Month, months
 from scalable.planning.options import Comparison, compare
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.scenarios import GrowthRow, growth_table, margin_table
+from scalable.planning.scenarios import GrowthRow, Month, growth_table, margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration
 from scalable.wording import plural
@@ -146,29 +145,33 @@ def show_options(comparison: Comparison, screen: Console) -> None:
     show_table(screen, ("  option", *columns), rows)
     screen.print()
     show_notes(screen, [(row.name, row.notes) for row in comparison.options], "·", "dim")
+    for name, why in comparison.impossible.items():
+        screen.print(note("!", f"{name} is impossible: {why}", "bold yellow"))
     screen.print(note("▸", f"{comparison.recommended}: {comparison.reason}", "bold green"))
     screen.print(note("·", "time and cost are for every row from scratch; shared is what will happen", "dim"))
 
 
 def month(site: Site, history: History, options: argparse.Namespace) -> Answer:
     projected = months(site, history)
-    return Answer({"months": [one.to_dict() for one in projected]}, partial(show_months, projected))
+    return Answer({"months": [projection.to_dict() for projection in projected]}, partial(show_months, projected))
 
 
 def show_months(projected: Sequence[Month], screen: Console) -> None:
-    for one in projected:
+    for projection in projected:
         rows: list[tuple[str | Text, ...]] = []
-        for line in one.lines:
+        for line in projection.lines:
             how = "fixed"
             if line.sessions is not None:
                 how = f"{line.sessions} × {line.hours:g} h × {plural(line.nodes or 0, 'node')}"
             rows.append((f"  {line.what}", how, str(line.cost)))
-        rows.append(("  total", f"{one.margin} left of {one.budget}", Text(str(one.total), style="bold")))
-        rows.append(("  bill", f"list prices, {one.start_and_idle} for start and idle", str(one.bill)))
-        screen.print(Text(one.name, style="bold"))
+        rows.append(
+            ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
+        )
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} for start and idle", str(projection.bill)))
+        screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()
-    for text in dict.fromkeys(text for one in projected for text in one.notes):
+    for text in dict.fromkeys(text for projection in projected for text in projection.notes):
         screen.print(note("·", text, "dim"))
 
 
@@ -211,11 +214,11 @@ def show_acceptance(criteria: Sequence[Criterion], screen: Console) -> None:
 
 
 def show_notes(screen: Console, groups: Iterable[tuple[str, Iterable[str]]], mark: str, style: str) -> None:
-    found = [(name, text) for name, texts in groups for text in texts]
-    for name, text in found:
-        told = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
-        screen.print(note(mark, told, style))
-    if found:
+    notes = [(name, text) for name, texts in groups for text in texts]
+    for name, text in notes:
+        line = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
+        screen.print(note(mark, line, style))
+    if notes:
         screen.print()
 
 

@@ -78,9 +78,11 @@ def show_difference(screen: Console, run_id: str, found: Difference, events: int
 
 def beyond(some: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the instructions that the others lack, in words; all if only their order differs."""
-    found = [one for one in some if one not in others] or (list(some) if len(some) == len(others) else [])
-    lines = [in_words(one) for one in found[:LISTED]]
-    more = len(found) - LISTED
+    lacking = [instruction for instruction in some if instruction not in others]
+    if not lacking and len(some) == len(others):
+        lacking = list(some)
+    lines = [in_words(instruction) for instruction in lacking[:LISTED]]
+    more = len(lacking) - LISTED
     return [*lines, f"and {more} more"] if more > 0 else lines or ["nothing more"]
 
 

@@ -19,11 +19,10 @@ from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
-from scalable.observe.current import current
 from scalable.observe.fields import money
-from scalable.observe.following import Follower
-from scalable.observe.liveness import State, running
+from scalable.observe.liveness import Follower, State, running
 from scalable.observe.redact import redact
+from scalable.observe.report import current
 from scalable.observe.words import length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     status = next(looks)
     if options.format == "json":
         latest = RunFolder.latest(manifest=options.manifest)
-        names = {"running": [one.run_id for one in others], "last": latest.run_id if latest else None}
+        names = {"running": [folder.run_id for folder in others], "last": latest.run_id if latest else None}
         print_json({**names, "run": status})
         return 0
     screen = console()
@@ -54,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
-    """The run that is meant, and all that run: the one named, else the latest that runs."""
-    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    """Return the run that is meant, and all that run: the one named, else the latest that runs."""
+    runs = [folder for folder in running() if options.manifest is None or folder.is_of(options.manifest)]
     if options.run_id is not None:
         return RunFolder.open(options.run_id), runs
     return (runs[0] if runs else None), runs
@@ -79,7 +78,7 @@ def nothing(options: argparse.Namespace) -> int:
 
 
 def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
-    """What is going on, again at each step; reads only what was written since the last one."""
+    """Yield what is going on, again at each step; reads only what was written since the last one."""
     while True:
         run.look()
         yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})

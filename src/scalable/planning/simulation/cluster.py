@@ -156,7 +156,7 @@ def shares(computations: list[Computation], cpus: float) -> list[float]:
 
 
 def paid_so_far(pools: Iterable[PoolState], now: float) -> tuple[float, float, float]:
-    """What was paid, how fast that grows per hour, and what is still due if every worker left now."""
+    """Return what was paid, how fast that grows per hour, and what is still due if every worker left now."""
     spent = growing = due = 0.0
     for pool in pools:
         price = float(pool.model.room.price.amount) if pool.model.room.price else 0.0

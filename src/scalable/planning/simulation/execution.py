@@ -86,7 +86,7 @@ class Execution:
         return self.world.faults.of(job, attempt, self.world.chance)
 
     def length(self, record: JobView) -> float:
-        """How long a job takes with all the cores it can use."""
+        """Return how long a job takes with all the cores it can use."""
         name, chance = record.job.sweep, self.world.chance
         source = self.world.durations.get(name) or Fixed(record.job.expected_s or 60.0)
         if not isinstance(source, Measured):
@@ -149,7 +149,7 @@ class Execution:
             world.at(world.now, world.report, JobLost(job, attempt, cause))
 
     def forget(self, job: str, attempt: int, worker: str) -> bool:
-        """Whether the job waited on the worker and had not begun."""
+        """Return whether the job waited on the worker and had not begun."""
         line = self.lines.get(worker, {})
         if line.get(job) != attempt:
             return False
@@ -210,7 +210,7 @@ class Execution:
         self.world.report(self.ending(computation))
 
     def ending(self, computation: Computation) -> Event:
-        """Return what the worker reports of work that ended by itself."""
+        """Return what the worker reports of a computation that ended by itself."""
         return JobFinished(computation.job, computation.attempt, None, self.world.now - computation.begun)
 
     def stop_computing(self, computation: Computation) -> None:

@@ -90,7 +90,7 @@ class Outcome:
         return total
 
     def node_steps(self) -> list[tuple[float, int]]:
-        """How many nodes were paid for at which time, permanent ones left out."""
+        """Return how many nodes were paid for at which time, permanent ones left out."""
         changes: dict[float, int] = {}
         for span in self.nodes:
             if not span.permanent:

@@ -17,6 +17,8 @@ from scalable.planning.replay import event_record, rules_record
 
 
 class Recording:
+    """The file of a session's events; called with each of them."""
+
     def __init__(self, path: Path, rules: Rules) -> None:
         self.journal = Journal(path)
         atexit.unregister(self.journal.close)  # the session closes it

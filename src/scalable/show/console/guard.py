@@ -1,9 +1,13 @@
-"""Who may read and act: nobody but the person who was shown the address.
+"""Who may read and act: nobody but the person who was shown an address.
 
-A page of another site that runs in the same browser is the adversary. It cannot know the token in the address, its
-requests carry no cookie (``SameSite=Strict``), it cannot set the header that acting needs, and a name of its own that
-it lets point to this machine is refused by the ``Host`` it sends. What is sent is never taken for a page but
-where it is one, and the page runs nothing but its own files.
+An address holds a token that is good for one entry. The page exchanges it for a session token, which it keeps in its
+own tab and sends in a header with every request. There is no cookie: browsers send cookies to every port of a host, so
+any other server on this machine would learn it. The token is in the fragment of the address, which browsers send to
+nobody.
+
+A page of another site that runs in the same browser is the adversary. It knows no token, it cannot set the header, and
+a name of its own that it lets point to this machine is refused by the ``Host`` it sends. What is sent is never taken
+for a page but where it is one, and the page runs nothing but its own files, which hold no secret.
 """
 
 from __future__ import annotations
@@ -11,13 +15,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from hmac import compare_digest
+from hashlib import sha256
 from secrets import token_urlsafe
 
-ACTING_HEADER = "X-Scalable-Token"
+TOKEN_HEADER = "X-Scalable-Token"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 OURSELVES = ("same-origin", "none")  # of Sec-Fetch-Site; "none" is a person who typed or clicked the address
 POLICY = (
@@ -42,20 +46,31 @@ class Guard:
     """Where it listens."""
     port: int
     read_only: bool = False
-    token: str = field(default_factory=lambda: token_urlsafe(32))
-    """In the address that is shown at the start, then in the cookie."""
-    acting: str = field(default_factory=lambda: token_urlsafe(32))
-    """In the header that acting needs; only the page itself can read it."""
+    invited: dict[bytes, Callable[[], object]] = field(default_factory=dict)
+    """What to do when an address is used, by the fingerprint of its token. Fingerprints, because looking up a guess
+    takes a time that depends on what is stored."""
+    sessions: set[bytes] = field(default_factory=set)
+    """Fingerprints of the session tokens of pages that were let in."""
 
-    @property
-    def cookie(self) -> str:
-        """Its name: cookies know no ports, and several consoles may be open."""
-        return f"scalable_console_{self.port}"
-
-    @property
-    def address(self) -> str:
+    def invite(self, used: Callable[[], object] = lambda: None) -> str:
+        """Return a new address that lets one page in; ``used`` is called when it does."""
+        token = token_urlsafe(32)
+        self.invited[fingerprint(token)] = used
         host = socket.gethostname() if is_any(self.host) else self.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/#token={token}"
+
+    def enter(self, token: str) -> str | None:
+        """Exchange the token of an address for that of a session; None if it is unknown or was used."""
+        used = self.invited.pop(fingerprint(token), None)
+        if used is None:
+            return None
+        used()
+        session = token_urlsafe(32)
+        self.sessions.add(fingerprint(session))
+        return session
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        return fingerprint(headers.get(TOKEN_HEADER, "")) in self.sessions
 
     def refuses(self, path: str, headers: Mapping[str, str]) -> str:
         """Why a request comes from elsewhere; empty if it does not. The first page may be opened from anywhere."""
@@ -70,7 +85,10 @@ class Guard:
         return ""
 
     def is_ours(self, host: str) -> bool:
-        """Whether a ``Host`` names this machine and port. Numbers are safe: nobody can let them point elsewhere."""
+        """Return whether a ``Host`` names this machine and port.
+
+        Numbers are safe: nobody can let them point elsewhere.
+        """
         match = NAMED.fullmatch(host)
         if match is None or int(match[2] or 80) != self.port:
             return False
@@ -79,11 +97,9 @@ class Guard:
             return name in LOOPBACK or name.strip("[]") == self.host.lower()
         return is_number(name.strip("[]")) or name in own_names(self.host)
 
-    def admits(self, token: str | None) -> bool:
-        return token is not None and compare_digest(token.encode(), self.token.encode())
 
-    def lets_act(self, headers: Mapping[str, str]) -> bool:
-        return compare_digest(headers.get(ACTING_HEADER, "").encode(), self.acting.encode())
+def fingerprint(token: str) -> bytes:
+    return sha256(token.encode()).digest()
 
 
 @cache

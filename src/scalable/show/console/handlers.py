@@ -1,12 +1,14 @@
-"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page."""
+"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page.
+
+What a person may ask for there, ``act`` does as the commands do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -15,36 +17,38 @@ from tornado.web import Application, RequestHandler
 
 from scalable import __version__
 from scalable.errors import ScalableError, UnknownNameError, UsageError
-from scalable.observe import UnknownRunError, redact
+from scalable.observe import RunFolder, UnknownRunError, redact, redact_text
 from scalable.observe.evidence import evidence_lines
+from scalable.observe.fields import text
 from scalable.observe.folders import RunFolderError
 from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
 from scalable.observe.logs import ending, log_files
+from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, killed, not_paused, paused, who
 from scalable.observe.redact import Redactor
-from scalable.show.console.actions import act
 from scalable.show.console.guard import HEADERS
+from scalable.show.console.sections import mark_failed, replay
+from scalable.wording import undefined
 
 if TYPE_CHECKING:
-    from scalable.observe import RunFolder
     from scalable.show.console.server import Console
 
 HEARTBEAT_S = 10.0  # so that a proxy does not take the stream for dead
-RETRY_MS = 2000  # how long a page waits before it asks for a broken stream again
 LOG_LINES = 200
 TYPES = {
     ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml", ".png": "image/png", ".ico": "image/x-icon", ".json": "application/json",
 }  # fmt: skip
-DOOR = """<!doctype html><meta charset="utf-8"><title>scalable console</title>
-<h1>scalable console</h1><p>{}</p>
-<p>Open the address that <code>scalable console</code> printed when it started: it has a token in it.</p>
-"""
+LOCKED = (
+    "Each address of this console lets one tab in, once. Press Enter in the terminal where scalable console runs: it "
+    "prints a new address. If it runs in no terminal, start it again; runs go on."
+)
 
 
 def application(console: Console) -> Application:
     paths: list[tuple[str, type[Handler]]] = [
         ("/", Page),
         ("/static/([A-Za-z0-9_.-]+)", Static),
+        ("/api/enter", Enter),
         ("/api/session", Session),
         ("/api/runs", Runs),
         ("/api/stream", Stream),
@@ -79,22 +83,24 @@ class Handler(RequestHandler):
     async def prepare(self) -> None:
         if why := self.guard.refuses(self.request.path, self.request.headers):
             self.refuse(403, why)
-        elif not self.open_to_all and not self.guard.admits(self.get_cookie(self.guard.cookie)):
-            self.refuse(403, "the token is missing; open the address that scalable console  printed")
+        elif self.guard.admits(self.request.headers):
+            self.console.server.admit(self.request.connection.stream)  # type: ignore[union-attr]
+        elif not self.open_to_all:
+            self.refuse(403, LOCKED)
 
     def refuse(self, status: int, why: str) -> None:
         self.set_status(status)
         self.answer({"ok": False, "error": why})
 
-    def answer(self, told: Any) -> None:
+    def answer(self, content: Any) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps(told))
+        self.finish(json.dumps(content))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         words = {404: "there is nothing here", 405: "that cannot be done here"}
         self.answer({"ok": False, "error": words.get(status_code, self._reason)})
 
-    async def told(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
+    async def answer_with(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
         """Answer what comes of something, or why nothing does."""
         try:
             self.answer(await (asyncio.to_thread(work) if callable(work) else work))
@@ -108,26 +114,19 @@ class Handler(RequestHandler):
 
 
 class Page(Handler):
-    """The page; with the token in its address, the cookie for everything else."""
+    """The page itself: the same for everybody, and of no use without a token."""
 
     open_to_all = True
 
     async def get(self) -> None:
         self.set_header("Content-Type", TYPES[".html"])
-        token = self.get_query_argument("token", None)
-        if token is None and self.guard.admits(self.get_cookie(self.guard.cookie)):
-            self.finish(packaged("index.html") or DOOR.format("The page is not installed."))
-        elif self.guard.admits(token):
-            self.set_cookie(self.guard.cookie, self.guard.token, httponly=True, samesite="Strict", path="/")
-            self.redirect("/")
-        else:
-            self.set_status(403)
-            why = "The token in the address is not the one of this console." if token else "This console is locked."
-            self.finish(DOOR.format(escape(why)))
+        self.finish(packaged("index.html") or "")
 
 
 class Static(Handler):
     """The page's other files; the browser asks each time whether its copy is still the right one."""
+
+    open_to_all = True
 
     async def get(self, name: str) -> None:
         suffix = name[name.rfind(".") :]
@@ -140,15 +139,27 @@ class Static(Handler):
         self.finish(content)  # with a tag of its content, or 304 if the browser has that
 
 
+class Enter(Handler):
+    """Exchanges the token of an address for that of a session."""
+
+    open_to_all = True
+
+    async def post(self) -> None:
+        session = self.guard.enter(self.request.body.decode("utf-8", "replace"))
+        if session is None:
+            self.refuse(403, LOCKED)
+        else:
+            self.answer({"token": session})
+
+
 class Session(Handler):
     async def get(self) -> None:
-        token = "" if self.guard.read_only else self.guard.acting
-        self.answer({"token": token, "read_only": self.guard.read_only, "version": __version__})
+        self.answer({"read_only": self.guard.read_only, "version": __version__})
 
 
 class Runs(Handler):
     async def get(self) -> None:
-        await self.told(self.console.board.runs)
+        await self.answer_with(self.console.board.runs)
 
 
 class Stream(Handler):
@@ -160,8 +171,7 @@ class Stream(Handler):
                 self.leave = watcher.close
                 self.set_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.set_header("X-Accel-Buffering", "no")
-                self.write(f"retry: {RETRY_MS}\n\n")
-                await self.flush()
+                await self.flush()  # the page is live before anything happens in the run
                 while not watcher.closed:
                     self.write(await watcher.next(HEARTBEAT_S) or ": still here\n\n")
                     await self.flush()  # a slow reader makes only this wait
@@ -179,35 +189,35 @@ class Stream(Handler):
 
 class Results(Handler):
     async def get(self) -> None:
-        await self.told(self.found())
+        await self.answer_with(self.content())
 
-    async def found(self) -> dict[str, Any]:
+    async def content(self) -> dict[str, Any]:
         run = await asyncio.to_thread(self.run)
         sweep = self.get_query_argument("sweep", "")
         feed = self.console.watching.feeds.get(run.run_id)
-        one = feed.view.sweeps.get(sweep) if feed else None
-        rows = (one.rows, one.failed, one.status) if one else await asyncio.to_thread(size_of, run)
+        progress = feed.view.sweeps.get(sweep) if feed else None
+        rows = (progress.rows, progress.failed, progress.status) if progress else await asyncio.to_thread(size_of, run)
         return await self.console.judging.results(run, sweep, rows)
 
 
 class OneIncident(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         written = self.get_query_argument("id", "")
         if not (written.isascii() and written.isdecimal() and len(written) < 10):
             raise UsageError(f"{written!r} is no number of an incident")
         run = self.run()
-        told = IncidentFolder(run.path).get(int(written)).to_dict()
-        return {"run_id": run.run_id, **told, "text": "\n".join(evidence_lines(redact(dict(told["evidence"]))))}
+        incident = IncidentFolder(run.path).get(int(written)).to_dict()
+        return {"run_id": run.run_id, **incident, "text": "\n".join(evidence_lines(redact(dict(incident["evidence"]))))}
 
 
 class Log(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         run, worker = self.run(), self.get_query_argument("worker", "")
         path = run.log(worker)
         if path.stem not in log_files(run.logs):
@@ -223,10 +233,8 @@ class Action(Handler):
             self.refuse(403, "this console is read-only; start it without --read-only to act")
         elif kind != "application/json":
             self.refuse(415, "an action is sent as application/json")
-        elif not self.guard.lets_act(self.request.headers):
-            self.refuse(403, "the token for acting is missing or wrong; reload the page")
         else:
-            await self.told(self.acted())
+            await self.answer_with(self.acted())
 
     async def acted(self) -> dict[str, Any]:
         try:
@@ -237,11 +245,13 @@ class Action(Handler):
             raise UsageError('an action is an object such as {"action": "pause", "run": "run-…"}')
         run = await asyncio.to_thread(self.console.board.open, asked["run"])
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked, lambda: self.console.closing))
+        outcome = await loop.run_in_executor(
+            self.console.askers, partial(act, run, asked, lambda: self.console.closing)
+        )
         self.console.judging.forget()
         if feed := self.console.watching.feeds.get(run.run_id):
             feed.recount()
-        return {"ok": True, **told}
+        return {"ok": True, **outcome}
 
 
 class Nothing(Handler):
@@ -252,7 +262,7 @@ class Nothing(Handler):
 
 
 def packaged(name: str) -> bytes | None:
-    """A file of the page; nothing if there is none of this name."""
+    """Return a file of the page; nothing if there is none of this name."""
     try:
         return (files("scalable.show.console") / "static" / name).read_bytes()
     except OSError:
@@ -261,3 +271,75 @@ def packaged(name: str) -> bytes | None:
 
 def size_of(run: RunFolder) -> int:
     return run.journal.stat().st_size if run.journal.exists() else 0
+
+
+Stop = Callable[[], bool]
+
+
+def act(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    """Do it and say what came of it; raises ``ScalableError`` if it cannot be done.
+
+    Waits for the session's answer until ``stop`` says that nobody wants it any more.
+    """
+    action = text(asked.get("action"))
+    if action not in ACTIONS:
+        raise UsageError(undefined("action", action, ACTIONS))
+    return ACTIONS[action](run, asked, stop)
+
+
+def pause(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    now = asked.get("now") is True
+    answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), stop=stop, now=now)
+    phrases = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
+    return {"text": f"paused{': ' if phrases else ''}{', '.join(phrases)}"}
+
+
+def resume(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "resume", by=by(), stop=stop)
+    if still := text(answer.get("still")):
+        return {"text": f"not paused by a person any more, but it waits: {still}"}
+    return {"text": "it goes on" if answer["was"] else "it was not paused"}
+
+
+def kill(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "kill", within_s=ACT_WITHIN_S, by=by(), stop=stop, target=target(asked))
+    return {"text": killed(answer)}
+
+
+def dump(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    name = target(asked)
+    answer = ask(run, "dump", within_s=LOOK_WITHIN_S, by=by(), stop=stop, target=name)
+    content = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
+    return {"text": f"what every thread of {name} does", **content}
+
+
+def mark(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    reason = text(asked.get("reason")).strip()
+    if not reason:
+        raise UsageError("the reason is empty; say what is wrong with the results, for those who ask")
+    return {"text": mark_failed(run, target(asked), reason)}
+
+
+def replay_letters(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    return {"text": replay(run)}
+
+
+def target(asked: Mapping[str, Any]) -> str:
+    if not (name := text(asked.get("target"))):
+        raise UsageError("what is meant? name a worker, a run or a sweep as target")
+    return name
+
+
+def by() -> str:
+    """For the journal."""
+    return f"{who()} (console)"
+
+
+ACTIONS: dict[str, Callable[[RunFolder, Mapping[str, Any], Stop], dict[str, Any]]] = {
+    "pause": pause,
+    "resume": resume,
+    "kill": kill,
+    "dump": dump,
+    "mark-failed": mark,
+    "replay": replay_letters,
+}

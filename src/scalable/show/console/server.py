@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.errors import MissingExtraError, UsageError
-from scalable.show.console.board import Board
+from scalable.show.console.board import Board, Watching
 from scalable.show.console.guard import Guard
 from scalable.show.console.judging import Judging
-from scalable.show.console.watching import Watching
 
 if TYPE_CHECKING:
-    from tornado.httpserver import HTTPServer
+    from scalable.show.console.connections import Server
 
 MOST_ASKING = 8  # actions that wait for their sessions' answers at once
 BACKLOG = 128  # connections that wait to be taken
-LARGEST_BODY = 1 << 16  # bytes of an action
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +49,18 @@ class Console:
         self.askers = ThreadPoolExecutor(MOST_ASKING, "scalable-console-asking")
         self.closing = False
         self.guard: Guard
-        self.server: HTTPServer
+        self.server: Server
 
     async def open(self) -> Guard:
         try:
-            from tornado.httpserver import HTTPServer
-
+            from scalable.show.console.connections import Server
             from scalable.show.console.handlers import application
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the console needs {error.name}; pip install 'scalable[console]'") from None
         listening = bound(self.options.host, self.options.port)
         self.guard = Guard(self.options.host, listening.getsockname()[1], self.options.read_only)
-        self.server = HTTPServer(application(self), max_body_size=LARGEST_BODY, max_header_size=LARGEST_BODY)
-        self.server.add_socket(listening)
+        self.server = Server(application(self))
+        self.server.accept_from(listening)
         return self.guard
 
     async def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import { Acting } from "./acting.js";
 import { byId, choices, set, write } from "./dom.js";
-import { ask, Feed, SECTIONS } from "./feed.js";
+import { ask, enter, Feed, SECTIONS } from "./feed.js";
 import { Grid } from "./grid.js";
 import { attention, figures, header, sweeps } from "./overview.js";
 import { cost, plan } from "./money.js";
@@ -165,4 +165,6 @@ byId("kill-all").addEventListener("click", () => acting.killAll());
 setInterval(() => header(state), TICK_MS);
 setInterval(listRuns, RUNS_EVERY_MS);
 themed();
-feed.open(new URLSearchParams(location.search).get("run") ?? LATEST).then(listRuns);
+await enter();
+feed.open(new URLSearchParams(location.search).get("run") ?? LATEST);
+listRuns();

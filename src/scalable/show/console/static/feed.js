@@ -2,6 +2,9 @@
 
 export const SECTIONS = ["run", "sweeps", "workers", "series", "decisions", "cost", "trouble", "plan"];
 const AGAIN_MS = 2_000;
+const LOCKED = 403;
+const TOKEN = "#token=";
+const KEPT = "scalable-token"; // in the storage of this tab, which no other port and no other tab can read
 const HIDDEN_MS = 5_000; // browsers allow six connections to a server: a tab nobody looks at gives its one back
 
 /** `heard(section, data)` for every section that came; `linked(state, why)` with live, reconnecting or refused. */
@@ -9,88 +12,93 @@ export class Feed {
   constructor(heard, linked) {
     this.heard = heard;
     this.linked = linked;
-    this.session = { token: "", read_only: true };
-    this.turn = 0; // of opening: only the latest one listens
     document.addEventListener("visibilitychange", () => this.looked());
   }
 
   looked() {
     clearTimeout(this.asleep);
     if (document.hidden) this.asleep = setTimeout(() => this.close(), HIDDEN_MS);
-    else if (!this.source) this.open(this.run);
+    else if (!this.stream) this.open(this.run);
   }
 
   async open(run) {
     this.run = run;
     this.close();
-    const turn = this.turn;
-    let session;
+    const stream = new AbortController();
+    this.stream = stream;
+    const query = run ? `?run=${encodeURIComponent(run)}` : "";
     try {
-      session = await ask("/api/session");
+      const session = await ask("/api/session", { signal: stream.signal });
+      this.heard("session", session);
+      const response = await request(`/api/stream${query}`, { signal: stream.signal });
+      this.linked("live");
+      await events(response.body, (name, data) => this.heard(name, JSON.parse(data)));
+      this.linked("reconnecting"); // the console ended
     } catch (error) {
-      if (turn !== this.turn) return;
-      if (error.status) return this.linked("refused", error.message);
-      this.linked("reconnecting");
-      return this.later();
+      if (stream.signal.aborted) return;
+      this.linked(error.status ? "refused" : "reconnecting", error.message);
+      if (error.status === LOCKED) return; // only a new address changes that
     }
-    if (turn !== this.turn) return;
-    this.session = session;
-    this.heard("session", this.session);
-    this.listen();
-  }
-
-  listen() {
-    const query = this.run ? `?run=${encodeURIComponent(this.run)}` : "";
-    const source = new EventSource(`/api/stream${query}`);
-    this.source = source;
-    source.onopen = () => this.linked("live");
-    source.onerror = () => {
-      if (source !== this.source) return;
-      this.linked("reconnecting");
-      if (source.readyState === EventSource.CLOSED) this.explain(source.url);
-    };
-    source.addEventListener("reset", () => this.heard("reset", null));
-    for (const name of [...SECTIONS, "grid", "cells"]) {
-      source.addEventListener(name, (event) => this.heard(name, JSON.parse(event.data)));
-    }
-  }
-
-  /** A stream that is refused does not say why: the same question does. It is asked for again, for that may change. */
-  async explain(address) {
-    this.later();
-    const turn = this.turn;
-    try {
-      await ask(address, { signal: AbortSignal.timeout(AGAIN_MS / 2) });
-    } catch (error) {
-      if (error.status && turn === this.turn) this.linked("refused", error.message);
-    }
+    if (!stream.signal.aborted) this.later();
   }
 
   later() {
     this.close();
-    clearTimeout(this.timer);
     this.timer = setTimeout(() => this.open(this.run), AGAIN_MS);
   }
 
   close() {
-    this.turn += 1;
     clearTimeout(this.timer);
-    this.source?.close();
-    this.source = null;
+    this.stream?.abort();
+    this.stream = null;
   }
 
-  async act(request) {
-    const headers = { "Content-Type": "application/json", "X-Scalable-Token": this.session.token };
-    return ask("/api/action", { method: "POST", headers, body: JSON.stringify(request) });
+  async act(action) {
+    const headers = { "Content-Type": "application/json" };
+    return ask("/api/action", { method: "POST", headers, body: JSON.stringify(action) });
+  }
+}
+
+/** Exchanges the token in the address, which is good once, for one that this tab keeps; the address forgets it. */
+export async function enter() {
+  addEventListener("hashchange", () => location.hash.startsWith(TOKEN) && location.reload()); // pasted into this tab
+  if (!location.hash.startsWith(TOKEN)) return;
+  const body = location.hash.slice(TOKEN.length);
+  history.replaceState(null, "", location.pathname + location.search);
+  try {
+    sessionStorage.setItem(KEPT, (await ask("/api/enter", { method: "POST", body })).token);
+  } catch {
+    // A tab that was let in before stays in; any other is told when it asks.
   }
 }
 
 /** The answer as data; an error has the server's own sentence. */
 export async function ask(address, options = {}) {
-  const response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
+  return (await request(address, options)).json();
+}
+
+async function request(address, { headers = {}, ...options } = {}) {
+  const own = { ...headers, "X-Scalable-Token": sessionStorage.getItem(KEPT) ?? "" };
+  const response = await fetch(address, { credentials: "omit", cache: "no-store", ...options, headers: own });
+  if (response.ok) return response;
   const found = await response.json().catch(() => ({}));
-  if (response.ok) return found;
   const error = new Error(found.error || `the console answered ${response.status}`);
   error.status = response.status;
   throw error;
+}
+
+/** Reads server-sent events to their end. `EventSource` would, but it sends no headers. */
+async function events(body, heard) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const [, name, data] = /^event: ([^\n]*)\ndata: ([^\n]*)$/.exec(block) ?? [];
+      if (name) queueMicrotask(() => heard(name, data)); // an error of whoever draws it is no end of the stream
+    }
+  }
 }

@@ -12,7 +12,7 @@ export const isRunning = (state) => Boolean(state.run) && state.run.state === "r
 
 export function header(state) {
   const run = state.run;
-  const locked = state.session.read_only
+  const locked = state.session.version && state.session.read_only
     ? "Read-only: this console was started with --read-only, so it cannot act."
     : "";
   const running = isRunning(state);

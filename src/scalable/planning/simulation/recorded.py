@@ -34,7 +34,7 @@ OUTLASTS = 10  # times as long as it was seen, for an attempt that would have go
 
 
 @dataclass(slots=True)
-class Attempt:
+class RecordedAttempt:
     """An attempt that began, as the driver saw it."""
 
     begun: float
@@ -70,10 +70,10 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Measured:
+class Recorded:
     """What happened in a recorded run without being decided by the engine."""
 
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    attempts: dict[str, list[RecordedAttempt]] = field(default_factory=dict)
     """Attempts of each job that began, in order."""
     arrivals: dict[str, list[Arrival]] = field(default_factory=dict)
     """What came of requests for workers of each tag, in order."""
@@ -88,25 +88,25 @@ class Measured:
         return fmean(found) if found else 0.0
 
     def startup_s(self, tag: str) -> float:
-        """The mean time after which workers of a tag came."""
+        """Return the mean time after which workers of a tag came."""
         found = [arrival.seconds for arrival in self.arrivals.get(tag, ()) if arrival.news is None]
         return fmean(found) if found else 0.0
 
 
-class MeasuredWorld(World):
+class RecordedWorld(World):
     """A world in which workers come, and jobs end, after the time they took in a recorded run."""
 
-    def __init__(self, rules: Rules, measured: Measured) -> None:
-        # Nodes are there at once, and nobody shares their CPUs: both are part of what was measured.
+    def __init__(self, rules: Rules, recorded: Recorded) -> None:
+        # Nodes are there at once, and nobody shares their CPUs: both are part of what was recorded.
         rooms = {name: replace(room, provision_s=0.0) for name, room in rules.pools.items() if is_pool(room)}
         pools = {name: ModelPool(room, cpus=NEVER) for name, room in rooms.items()}
         super().__init__(rules, pools, dict.fromkeys(rules.kinds, 1.0), {}, seed=0, faults=Faults())
-        self.measured = measured
-        self.execution = MeasuredExecution(self, measured)
-        self.left = {tag: arrivals[::-1] for tag, arrivals in measured.arrivals.items()}
+        self.recorded = recorded
+        self.execution = RecordedExecution(self, recorded)
+        self.left = {tag: arrivals[::-1] for tag, arrivals in recorded.arrivals.items()}
         """Arrivals that no request has met yet, the next one last."""
         self.startups: dict[str, float] = {}
-        for when, event in measured.script:
+        for when, event in recorded.script:
             if isinstance(event, WorkerLost):
                 self.at(when, self.remove_worker, event.worker, event.cause)
             else:
@@ -129,7 +129,7 @@ class MeasuredWorld(World):
         if left := self.left.get(tag):
             return left.pop()
         self.made[tag] = self.made.get(tag, 0) + 1
-        return Arrival(self.measured.startup_s(tag), f"{tag} beyond the recorded {self.made[tag]}")
+        return Arrival(self.recorded.startup_s(tag), f"{tag} beyond the recorded {self.made[tag]}")
 
     def startup_s(self, worker: str) -> float:
         return self.startups[worker]
@@ -138,14 +138,14 @@ class MeasuredWorld(World):
         """Do nothing: what was paid is in the script."""
 
 
-class MeasuredExecution(Execution):
-    def __init__(self, world: World, measured: Measured) -> None:
+class RecordedExecution(Execution):
+    def __init__(self, world: World, recorded: Recorded) -> None:
         super().__init__(world)
-        self.left = {job: attempts[::-1] for job, attempts in measured.attempts.items()}
+        self.left = {job: attempts[::-1] for job, attempts in recorded.attempts.items()}
         """Recorded attempts that were not repeated yet, the next one last."""
-        self.more = Attempt(0.0, measured.usual_s, usual=True)
+        self.more = RecordedAttempt(0.0, recorded.usual_s, usual=True)
         """Stands for attempts that the recorded run did not need."""
-        self.repeated: dict[str, Attempt] = {}
+        self.repeated: dict[str, RecordedAttempt] = {}
         """The recorded attempt that each job's present one repeats."""
 
     def begin(self, record: JobView, attempt: int, worker: str, node: Node) -> None:
