@@ -12,8 +12,9 @@ from typing import Any
 
 from scalable.observe.fields import count, memory, number, tag_of, text
 from scalable.observe.liveness import State
-from scalable.observe.view import FINISHED, RUNNING, RunView
+from scalable.observe.view import FAILED, FINISHED, RUNNING, RunView
 from scalable.quantities import Duration, Memory
+from scalable.wording import plural
 
 FINAL = frozenset({"finished", "failed", "refused", "stopped"})
 UNFINISHED = "not finished"  # of a session that is over
@@ -45,13 +46,14 @@ class JobHistory:
     direct: bool
     """Whether it is a task that was handed to Dask."""
     events: list[Event]
+    rows_failed: bool = False
 
     @classmethod
     def of(cls, view: RunView) -> JobHistory:
         workers = [text(record.get("worker")) for record in view.events if record["kind"] == "attempt-started"]
         direct = any(record["kind"] == "task" and record.get("key") == view.job for record in view.events)
         state = view.jobs.get(view.job, "")
-        return cls(view.job, state, workers[-1] if workers else "", direct, events_of(view))
+        return cls(view.job, state, workers[-1] if workers else "", direct, events_of(view), view.job in view.rowless)
 
     @property
     def known(self) -> bool:
@@ -67,7 +69,8 @@ class JobHistory:
         if self.direct or not self.state:
             return DIRECTLY if self.known else "never heard of"
         if self.state in FINAL:
-            return next((event.text for event in reversed(self.events) if event.kind == "run-ended"), self.state)
+            ending = "rows" if self.state == FAILED and self.rows_failed else "run-ended"
+            return next((event.text for event in reversed(self.events) if event.kind == ending), self.state)
         if not session.over:
             return f"{self.state} on {self.worker}" if self.state == RUNNING and self.worker else self.state
         ran = f"while it ran on {self.worker}" if self.state == RUNNING else "before it was started again"
@@ -139,6 +142,13 @@ def tasked(record: Mapping[str, Any]) -> str:
     return f"{text(record.get('status')) or 'ended'} on {worker}{f': {error}' if error else ''}"
 
 
+def stored(record: Mapping[str, Any]) -> str:
+    rows, failed, error = count(record.get("count")), count(record.get("failed")), text(record.get("error"))
+    if not failed:
+        return f"{plural(rows, 'row')} stored"
+    return f"{failed} of {plural(rows, 'row')} failed{f': {error}' if error else ''}"
+
+
 TELLERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "attempt-started": started,
     "attempt-ended": ended,
@@ -146,6 +156,7 @@ TELLERS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "incident": incident,
     "alert": lambda record: text(record.get("text")) or text(record.get("alert")),
     "run-ended": concluded,
+    "rows": stored,
     "operator": acted,
     "task": tasked,
 }

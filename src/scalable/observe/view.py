@@ -19,9 +19,10 @@ from scalable.observe.fleet import Fleet
 from scalable.observe.series import Distribution, Series
 from scalable.observe.sweeps import Grids, SweepProgress, UnitEnd
 from scalable.quantities import Money
+from scalable.wording import plural
 
 OUT_OF_MEMORY = "out of memory"
-FINISHED, ENDED = "finished", "ended"
+FINISHED, FAILED, ENDED = "finished", "failed", "ended"
 RUNNING, WAITING = "running", "waiting"  # where a job is that has not ended, as far as the journal tells
 ABOUT_ALL = frozenset({"pause", "resume"})  # what operators do that concerns every job
 GUARDED = re.compile(r"-[0-9a-f]{8}$")  # what a guarded function's name gets to be the name of its runner's work
@@ -82,6 +83,8 @@ class RunView:
     """The latest incidents that have a file of their own, by their numbers."""
     incident_kinds: dict[int, str] = field(default_factory=dict)
     """The kind of every incident that has a file of its own, by its number."""
+    rowless: set[str] = field(default_factory=set)
+    """Jobs of which rows failed."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -300,7 +303,7 @@ class RunView:
     def take_run_end(self, record: Mapping[str, Any]) -> None:
         run, state = text(record.get("run")), text(record.get("state"))
         self.costs.end_job(record)
-        self.place(run, state or ENDED)
+        self.place(run, FAILED if run in self.rowless and state == FINISHED else state or ENDED)
         if state != FINISHED:
             self.grids.lose_unit(run)
         self.running.pop(run, None)
@@ -351,6 +354,8 @@ class RunView:
         self.costs.take_rows(record)
         self.series.take_rows(record["t"], count(record.get("count")))
         self.aside += record.get("aside") is True
+        if failed := count(record.get("failed")):
+            self.fail_rows(record, run, failed)
         self.run_peaks.pop(run.partition("#")[0], None)  # of the sweep, not of a task that is run by its name
 
     def take_sweep_end(self, record: Mapping[str, Any]) -> None:
@@ -399,6 +404,17 @@ class RunView:
     def place(self, job: str, state: str) -> None:
         if job and (job in self.jobs or len(self.jobs) < MOST_JOBS or job == self.job):
             self.jobs[job] = state
+
+    def fail_rows(self, record: Mapping[str, Any], job: str, failed: int) -> None:
+        """Count a job as failed that ended well and has rows that did not; records come in any order."""
+        if record.get("tag"):  # of older versions nobody knows where it ran
+            work = self.work[tag_of(record)]
+            work.finished -= 1
+            self.fail(work, record, job, text(record.get("error")) or f"{plural(failed, 'row')} failed")
+        if len(self.rowless) < MOST_JOBS:
+            self.rowless.add(job)
+        if self.jobs.get(job) == FINISHED:
+            self.jobs[job] = FAILED
 
     def fail(self, work: TagTasks, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1

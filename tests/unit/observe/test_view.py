@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.observe import RunView, State, report_of
+from scalable.observe.history import session
 from scalable.observe.report import current
 from scalable.observe.series import Distribution
 from tests.helpers.observe.builders import (
@@ -507,3 +508,16 @@ def test_nobody_is_busy_in_a_run_that_is_over() -> None:
     assert now["workers"] == {}
     assert now["tasks"]["demeter"]["running"] == 0
     assert now["elapsed_s"] == 5
+
+
+@pytest.mark.parametrize("rows_first", [False, True])
+def test_a_job_whose_rows_failed_is_a_failure_in_whatever_order_it_is_told(rows_first: bool) -> None:
+    ended = {"t": 3.0, "kind": "run-ended", "run": "A 1", "state": "finished"}
+    rows = {"t": 4.0, "kind": "rows", "sweep": "depth", "run": "A 1", "tag": "standard", "count": 2, "failed": 1}
+    started = {"t": 1.0, "kind": "attempt-started", "run": "A 1", "worker": "standard-0", "tag": "standard"}
+    told = [started, *([rows, ended] if rows_first else [ended, rows])]
+    told[told.index(rows)] = {**rows, "error": "ValueError: no such model"}
+    view = RunView.of(told)
+    assert (view.failed, view.work["standard"].finished, view.jobs["A 1"]) == (1, 0, "failed")
+    assert [(failure["task"], failure["error"]) for failure in view.failures] == [("A 1", "ValueError: no such model")]
+    assert session(view)["failures"] == 1

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.observe import RunFolder, runs_dir
+from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed
 from scalable.observe.incidents import HIGH, Incident, IncidentFolder
@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
     if not several:
         where = f"no run in {runs_dir()}" if options.all else looked[0][0].run_id if looked else "no run"
         screen.print(f"{where} has incidents" if options.all else f"{where} has no incidents", soft_wrap=True)
+        if looked and not options.all and (failed := RunView.of(read(looked[0][0].journal)).failed):
+            screen.print(f"  {plural(failed, 'failure')}: scalable report {where}  names them", soft_wrap=True)
     return 0
 
 

@@ -315,8 +315,10 @@ def computed(outcome: SweepOutcome) -> str:
     if not outcome.computed:
         return "nothing: every row was there" if outcome.complete else "nothing"
     stages = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
-    took = f"{outcome.computed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
-    return f"{took}: {stages}" if stages else took
+    failed = min(len(outcome.failed), outcome.computed)
+    took = f"{outcome.computed - failed:,} of {outcome.expected:,} rows in {Duration(outcome.seconds)}"
+    tried = f"{took}, {failed:,} failed" if failed else took
+    return f"{tried}: {stages}" if stages else tried
 
 
 def result_text(value: Any) -> str:

@@ -270,8 +270,9 @@ class SweepExecution:
         self.computed += len(rows)
         failed = [row.run_key for row in rows if not row.finished]
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=job, count=len(rows) - receipt.dead,
-            failed=min(len(failed), len(rows) - receipt.dead), fresh=job in self.fresh,
+            "rows", sweep=self.compiled.name, run=job, tag=self.driver.engine.view.jobs[job].tag,
+            count=len(rows) - receipt.dead, failed=min(len(failed), len(rows) - receipt.dead),
+            error=next((row.error or "" for row in rows if not row.finished), ""), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
         )  # fmt: skip
 
