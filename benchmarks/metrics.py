@@ -20,7 +20,7 @@ from benchmarks.peers import TAG, WORKERS
 from benchmarks.sessions import opened, submit
 
 if TYPE_CHECKING:
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
 
 RUNS = 10_000
 MADE_UP = 200 - WORKERS
@@ -69,7 +69,7 @@ def scraped(driver: Driver) -> tuple[list[float], str]:
 
 async def looks(driver: Driver) -> dict[str, Any]:
     """CPU time of a look with its alerts and its file, and its part of the time until the next one."""
-    from scalable.session.live import EVERY_S
+    from scalable.session.operate.live import EVERY_S
 
     live = driver.live
     assert live is not None
@@ -106,7 +106,7 @@ async def come(driver: Driver) -> None:
     from distributed.scheduler import WorkerState
 
     from scalable.cluster.workers import Member
-    from scalable.session.attempts import Attempt
+    from scalable.session.driver.attempts import Attempt
     from scalable.worker.measures import NAME, Measures
 
     told = Measures().told()

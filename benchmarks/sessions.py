@@ -46,7 +46,7 @@ def opened(workers: int = WORKERS, **sections: Any) -> Iterator[ScalableSession]
 def submit(session: ScalableSession, function: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Ends:
     """One run for each of the arguments, all of them one sweep; how each ends comes with its future."""
     from scalable.engine.events import Job, Sweep, SweepKind
-    from scalable.session.execution import JobCall
+    from scalable.session.driver.execution import JobCall
 
     driver = session.live()
     name = f"sweep-{time.monotonic_ns()}"

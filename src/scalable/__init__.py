@@ -51,7 +51,7 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
     from scalable.planning.site import Machine as Machine, Site as Site
     from scalable.quantities import Cpu as Cpu, Duration as Duration, Memory as Memory, Money as Money, Price as Price
     from scalable.session.session import ScalableSession as ScalableSession
-    from scalable.session.tasks import TaskError as TaskError
+    from scalable.session.driver.tasks import TaskError as TaskError
     from scalable.store import Row as Row, Store as Store, StoreError as StoreError, open_store as open_store
     from scalable.store.caching import (
         DirType as DirType,
@@ -87,7 +87,7 @@ HOMES = {
     "planning.site": ("Machine", "Site"),
     "quantities": ("Cpu", "Duration", "Memory", "Money", "Price"),
     "session.session": ("ScalableSession",),
-    "session.tasks": ("TaskError",),
+    "session.driver.tasks": ("TaskError",),
     "store": ("Row", "Store", "StoreError", "open_store"),
     "store.caching": ("DirType", "FileType", "ValueType", "cacheable"),
     "sweeps.decisions": ("Decision", "Verdict"),

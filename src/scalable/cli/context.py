@@ -69,7 +69,7 @@ def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) ->
 
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     """Return what a rollback holds fast of this manifest."""
-    from scalable.session.rollback import PinScope, pin_of
+    from scalable.session.operate.rollback import PinScope, pin_of
 
     return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 

@@ -39,6 +39,8 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
 
 
 class Engine:
+    """A state machine: events in, instructions out."""
+
     def __init__(self, rules: Rules) -> None:
         self.state = State(rules)
         self.view = View(self.state)
@@ -53,7 +55,7 @@ class Engine:
         return out
 
     def next_wake(self) -> float:
-        """When a ``Tick`` is due if nothing else happens before; always later than the last event handled."""
+        """Return when a ``Tick`` is due if nothing else happens before; always later than the last event handled."""
         state = self.state
         when = state.delayed[0][0] if state.delayed else NEVER
         if state.watched and state.watched[0][0] < when:
@@ -92,7 +94,7 @@ def settle(state: State, now: float) -> None:
 
 
 def scale(state: State, now: float) -> None:
-    """Starved kinds come first: a place that was made for one is not taken back for another's minimum."""
+    """Ask for workers and give them back, starved tags first: room made for one is not taken for another's minimum."""
     starved = [tag for tag, record in state.tags.items() if record.starved]
     for tag in dict.fromkeys((*starved, *state.tags)):
         record = state.tags[tag]

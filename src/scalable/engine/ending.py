@@ -35,7 +35,7 @@ SUSPICIOUS = 0.9  # of the limit, from which a silent end looks like one for mem
 
 
 def current(state: State, job: str, attempt: int) -> JobRecord | None:
-    """The record of a live attempt; nothing for reports about attempts that are over."""
+    """Return the record of a live attempt, or None for reports about attempts that are over."""
     record = state.jobs.get(job)
     if record is None or record.attempt != attempt:
         return None
@@ -45,12 +45,12 @@ def current(state: State, job: str, attempt: int) -> JobRecord | None:
 def on_finished(state: State, event: JobFinished, now: float) -> None:
     record = current(state, event.job, event.attempt)
     if record is not None:
-        seen = state.experience(record)
-        seen.finished += 1
+        experience = state.experience(record)
+        experience.finished += 1
         if event.seconds is not None:
-            seen.pace.note(event.seconds)
+            experience.pace.note(event.seconds)
             state.tags[record.tag].pace.note(event.seconds)
-            if seen.pace.window:
+            if experience.pace.window:
                 state.vacated.append(state.workers[record.worker])
         detach(state, record, now)
         end(state, record, JobState.FINISHED)
@@ -83,15 +83,15 @@ def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
         end(state, record, JobState.STOPPED, state.braked or CANCELLED)
         return
     if cause is Loss.OUT_OF_MEMORY:
-        undersized(state, record, attempt)
+        note_undersized(state, record, attempt)
     match verdict(record, state.rules.kinds, state.rules.policies.retry):
         case GiveUp(reason):
             fail(state, record, reason)
         case Again() if sweep.refused:
-            fail(state, record, f"{told(attempt)}; not run again: {sweep.refused}")
+            fail(state, record, f"{loss_text(attempt)}; not run again: {sweep.refused}")
         case Again(after, tag, charged):
             if charged:
-                text = used(record, attempt, state.rules.kinds, tag, after)
+                text = retry_text(record, attempt, state.rules.kinds, tag, after)
                 state.alert("retry-used", text, record.job.id)
             record.tag = tag
             record.charged += charged
@@ -102,14 +102,14 @@ def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
 
 
 def return_unbegun(state: State, record: JobRecord, now: float) -> None:
-    """A job comes back from a worker on which it only waited: nothing has happened to it."""
+    """Take a job back from a worker on which it only waited: nothing has happened to it."""
     killed_for, reason = record.killed_for, record.reason
     detach(state, record, now)
     sweep = state.sweeps[record.job.sweep]
     if state.braked or sweep.cancelled:
         end(state, record, JobState.STOPPED, state.braked or CANCELLED)
     elif killed_for is Loss.OPERATOR:
-        fail(state, record, by_operator(reason))
+        fail(state, record, operator_text(reason))
     elif sweep.refused:
         refuse(state, record, sweep.refused)
     else:
@@ -117,7 +117,7 @@ def return_unbegun(state: State, record: JobRecord, now: float) -> None:
 
 
 def detach(state: State, record: JobRecord, now: float) -> None:
-    """The job no longer has its worker; the next in line there begins."""
+    """Take a job off its worker and let the next in line there begin."""
     state.live -= 1
     state.count(record, active=False)
     state.tags[record.tag].queue.done(record)
@@ -182,7 +182,7 @@ def kill(state: State, record: JobRecord, cause: Loss) -> None:
 
 
 def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
-    """Code that cannot be loaded once cannot be loaded at all: start nothing more of its sweep."""
+    """Start nothing more of a sweep: code that cannot be loaded once cannot be loaded at all."""
     if sweep.refused or sweep.ended or sweep.cancelled or state.braked:
         return
     sweep.refused = reason
@@ -206,18 +206,18 @@ def refuse(state: State, record: JobRecord, reason: str) -> None:
     end(state, record, JobState.FAILED if record.past else JobState.REFUSED, reason)
 
 
-def undersized(state: State, record: JobRecord, attempt: Attempt) -> None:
-    """Say it once when a size seems too small for the whole sweep; where its jobs go is not changed by that."""
-    seen = state.experience(record)
-    seen.too_large.add(record.job.id)
-    if attempt.peak is not None and (seen.peak is None or attempt.peak > seen.peak):
-        seen.peak = attempt.peak
-    if len(seen.too_large) >= UNDERSIZED_JOBS and not seen.finished and not seen.told:
-        seen.told = True
+def note_undersized(state: State, record: JobRecord, attempt: Attempt) -> None:
+    """Report once that a size seems too small for the whole sweep; where its jobs go is not changed by that."""
+    experience = state.experience(record)
+    experience.too_large.add(record.job.id)
+    if attempt.peak is not None and (experience.peak is None or attempt.peak > experience.peak):
+        experience.peak = attempt.peak
+    if len(experience.too_large) >= UNDERSIZED_JOBS and not experience.finished and not experience.reported:
+        experience.reported = True
         limit = state.rules.kinds[record.tag].has
         text = (
-            f"{len(seen.too_large)} runs of {record.job.sweep} ran out of memory on {record.tag} and none has finished "
-            f"there: {advice(seen.peak, limit)}"
+            f"{len(experience.too_large)} runs of {record.job.sweep} ran out of memory on {record.tag} "
+            f"and none has finished there: {advice(experience.peak, limit)}"
         )
         state.alert("undersized", text)
 
@@ -242,7 +242,7 @@ def verdict(record: JobRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
     last, kind = record.past[-1], kinds[record.tag]
     detail = f": {last.message}" if last.message else ""
     if last.cause in NOT_RETRIED:
-        return GiveUp(told(last))
+        return GiveUp(loss_text(last))
     if last.cause in FREE:
         if record.handovers >= MAX_HANDOVERS:
             return GiveUp(f"{last.cause.value} {record.handovers} times without finishing; give it a longer walltime")
@@ -250,38 +250,40 @@ def verdict(record: JobRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
     if last.cause is Loss.OUT_OF_MEMORY and kind.larger is None:
         suggestion = f"; {advice(last.peak, kind.has)}" if last.peak else ""
         return GiveUp(f"out of memory and no larger profile exists: {peaks(record.past, kinds)}{suggestion}")
-    crashes = sum(one.cause is Loss.CRASHED for one in record.past)
+    crashes = sum(attempt.cause is Loss.CRASHED for attempt in record.past)
     if record.charged >= policy.times or (last.cause is Loss.CRASHED and crashes >= MAX_CRASHES):
         tries = f"after {len(record.past)} attempts" if len(record.past) > 1 else "and no retry is allowed"
-        seen = f" ({peaks(record.past, kinds)})" if last.cause is Loss.OUT_OF_MEMORY else ""
-        return GiveUp(f"{last.cause.value} {tries}{detail}{seen}{suspicion(last, kind.has)}")
+        memory = f" ({peaks(record.past, kinds)})" if last.cause is Loss.OUT_OF_MEMORY else ""
+        return GiveUp(f"{last.cause.value} {tries}{detail}{memory}{suspicion(last, kind.has)}")
     delay = min(policy.delay.seconds * 2.0 ** min(record.charged, DOUBLINGS), policy.cap.seconds)
     tag = kind.larger if last.cause is Loss.OUT_OF_MEMORY and kind.larger else record.tag
     return Again(delay, tag, charged=True)
 
 
-def used(record: JobRecord, last: Attempt, kinds: Mapping[str, WorkerKind], tag: str, after_s: float) -> str:
-    """What people are told when a retry is used: the cause and, where memory is it, the size to ask for."""
+def retry_text(record: JobRecord, last: Attempt, kinds: Mapping[str, WorkerKind], tag: str, after_s: float) -> str:
+    """Say that a retry is used: the cause and, if that is memory, the size to ask for."""
     when = f"is run again in {Duration(after_s)}"
     if last.cause is Loss.OUT_OF_MEMORY:
         limit = kinds[last.tag].has
         where = f"on {tag}, which has {kinds[tag].has}"
         return f"{record.job.id}: out of memory ({peaks([last], kinds)}), {when} {where}; {advice(last.peak, limit)}"
-    return f"{record.job.id}: {told(last)}, {when}{suspicion(last, kinds[last.tag].has)}"
+    return f"{record.job.id}: {loss_text(last)}, {when}{suspicion(last, kinds[last.tag].has)}"
 
 
-def told(attempt: Attempt) -> str:
+def loss_text(attempt: Attempt) -> str:
     return f"{attempt.cause.value}: {attempt.message}" if attempt.message else attempt.cause.value
 
 
-def by_operator(reason: str) -> str:
+def operator_text(reason: str) -> str:
     return f"{Loss.OPERATOR.value}: {reason}" if reason else Loss.OPERATOR.value
 
 
 def peaks(past: Sequence[Attempt], kinds: Mapping[str, WorkerKind]) -> str:
-    """What each attempt used of what it had where: ``9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy``."""
-    lost = [one for one in past if one.cause is Loss.OUT_OF_MEMORY]
-    return ", ".join(f"{one.peak or 'an unknown peak'} of {kinds[one.tag].has} on {one.tag}" for one in lost)
+    """Say what each attempt used of what it had where: ``9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy``."""
+    lost = [attempt for attempt in past if attempt.cause is Loss.OUT_OF_MEMORY]
+    return ", ".join(
+        f"{attempt.peak or 'an unknown peak'} of {kinds[attempt.tag].has} on {attempt.tag}" for attempt in lost
+    )
 
 
 def advice(peak: Memory | None, limit: Memory) -> str:

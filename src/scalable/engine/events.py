@@ -12,7 +12,7 @@ NEVER = float("inf")  # the time of what is not due
 
 
 class Loss(Enum):
-    """Why an attempt ended without a result. The value is the word people see."""
+    """The reason why an attempt ended without a result. The value is the word people see."""
 
     RAISED = "raised"  # the code raised an error that would come again: bad input, assertion, type
     TRANSIENT = "transient"  # the code raised an error that may pass: a connection, a time-out
@@ -30,7 +30,7 @@ class Loss(Enum):
 
 
 class JobState(Enum):
-    """Where a job is. The last four are final."""
+    """The state that a job is in. The last four are final."""
 
     HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
     QUEUED = "queued"  # could start now if a worker were free
@@ -154,7 +154,7 @@ class JobLost:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelled:
-    """A person wants one job to end; it is not run again."""
+    """The wish of a person that one job ends; it is not run again."""
 
     job: str
     reason: str = ""
@@ -181,7 +181,7 @@ class RowPersisted:
 
 @dataclass(frozen=True, slots=True)
 class CpuSeen:
-    """The process tree of a job used CPU since the last look; the sign of life of code that never reports."""
+    """CPU use of a job's process tree since the last look; the sign of life of code that never reports."""
 
     job: str
     attempt: int
@@ -189,7 +189,7 @@ class CpuSeen:
 
 @dataclass(frozen=True, slots=True)
 class SpendChanged:
-    """What was paid so far, and what must still be paid for all that was asked for if everything stopped now.
+    """The sum paid so far, and what must still be paid for all that was asked for if everything stopped now.
 
     ``per_hour`` is how fast that sum grows: the nodes that hold workers. Sent right after workers were asked for and
     whenever a node comes, empties, fills or goes.
@@ -221,7 +221,7 @@ class OutsideWork:
 
 @dataclass(frozen=True, slots=True)
 class BoundsSet:
-    """From now on there are at least and at most so many workers of a tag."""
+    """New bounds: from now on there are at least and at most so many workers of a tag."""
 
     tag: str
     minimum: int
@@ -232,7 +232,7 @@ class BoundsSet:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing starts until ``Resumed``; what runs may end."""
+    """A pause: nothing starts until ``Resumed``; what runs may end."""
 
     reason: str = "paused by the operator"
     drop_workers: bool = False
@@ -246,7 +246,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed; see ``Engine.next_wake``."""
+    """The passing of time; see ``Engine.next_wake``."""
 
 
 Event = (
@@ -277,7 +277,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """Give a job to a worker. It begins what it was given in order, as many at once as it has slots."""
+    """The order to give a job to a worker. It begins what it was given in order, as many at once as it has slots."""
 
     job: str
     attempt: int
@@ -286,7 +286,7 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class KillJob:
-    """Save evidence, kill the job with all its children, then report ``JobLost`` with this cause.
+    """The order to save evidence, kill the job with all its children, and report ``JobLost`` with this cause.
 
     One that has not begun is forgotten and reported alike. A stuck one that moves after all is left alive and reported
     with ``Progressed`` or ``CpuSeen`` instead.
@@ -300,7 +300,7 @@ class KillJob:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Forget a job that has not begun and report ``JobLost`` with ``Loss.STOPPED``; ignore this if it has begun."""
+    """The order to forget a job and report ``JobLost`` with ``Loss.STOPPED``; ignored if the job has begun."""
 
     job: str
     attempt: int
@@ -325,7 +325,7 @@ class RemoveWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkersGivenUp:
-    """No worker of the tag can be had. Jobs that wait for one are ended; work from outside should be, too."""
+    """News that no worker of the tag can be had. Its waiting jobs are ended; work from outside should be, too."""
 
     tag: str
     reason: str
@@ -346,7 +346,7 @@ class SweepAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class SweepEnded:
-    """``complete`` only if every job finished."""
+    """The end of a sweep, ``complete`` only if every job finished."""
 
     sweep: str
     complete: bool

@@ -28,6 +28,8 @@ Group = tuple[str, str]
 
 
 class JobQueue:
+    """The jobs that wait for workers of one tag, by group."""
+
     def __init__(self) -> None:
         self.waiting: dict[Group, deque[JobRecord]] = {}
         """Only groups of which jobs wait: a session may see thousands, one after the other."""
@@ -58,7 +60,7 @@ class JobQueue:
         self.size += 1
 
     def choose(self, last: Group | None, allowed: Callable[[JobRecord], bool] | None = None) -> Group | None:
-        """The group whose first job is next for a worker that served ``last`` before; only one that is ``allowed``."""
+        """Return the group whose first job, if ``allowed``, is next for a worker that served ``last`` before."""
         if not self.size:
             return None
         group = last if last in self.waiting else self.least_served()
@@ -77,7 +79,7 @@ class JobQueue:
         return record
 
     def done(self, record: JobRecord) -> None:
-        """A job taken from here no longer has a worker."""
+        """Note that a job taken from here no longer has a worker."""
         self.count((record.job.sweep, record.job.group), -1)
 
     def remove(self, record: JobRecord) -> None:
@@ -87,7 +89,7 @@ class JobQueue:
         self.left(group)
 
     def left(self, group: Group) -> None:
-        """A job of a group no longer waits."""
+        """Note that a job of a group no longer waits."""
         self.size -= 1
         if not self.waiting[group]:
             del self.waiting[group]

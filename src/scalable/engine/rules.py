@@ -1,4 +1,4 @@
-"""What the engine is told before it starts: kinds of workers, room in the pools, policies, the money there is."""
+"""What is fixed before the engine starts: kinds of workers, room in the pools, policies, the money there is."""
 
 from __future__ import annotations
 

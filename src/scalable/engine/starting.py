@@ -21,55 +21,55 @@ Allowed = Callable[[JobRecord], bool]
 
 def start_jobs(state: State, now: float) -> None:
     """Give queued jobs to free workers; only when no slot is free, let more of them wait on workers."""
-    for tags in state.tags.values():
-        if tags.queue.size:
+    for tag_record in state.tags.values():
+        if tag_record.queue.size:
             allowed = partial(budget.startable, state, now) if state.spending.budget is not None else None
-            if fill_slots(state, tags, allowed, now):
+            if fill_slots(state, tag_record, allowed, now):
                 for worker in state.vacated:
-                    if state.tags[worker.tag] is tags:
-                        fill_window(state, tags, worker, allowed, now)
+                    if state.tags[worker.tag] is tag_record:
+                        fill_window(state, tag_record, worker, allowed, now)
 
 
-def fill_slots(state: State, tags: TagRecord, allowed: Allowed | None, now: float) -> bool:
-    """Whether every slot is taken and jobs are left that may start."""
-    while tags.queue.size:
-        if tags.idle:
-            worker = state.workers[next(reversed(tags.idle))]
-        elif tags.roomy:
-            worker = state.workers[next(iter(tags.roomy))]
+def fill_slots(state: State, tag_record: TagRecord, allowed: Allowed | None, now: float) -> bool:
+    """Give jobs to free slots; tell whether every slot is taken and jobs are left that may start."""
+    while tag_record.queue.size:
+        if tag_record.idle:
+            worker = state.workers[next(reversed(tag_record.idle))]
+        elif tag_record.roomy:
+            worker = state.workers[next(iter(tag_record.roomy))]
         else:
             return True
         for _ in range(worker.free):
-            group = tags.queue.choose(worker.group, allowed)
+            group = tag_record.queue.choose(worker.group, allowed)
             if group is None:
                 return False
-            give(state, tags.queue.take(group), worker, now)
+            give(state, tag_record.queue.take(group), worker, now)
     return False
 
 
-def fill_window(state: State, tags: TagRecord, worker: WorkerRecord, allowed: Allowed | None, now: float) -> None:
+def fill_window(state: State, tag_record: TagRecord, worker: WorkerRecord, allowed: Allowed | None, now: float) -> None:
     """Let short jobs wait on a worker, several at a time.
 
     Never more than its part of half the queue, so that at the end no worker is idle while another has a pile.
     """
     if len(worker.ahead) > worker.refill or worker.leaving or worker.outside:
         return
-    share = tags.queue.size // (2 * max(1, tags.workers + tags.requested))
-    while (group := tags.queue.choose(worker.group, allowed)) is not None:
-        most = min(share, window(state, tags.queue.first(group), tags) * worker.slots)
+    share = tag_record.queue.size // (2 * max(1, tag_record.workers + tag_record.requested))
+    while (group := tag_record.queue.choose(worker.group, allowed)) is not None:
+        most = min(share, window(state, tag_record.queue.first(group), tag_record) * worker.slots)
         worker.refill = most // 2  # half a window at a time makes few messages
         if len(worker.ahead) >= most:
             return
-        give(state, tags.queue.take(group), worker, now)
+        give(state, tag_record.queue.take(group), worker, now)
 
 
-def window(state: State, record: JobRecord, tags: TagRecord) -> int:
-    """How many jobs like this one may wait per slot: by what its sweep has shown, else by what the tag has."""
-    seen = state.sweeps[record.job.sweep].seen.get(record.tag)
-    if seen is not None and seen.pace.known:
-        return seen.pace.window
+def window(state: State, record: JobRecord, tag_record: TagRecord) -> int:
+    """Return how many jobs like this one may wait per slot: as its sweep has shown, else as the tag has."""
+    experience = state.sweeps[record.job.sweep].experience.get(record.tag)
+    if experience is not None and experience.pace.known:
+        return experience.pace.window
     expected = record.job.expected_s
-    return tags.pace.window if expected is None or expected <= AHEAD_S else 0
+    return tag_record.pace.window if expected is None or expected <= AHEAD_S else 0
 
 
 def give(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> None:
@@ -86,7 +86,7 @@ def give(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> N
 
 
 def begin(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> None:
-    """A job's turn has come; one that was told to die meanwhile still has to be reported dead."""
+    """Begin a job whose turn has come; one that was told to die meanwhile still has to be reported dead."""
     if record.state is not JobState.KILLING:
         record.state = JobState.RUNNING
     record.started = record.sign = now
@@ -97,7 +97,7 @@ def begin(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> 
 
 
 def next_in_line(state: State, worker: WorkerRecord, now: float) -> None:
-    """A slot of a worker on which jobs wait has become free."""
+    """Begin the next job that waits on a worker, one of whose slots has become free."""
     job = next(iter(worker.ahead))
     workers.leave_line(state, worker, job)
     begin(state, state.jobs[job], worker, now)
@@ -107,10 +107,10 @@ def next_in_line(state: State, worker: WorkerRecord, now: float) -> None:
         loaded.move_to_end(worker.id)
 
 
-def take_back_late(state: State, tags: TagRecord, now: float) -> None:
-    """No job waits long behind one that turned out to be slow."""
-    while tags.loaded:
-        worker, since = next(iter(tags.loaded.items()))
+def take_back_late(state: State, tag_record: TagRecord, now: float) -> None:
+    """Take back jobs that have waited long behind one that turned out to be slow."""
+    while tag_record.loaded:
+        worker, since = next(iter(tag_record.loaded.items()))
         if now < since + PATIENCE_S:
             return
         workers.take_back(state, state.workers[worker])

@@ -18,6 +18,8 @@ from scalable.quantities import Memory
 
 @dataclass
 class State:
+    """The memory of an engine, and what the present event has led to."""
+
     rules: Rules
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     sweeps: dict[str, SweepRecord] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class State:
             self.placed.pop(sweep.sweep.id, None)
 
     def share(self, sweep: SweepRecord, tag: str, active: int) -> int:
-        """Workers that so many active jobs of a sweep ask for."""
+        """Return how many workers so many active jobs of a sweep ask for."""
         return min(sweep.sweep.workers, -(-active // self.rules.kinds[tag].slots))
 
     def count(self, record: JobRecord, *, active: bool) -> None:
@@ -106,15 +108,15 @@ class State:
             self.tags[tag].asked += self.share(sweep, tag, after) - self.share(sweep, tag, before)
 
     def experience(self, record: JobRecord) -> Experience:
-        """What the sweep of a job has shown on the job's tag."""
-        seen = self.sweeps[record.job.sweep].seen
-        found = seen.get(record.tag)
-        if found is None:
-            found = seen[record.tag] = Experience()
-        return found
+        """Return what the sweep of a job has shown on the job's tag."""
+        by_tag = self.sweeps[record.job.sweep].experience
+        experience = by_tag.get(record.tag)
+        if experience is None:
+            experience = by_tag[record.tag] = Experience()
+        return experience
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
-        """Whether nodes may still be kept for workers that have gone."""
+        """Tell whether nodes may still be kept for workers that have gone."""
         return now <= self.last_gone.get(pool, -NEVER) + self.rules.pools[pool].idle_s
 
 
@@ -162,7 +164,7 @@ class JobRecord:
     past: list[Attempt] = field(default_factory=list)
 
     def stuck_at(self, last_row: float, policy: Stuck) -> float:
-        """When the attempt will be stuck if nothing more is heard of it, nor a row of its worker after the last."""
+        """Return when the attempt will be stuck if neither a sign of it nor a row of its worker comes any more."""
         ends = None if self.reports or policy.walltime is None else self.started + policy.walltime.seconds
         return stuck.stuck_at(self.sign, last_row, policy.after.seconds, ends)
 
@@ -185,7 +187,7 @@ class WorkerRecord:
     """When its jobs are looked at for signs of life."""
     leaving: bool = False
     """Had notice, or was told to go: gets no more work."""
-    told: bool = False
+    dismissed: bool = False
     """We told it to go."""
     outside: bool = False
     """It has work that the engine did not start."""
@@ -206,7 +208,7 @@ class WorkerRecord:
 
 @dataclass(slots=True, eq=False)
 class Experience:
-    """What a sweep's jobs have shown on one tag."""
+    """Experience with a sweep's jobs on one tag."""
 
     pace: Pace = field(default_factory=Pace)
     finished: int = 0
@@ -214,7 +216,7 @@ class Experience:
     """Jobs that ran out of memory there."""
     peak: Memory | None = None
     """The largest seen of those."""
-    told: bool = False
+    reported: bool = False
     """People know that the tag is too small."""
 
 
@@ -236,14 +238,15 @@ class SweepRecord:
     """Jobs that are not final."""
     climbed: list[JobRecord] = field(default_factory=list)
     """Jobs that must wait until heavy work may run."""
-    seen: dict[str, Experience] = field(default_factory=dict)
+    experience: dict[str, Experience] = field(default_factory=dict)
+    """By tag: what its jobs have shown there."""
     counts: dict[str, int] = field(default_factory=dict)
     waits_for: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class TagRecord:
-    """The workers of one tag."""
+    """The workers of one tag, those that were asked for, and the jobs that wait for them."""
 
     queue: JobQueue
     minimum: int
@@ -296,5 +299,5 @@ class TagRecord:
 
     @property
     def starved(self) -> bool:
-        """Work waits, and no worker is there or asked for."""
+        """Tell whether work waits and no worker is there or asked for."""
         return not (self.workers or self.requested) and bool(self.queue.size or self.outside)

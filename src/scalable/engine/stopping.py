@@ -32,10 +32,10 @@ from scalable.findings import Severity
 
 
 def on_paused(state: State, event: Paused, now: float) -> None:
-    """Nothing begins any more, so what only waits on workers comes back."""
+    """Begin nothing more, and take back what only waits on workers."""
     state.paused, state.dropping = event.reason, event.drop_workers
-    for tags in state.tags.values():
-        for name in list(tags.loaded):
+    for tag_record in state.tags.values():
+        for name in list(tag_record.loaded):
             workers.take_back(state, state.workers[name])
     state.touched.update(state.tags)
 
@@ -52,7 +52,7 @@ def on_job_cancelled(state: State, event: JobCancelled, now: float) -> None:
         state.alert("unknown-run", f"{event.job} was not killed: {known}", event.job)
     elif record.state not in ending.LIVE:
         ending.withdraw(state, record)
-        ending.fail(state, record, ending.by_operator(event.reason))
+        ending.fail(state, record, ending.operator_text(event.reason))
     elif record.killed_for in (None, Loss.STUCK):
         record.reason = event.reason
         ending.kill(state, record, Loss.OPERATOR)
@@ -105,11 +105,11 @@ def on_row(state: State, event: RowPersisted, now: float) -> None:
 
 
 def withdraw_verdict(state: State, record: JobRecord, now: float) -> None:
-    """A job that was to be killed as stuck moves after all; not if it has reached its walltime."""
+    """Let a job live that was to be killed as stuck and moves after all, unless it has reached its walltime."""
     if record.state is not JobState.KILLING or record.killed_for is not Loss.STUCK:
         return
     worker = state.workers[record.worker]
-    if not worker.told and record.stuck_at(worker.last_row, state.rules.policies.stuck) > now:
+    if not worker.dismissed and record.stuck_at(worker.last_row, state.rules.policies.stuck) > now:
         record.state, record.killed_for = JobState.RUNNING, None
         look_again(state, record)
         text = f"{record.job.id} moves after all and is not killed"
@@ -129,11 +129,11 @@ def kill_stuck(state: State, now: float) -> None:
         if worker is not None and worker.look_due == when:
             worker.look_due = NEVER
             for job in (*worker.jobs, *worker.ahead):
-                state.watch(looked_at(state, state.jobs[job], worker, now), worker)
+                state.watch(next_look(state, state.jobs[job], worker, now), worker)
 
 
-def looked_at(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> float:
-    """When the job must be looked at again."""
+def next_look(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> float:
+    """Kill a job that is stuck; return when it must be looked at again."""
     if record.state is JobState.GIVEN:
         return NEVER
     if record.state is JobState.KILLING:
@@ -152,10 +152,10 @@ def looked_at(state: State, record: JobRecord, worker: WorkerRecord, now: float)
 
 
 def remove_deaf(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> float:
-    """A job that was told to die and is not reported dead in time takes its worker with it."""
+    """Remove the worker of a job that was told to die and is not reported dead in time."""
     if now < record.kill_due:
         return record.kill_due
-    if not worker.told:
+    if not worker.dismissed:
         text = f"{record.job.id} was not killed within {KILL_WITHIN_S:.0f} s; its worker {worker.id} is removed"
         state.alert("kill-late", text, record.job.id)
         state.out.append(workers.dismiss(state, worker, "did not kill its run", forced=True))

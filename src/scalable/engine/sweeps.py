@@ -25,8 +25,8 @@ from scalable.engine.state import JobRecord, State, SweepRecord
 
 def on_submitted(state: State, event: SweepSubmitted, now: float) -> None:
     sweep = event.sweep
-    if twice := submitted_before(sweep, state.sweeps, state.jobs):
-        state.alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {twice}")
+    if known := submitted_before(sweep, state.sweeps, state.jobs):
+        state.alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {known}")
         return
     record = SweepRecord(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.jobs))
     state.sweeps[sweep.id] = state.waiting[sweep.id] = state.closing[sweep.id] = record
@@ -51,7 +51,7 @@ def admit(state: State) -> None:
     """Give places to waiting sweeps, in the order they came."""
     holders = [(name, sweep.kind) for name, sweep in state.placed.items()]
     before: list[tuple[str, SweepKind]] = []
-    for sweep in sorted(state.waiting.values(), key=lambda one: one.order):
+    for sweep in sorted(state.waiting.values(), key=lambda waiting: waiting.order):
         name = sweep.sweep.id
         sweep.waits_for = obstacle(sweep.kind, holders, before, state.rules.policies.concurrency.normal)
         if sweep.waits_for:
@@ -97,7 +97,7 @@ def close(state: State) -> None:
 def obstacle(
     kind: SweepKind, holders: Iterable[tuple[str, SweepKind]], before: Sequence[tuple[str, SweepKind]], normal: int
 ) -> str:
-    """Why a sweep may not start now; empty if it may.
+    """Say why a sweep may not start now; empty if it may.
 
     ``holders`` have a place, ``before`` wait for one and came earlier, ``normal`` is how many may run at once.
     """
@@ -118,21 +118,21 @@ def obstacle(
 
 
 def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str]) -> str:
-    """What of a sweep is known already, by itself or by one of its jobs; empty if all of it is new."""
+    """Say what of a sweep is known already, the sweep or one of its jobs; empty if all of it is new."""
     if sweep.id in sweeps:
         return "it was submitted before"
-    seen: set[str] = set()
+    ids: set[str] = set()
     for job in sweep.jobs:
         if job.id in jobs:
             return f"its run {job.id} was submitted before"
-        if job.id in seen:
+        if job.id in ids:
             return f"its run {job.id} stands in it twice"
-        seen.add(job.id)
+        ids.add(job.id)
     return ""
 
 
 def impossible(sweep: Sweep, rules: Rules) -> str:
-    """Why no worker can ever serve a sweep; empty if one can."""
+    """Say why no worker can ever serve a sweep; empty if one can."""
     for tag in {job.tag: None for job in sweep.jobs}:
         if tag not in rules.kinds:
             return f"no workers are tagged {tag!r}; known tags: {', '.join(sorted(rules.kinds))}"

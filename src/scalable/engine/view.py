@@ -108,7 +108,7 @@ class TagView(Protocol):
 
 
 class View:
-    """What an engine shows of itself, always as it is now."""
+    """The readable side of an engine, always as it is now."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -188,20 +188,21 @@ def present(state: State, record: JobRecord, now: float) -> str:
 
 
 def queue_reason(state: State, record: JobRecord, now: float) -> str:
-    tags = state.tags[record.tag]
+    tag_record = state.tags[record.tag]
     kind = state.rules.kinds[record.tag]
     if state.paused:
         return state.paused
-    if tags.requested:
-        return f"{tags.requested} workers were asked for {now - tags.requested_at:.0f} s ago and have not joined"
-    if now < tags.ask_again:
-        return f"the last request was refused; asking again in {tags.ask_again - now:.0f} s"
+    if tag_record.requested:
+        ago = now - tag_record.requested_at
+        return f"{tag_record.requested} workers were asked for {ago:.0f} s ago and have not joined"
+    if now < tag_record.ask_again:
+        return f"the last request was refused; asking again in {tag_record.ask_again - now:.0f} s"
     cooled = fleet.cooled_down(state, record.tag)
-    if not tags.workers and now < cooled:
+    if not tag_record.workers and now < cooled:
         return f"no worker; idle ones were given back and may be asked for again in {cooled - now:.0f} s"
-    if tags.workers >= fleet.room_for(state, record.tag):
-        taken = f"all {tags.workers} workers are busy" if tags.workers else "no worker"
+    if tag_record.workers >= fleet.room_for(state, record.tag):
+        taken = f"all {tag_record.workers} workers are busy" if tag_record.workers else "no worker"
         return f"{taken} and the pool {kind.pool} is full"
     if not startable(state, now, record):
         return "what is left of the budget does not cover it"
-    return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"
+    return f"{tag_record.busy} of {tag_record.workers} workers are busy, {plural(tag_record.queue.size, 'run')} waiting"

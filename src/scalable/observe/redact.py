@@ -160,20 +160,20 @@ class KnownSecrets:
     """Values of this process's environment variables, and of others it was told of, that have secret names."""
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
-        self.found: tuple[str, ...] = ()
+        self.added: set[str] = set()
+        self.known: tuple[str, ...] = ()
         self.looked = float("-inf")
 
     def values(self) -> tuple[str, ...]:
         if time.monotonic() - self.looked >= LOOK_AGAIN_S:
             self.looked = time.monotonic()
             own = self.of(os.environ)
-            self.found = tuple(sorted(own | self.told, key=len, reverse=True))
-        return self.found
+            self.known = tuple(sorted(own | self.added, key=len, reverse=True))
+        return self.known
 
     def add(self, environment: Mapping[str, str]) -> None:
         """Know those of another environment, too."""
-        self.told |= self.of(environment)
+        self.added |= self.of(environment)
         self.looked = float("-inf")
 
     @staticmethod

@@ -122,12 +122,12 @@ def peak(work: TagTasks, limit: int | None) -> dict[str, Any]:
 def incidents(view: RunView) -> list[dict[str, Any]]:
     """Return those that have a file of their own, and losses that none of them tells of."""
 
-    def told(one: dict[str, Any]) -> tuple[Any, Any]:
-        return one["kind"], one["run"] or one["worker"]
+    def subject(record: dict[str, Any]) -> tuple[Any, Any]:
+        return record["kind"], record["run"] or record["worker"]
 
-    known = {told(incident) for incident in view.recorded.values()}
+    known = {subject(incident) for incident in view.recorded.values()}
     known |= {("raised", run) for kind, run in known if kind == "fork refused"}  # the error is how the run ended
-    others = [incident for incident in view.incidents if told(incident) not in known]
+    others = [incident for incident in view.incidents if subject(incident) not in known]
     return sorted((*view.recorded.values(), *others), key=lambda incident: (incident["started"], incident["id"]))
 
 

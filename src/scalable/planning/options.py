@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,12 +54,15 @@ class Comparison:
     options: tuple[OptionRow, ...]
     recommended: str
     reason: str
+    impossible: Mapping[str, str]
+    """Why an option cannot be, by its name."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "options": [row.to_dict() for row in self.options],
             "recommended": self.recommended,
             "reason": self.reason,
+            "impossible": dict(self.impossible),
         }
 
 
@@ -68,9 +71,17 @@ def compare(site: Site, history: History | None = None, seed: int = 0) -> Compar
     if budget is None or not budget.options:
         raise PlanningError("the manifest has no options; write budget.options: {NAME: {sweep, pool, workers}}")
     history = history or History()
-    rows = [option_row(site, name, option, history, seed) for name, option in budget.options.items()]
+    rows, impossible = [], {}
+    for name, option in budget.options.items():
+        try:
+            rows.append(option_row(site, name, option, history, seed))
+        except PlanningError as error:
+            impossible[name] = str(error)
+    if not rows:
+        reasons = "; ".join(f"{name}: {why}" for name, why in impossible.items())
+        raise PlanningError(f"none of the options of the budget can be: {reasons}")
     best = recommend(rows, runs_per_month(site))
-    return Comparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)))
+    return Comparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)), impossible)
 
 
 def option_row(site: Site, name: str, option: Option, history: History, seed: int) -> OptionRow:

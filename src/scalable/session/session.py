@@ -45,23 +45,23 @@ from scalable.planning.plan import Plan, budget_left, plan_sweep
 from scalable.planning.rules import rules_for
 from scalable.planning.site import Site
 from scalable.quantities import Money
-from scalable.session import tasks
-from scalable.session.accounts import Others, catch_up
-from scalable.session.diagnosis import SessionObserver
-from scalable.session.driver import Driver
+from scalable.session.driver import tasks
+from scalable.session.driver.diagnosis import SessionObserver
+from scalable.session.driver.driver import Driver
+from scalable.session.driver.recorder import record
+from scalable.session.driver.recording import Recording
+from scalable.session.driver.records import AnyPlan, ending, planned, started
 from scalable.session.here import history, this_machine
-from scalable.session.live import live
-from scalable.session.recorder import record
-from scalable.session.recording import Recording
-from scalable.session.records import AnyPlan, ending, planned, started
-from scalable.session.rollback import PinScope, pin_of
-from scalable.session.tariffs import tariff_of
+from scalable.session.money.accounts import Others, catch_up
+from scalable.session.money.tariffs import tariff_of
+from scalable.session.operate.live import live
+from scalable.session.operate.rollback import PinScope, pin_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import store_url
 from scalable.wording import shown
 
 if TYPE_CHECKING:
-    from scalable.session.outcomes import SweepOutcome
+    from scalable.session.sweep.outcomes import SweepOutcome
     from scalable.sweeps.compiling import Compiled
 
 logger = logging.getLogger("scalable")
@@ -288,7 +288,7 @@ class ScalableSession:
         ``asset`` only its rows are computed and expected. Processes that name the same ``holder`` are one sweep to
         others, and what failed under it is not tried again.
         """
-        from scalable.session.sweeping import run_sweep
+        from scalable.session.sweep.sweeping import run_sweep
 
         return run_sweep(self, name, plan, tell, watched, asset, holder)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from scalable.observe import RunView
-from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
+from scalable.session.sweep.outcomes import SweepOutcome
 from scalable.store import Filter, Row, open_store
 from tests.helpers.session.builders import Project
 

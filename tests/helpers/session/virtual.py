@@ -254,7 +254,7 @@ def world(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(time, "monotonic", found.clock.monotonic)
     monkeypatch.setattr(time, "sleep", found.sleep)
     monkeypatch.setattr("distributed.deploy.cluster.LoopRunner", lambda **_: VirtualRunner(found))
-    monkeypatch.setattr("scalable.session.diagnosis.Pulse", Unwatched)
+    monkeypatch.setattr("scalable.session.driver.diagnosis.Pulse", Unwatched)
     monkeypatch.setattr(Writer, "submit", submit_and_wait)
     monkeypatch.setitem(REGISTERED, "local", lambda: VirtualProvider(found))
     monkeypatch.syspath_prepend(project.folder)

@@ -16,7 +16,7 @@ import pytest
 
 from scalable.cli.commands.run import computed
 from scalable.cli.main import main
-from scalable.session.outcomes import SweepOutcome
+from scalable.session.sweep.outcomes import SweepOutcome
 from tests.helpers.waiting import until
 
 MANIFEST = """version: 1

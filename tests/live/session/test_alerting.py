@@ -19,8 +19,8 @@ from scalable import chaos
 from scalable.observe import RunView, read, state_of
 from scalable.observe.alerts import Watch, scaled
 from scalable.observe.report import current
-from scalable.session import live
-from scalable.session.driver import Driver
+from scalable.session.driver.driver import Driver
+from scalable.session.operate import live
 from scalable.store import open_store
 from tests.helpers.session.alerting import PROVOKED
 from tests.helpers.session.builders import Project

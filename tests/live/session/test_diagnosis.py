@@ -18,7 +18,7 @@ from scalable.cluster.diagnosis import LIMITS, Limits
 from scalable.cluster.diagnosis.watching import LOOP_BLOCKED
 from scalable.cluster.local import ProcessLauncher
 from scalable.findings import Finding
-from scalable.session.diagnosis import SessionObserver
+from scalable.session.driver.diagnosis import SessionObserver
 from tests.helpers.session.diagnosis import findings
 from tests.helpers.waiting import LONG_S, until
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from scalable.errors import UsageError
-from scalable.session.tasks import TaskError
+from scalable.session.driver.tasks import TaskError
 from tests.helpers.session.builders import Project
 from tests.helpers.session.tasks_of import tasks_of
 from tests.helpers.waiting import LONG_S, until

@@ -16,8 +16,8 @@ import pytest
 from scalable import proc
 from scalable.observe.folders import RunFolder
 from scalable.observe.metrics import METRICS
-from scalable.session import live
-from scalable.session.dependencies import Dependencies
+from scalable.session.operate import live
+from scalable.session.operate.dependencies import Dependencies
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import open_tracker
 from tests.helpers.session.builders import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalable.engine.events import SweepKind
-from scalable.session.slots import LOST, Slot
+from scalable.session.sweep.slots import LOST, Slot
 from scalable.store import open_store
 from tests.helpers.session.shared_places import STORE, sweeps
 from tests.helpers.session.sweeps import Sweeps
@@ -20,8 +20,8 @@ def test_a_place_that_is_lost_is_told_to_the_driver_and_had_again_whatever_becom
     def broken(_: str) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("scalable.session.slots.BEATS_PER_LIFE", 100)
-    monkeypatch.setattr("scalable.session.slots.ASK_EVERY_S", 0.05)
+    monkeypatch.setattr("scalable.session.sweep.slots.BEATS_PER_LIFE", 100)
+    monkeypatch.setattr("scalable.session.sweep.slots.ASK_EVERY_S", 0.05)
     heard: list[str] = []
     with open_store(STORE) as store, Slot(store, "mine", SweepKind.NORMAL, 1, broken) as place:
         place.on_change = heard.append

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scalable.observe.alerts import RULES, Change, Rule
-from scalable.session import webhook
-from scalable.session.webhook import AGAIN_S, MOST_A_MINUTE, Webhook
+from scalable.session.operate import webhook
+from scalable.session.operate.webhook import AGAIN_S, MOST_A_MINUTE, Webhook
 from tests.helpers.session.desk import SECRET, desk
 
 MEMORY = next(rule for rule in RULES if rule.name == "WorkerMemory")

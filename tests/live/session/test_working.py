@@ -16,7 +16,7 @@ from scalable import ScalableClient
 from scalable.cluster.base import LaunchRefused
 from scalable.cluster.client import WorkerKilledError
 from scalable.errors import UnknownTagError, UsageError
-from scalable.session.tasks import TaskError
+from scalable.session.driver.tasks import TaskError
 from tests.helpers.session.builders import Project, here, meet
 from tests.helpers.waiting import LONG_S, until
 

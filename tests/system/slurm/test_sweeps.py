@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.session.outcomes import SweepOutcome
 from scalable.session.session import ScalableSession
+from scalable.session.sweep.outcomes import SweepOutcome
 from tests.helpers.slurm.helpers import WITHIN_S, workers_of
 from tests.helpers.sweeps.faults.trading import NAME, assert_same, naive, rows, write
 from tests.helpers.waiting import eventually

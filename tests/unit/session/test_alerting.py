@@ -13,7 +13,7 @@ import pytest
 from scalable.observe import Journal
 from scalable.observe.alerts import RULES
 from scalable.observe.metrics import Sample
-from scalable.session.alerting import SAY_AFTER_S, Alerting
+from scalable.session.operate.alerting import SAY_AFTER_S, Alerting
 from tests.helpers.session.alerting import PROVOKED
 
 

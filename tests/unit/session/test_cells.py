@@ -12,7 +12,7 @@ import pytest
 from scalable.manifest import load_text
 from scalable.observe.journal import LONGEST_LINE, line_of
 from scalable.observe.sweeps import positions, spans
-from scalable.session.cells import Cells
+from scalable.session.sweep.cells import Cells
 from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable
 
@@ -58,7 +58,7 @@ def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(t
 def test_a_grid_that_nobody_could_look_at_is_not_told(
     bound: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"scalable.session.cells.{bound}", value)
+    monkeypatch.setattr(f"scalable.session.sweep.cells.{bound}", value)
     made = a_sweep(tmp_path, assets=3, folds=2)
     cells = Cells(made)
     assert cells.start([], []) == {} == cells.rows([made.cells[0][0].run_key], [])

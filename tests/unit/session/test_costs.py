@@ -24,11 +24,11 @@ from scalable.planning.simulation import simulate
 from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed
 from scalable.quantities import Cpu, Memory, Money
-from scalable.session.costs import WorkerMeter
-from scalable.session.driver import Driver
-from scalable.session.outcomes import SweepOutcome
+from scalable.session.driver.driver import Driver
+from scalable.session.money.costs import WorkerMeter
+from scalable.session.money.tariffs import Tariff, in_one_currency
 from scalable.session.session import ScalableSession
-from scalable.session.tariffs import Tariff, in_one_currency
+from scalable.session.sweep.outcomes import SweepOutcome
 from tests.helpers.session.builders import Project
 from tests.helpers.session.inn import Inn
 from tests.helpers.session.virtual import VirtualLauncher, World

@@ -21,7 +21,7 @@ from scalable.cluster.diagnosis.watching import (
     stood_still,
 )
 from scalable.findings import Finding, Severity
-from scalable.session.diagnosis import SessionObserver
+from scalable.session.driver.diagnosis import SessionObserver
 from tests.helpers.session.builders import Project
 from tests.helpers.session.diagnosis import findings
 from tests.helpers.session.virtual import World

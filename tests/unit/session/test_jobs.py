@@ -13,9 +13,9 @@ import scalable
 from scalable.chaos import workloads
 from scalable.engine.events import Job, JobState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
-from scalable.session.driver import Driver
-from scalable.session.execution import JobCall
-from scalable.session.tasks import TaskError
+from scalable.session.driver.driver import Driver
+from scalable.session.driver.execution import JobCall
+from scalable.session.driver.tasks import TaskError
 from scalable.store import Filter, RowStatus
 from scalable.worker.runner.calls import Call
 from tests.helpers.session.builders import Project

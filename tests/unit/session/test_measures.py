@@ -13,10 +13,10 @@ import pytest
 from scalable.cluster.workers import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
-from scalable.session import live, measures
-from scalable.session.attempts import Attempt, Attempts
-from scalable.session.dependencies import Dependencies
-from scalable.session.measures import Purse, bounded, of_worker
+from scalable.session.driver.attempts import Attempt, Attempts
+from scalable.session.operate import live, measures
+from scalable.session.operate.dependencies import Dependencies
+from scalable.session.operate.measures import Purse, bounded, of_worker
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import open_tracker
 from tests.helpers.session.builders import Project

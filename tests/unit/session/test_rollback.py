@@ -13,8 +13,8 @@ from scalable.cli.main import main
 from scalable.errors import PlanningError
 from scalable.observe.mailbox import WrongQuestionError, ask
 from scalable.quantities import Memory
+from scalable.session.driver.tasks import run_tasks
 from scalable.session.session import ScalableSession
-from scalable.session.tasks import run_tasks
 from tests.helpers.session.builders import Project
 from tests.helpers.session.virtual import World
 from tests.helpers.waiting import LONG_S, until

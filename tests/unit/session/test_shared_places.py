@@ -6,7 +6,7 @@ import pytest
 
 from scalable.engine.events import SweepKind
 from scalable.errors import UnknownNameError
-from scalable.session.slots import Slot, give_back
+from scalable.session.sweep.slots import Slot, give_back
 from scalable.store import RowStatus, open_store
 from tests.helpers.session.shared_places import HOLDER, STORE, sweeps
 from tests.helpers.session.sweeps import Sweeps

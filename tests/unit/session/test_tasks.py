@@ -11,7 +11,7 @@ import pytest
 
 from scalable import ManifestError
 from scalable.errors import UsageError
-from scalable.session.tasks import TaskError, as_json, run_tasks
+from scalable.session.driver.tasks import TaskError, as_json, run_tasks
 from scalable.store import open_store
 from tests.helpers.session.builders import Project, here
 from tests.helpers.session.tasks import a_session

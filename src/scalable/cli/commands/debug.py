@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
 def run_cell(options: argparse.Namespace) -> int:
     """Return the first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
     from scalable.cli.commands.results import which
-    from scalable.session.outcomes import named
     from scalable.session.session import ScalableSession
+    from scalable.session.sweep.outcomes import named
     from scalable.store import Row, RowError
     from scalable.sweeps import units
     from scalable.sweeps.loading import importable

@@ -145,6 +145,8 @@ def show_options(comparison: Comparison, screen: Console) -> None:
     show_table(screen, ("  option", *columns), rows)
     screen.print()
     show_notes(screen, [(row.name, row.notes) for row in comparison.options], "·", "dim")
+    for name, why in comparison.impossible.items():
+        screen.print(note("!", f"{name} is impossible: {why}", "bold yellow"))
     screen.print(note("▸", f"{comparison.recommended}: {comparison.reason}", "bold green"))
     screen.print(note("·", "time and cost are for every row from scratch; shared is what will happen", "dim"))
 

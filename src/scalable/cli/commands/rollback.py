@@ -11,7 +11,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder
 from scalable.observe.liveness import running
 from scalable.planning.pins import Pin
-from scalable.session.rollback import PinScope, before, hold, in_force, named, pin_of, plan_of
+from scalable.session.operate.rollback import PinScope, before, hold, in_force, named, pin_of, plan_of
 from scalable.wording import plural
 
 if TYPE_CHECKING:

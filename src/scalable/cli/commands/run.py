@@ -27,9 +27,9 @@ from scalable.manifest.targets import LocalTarget
 from scalable.observe import RunFolder, RunView, read
 from scalable.planning.site import profile_of
 from scalable.quantities import Duration
-from scalable.session.outcomes import SweepOutcome
+from scalable.session.driver.tasks import as_json, chosen
 from scalable.session.session import ScalableSession
-from scalable.session.tasks import as_json, chosen
+from scalable.session.sweep.outcomes import SweepOutcome
 from scalable.store.urls import shown_url
 from scalable.wording import plural, undefined
 

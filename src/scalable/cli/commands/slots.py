@@ -17,7 +17,7 @@ from scalable.errors import UsageError
 from scalable.planning.loads import sweep_load
 from scalable.quantities import Duration
 from scalable.session.here import history
-from scalable.session.slots import SHARED_LIFE_S, Slot, give_back
+from scalable.session.sweep.slots import SHARED_LIFE_S, Slot, give_back
 from scalable.store import Lease, Store, open_store
 from scalable.sweeps.loading import store_url
 from scalable.wording import plural, undefined

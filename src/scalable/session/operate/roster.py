@@ -9,7 +9,7 @@ from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
 
 SHOWN_TASKS = 3  # keys of plain Dask tasks that are named per worker
 STATES = ("starting", "idle", "busy", "leaving", "lost")

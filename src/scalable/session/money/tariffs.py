@@ -11,7 +11,7 @@ from scalable.planning.places import places
 from scalable.planning.resources import ScalePlan, allocatable
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
-from scalable.session.accounts import Others
+from scalable.session.money.accounts import Others
 
 BY_WORKER = "workers"
 """Each worker is paid from when it connected, or was hired, until it is gone."""

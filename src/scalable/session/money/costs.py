@@ -17,7 +17,7 @@ from scalable.cluster.base import Landlord
 from scalable.engine.events import SpendChanged
 from scalable.planning.prices import HIRED_AT_LEAST_S
 from scalable.quantities import Money, decimal_text, exact
-from scalable.session.tariffs import BY_WORKER, OBSERVED, Rent, Tariff
+from scalable.session.money.tariffs import BY_WORKER, OBSERVED, Rent, Tariff
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster

@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Self
 
 from scalable.engine.events import SweepKind
 from scalable.engine.sweeps import obstacle
-from scalable.session.dependencies import STORE
+from scalable.session.operate.dependencies import STORE
 from scalable.store import StoreError
 
 if TYPE_CHECKING:
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
     from scalable.store import Lease, Store, Ticket
 
 ASK_EVERY_S = 1.0  # while it waits: a slot is free for a second at most before it is taken

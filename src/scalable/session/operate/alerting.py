@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scalable.observe.alerts import TOLD_OTHERWISE, Change, Rule, Watch
-from scalable.session.webhook import Webhook
+from scalable.session.operate.webhook import Webhook
 from scalable.wording import some_of
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKi
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
-from scalable.session.cells import Cells
-from scalable.session.execution import JobCall
-from scalable.session.outcomes import SweepOutcome, lacking, outcome_of
+from scalable.session.driver.execution import JobCall
+from scalable.session.sweep.cells import Cells
+from scalable.session.sweep.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
     IncidentRow,
@@ -45,7 +45,7 @@ from scalable.wording import plural
 if TYPE_CHECKING:
     from scalable.observe.incidents import Incident
     from scalable.quantities import Memory
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
 
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0

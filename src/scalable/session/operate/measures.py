@@ -18,14 +18,14 @@ from scalable.observe.fields import UNTAGGED, month
 from scalable.observe.metrics import MOST_WORKERS, OTHERS, Sample
 from scalable.observe.view import RunView
 from scalable.quantities import Money
-from scalable.session.dependencies import Dependencies
-from scalable.session.roster import STATES, roster
+from scalable.session.operate.dependencies import Dependencies
+from scalable.session.operate.roster import STATES, roster
 from scalable.worker import measures as worker_measures
 from scalable.worker.measures import NAME
 
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
 
 MINUTE_S = 60.0
 FOLDED = frozenset({"retry", "incident", "sweep-started", "rows"})

@@ -16,8 +16,8 @@ from scalable.observe.metrics import CONTENT_TYPE, exposition
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
-    from scalable.session.driver import Driver
-    from scalable.session.measures import Measures
+    from scalable.session.driver.driver import Driver
+    from scalable.session.operate.measures import Measures
 
 PATH, DASKS = "/metrics", "/metrics/dask"
 LOOPBACK = "127.0.0.1"

@@ -51,14 +51,14 @@ from scalable.errors import UsageError
 from scalable.findings import Finding
 from scalable.observe.redact import KNOWN
 from scalable.quantities import Memory
-from scalable.session.attempts import Attempts
-from scalable.session.clock import SteadyClock
-from scalable.session.control import Control
-from scalable.session.costs import meter
-from scalable.session.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
-from scalable.session.looking import Look, look
-from scalable.session.measures import Measures
-from scalable.session.slots import CLIMBS
+from scalable.session.driver.attempts import Attempts
+from scalable.session.driver.clock import SteadyClock
+from scalable.session.driver.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
+from scalable.session.driver.looking import Look, look
+from scalable.session.money.costs import meter
+from scalable.session.operate.control import Control
+from scalable.session.operate.measures import Measures
+from scalable.session.sweep.slots import CLIMBS
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
-    from scalable.session.live import Live
-    from scalable.session.recorder import TaskRecorder
-    from scalable.session.recording import Recording
-    from scalable.session.tariffs import Tariff
+    from scalable.session.driver.recorder import TaskRecorder
+    from scalable.session.driver.recording import Recording
+    from scalable.session.money.tariffs import Tariff
+    from scalable.session.operate.live import Live
     from scalable.store import Receipt, Store
 
 logger = logging.getLogger("scalable")

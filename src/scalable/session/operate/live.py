@@ -25,16 +25,16 @@ from scalable.observe.journal import text_of
 from scalable.observe.liveness import is_running
 from scalable.observe.metrics import METRICS
 from scalable.quantities import Money
-from scalable.session.alerting import Alerting
-from scalable.session.measures import Purse
-from scalable.session.serving import serve
-from scalable.session.webhook import Webhook
+from scalable.session.operate.alerting import Alerting
+from scalable.session.operate.measures import Purse
+from scalable.session.operate.serving import serve
+from scalable.session.operate.webhook import Webhook
 
 if TYPE_CHECKING:
     from scalable.manifest.models import Manifest
     from scalable.planning.history import History
-    from scalable.session.driver import Driver
-    from scalable.session.serving import Served
+    from scalable.session.driver.driver import Driver
+    from scalable.session.operate.serving import Served
 
 logger = logging.getLogger("scalable")
 

@@ -18,11 +18,11 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import number
 from scalable.observe.folders import RunFolder
 from scalable.observe.mailbox import Mailbox, Question
-from scalable.session.roster import roster
+from scalable.session.operate.roster import roster
 from scalable.wording import not_defined, plural, some_of, undefined
 
 if TYPE_CHECKING:
-    from scalable.session.driver import Driver
+    from scalable.session.driver.driver import Driver
 
 logger = logging.getLogger("scalable")
 

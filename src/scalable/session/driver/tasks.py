@@ -16,8 +16,8 @@ from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
 from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
-from scalable.session.driver import Driver
-from scalable.session.execution import JobCall
+from scalable.session.driver.driver import Driver
+from scalable.session.driver.execution import JobCall
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
 from scalable.wording import not_defined

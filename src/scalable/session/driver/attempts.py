@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
 from scalable.quantities import Memory
-from scalable.session.execution import Conversation, JobCall
-from scalable.session.incidents import Incidents
+from scalable.session.driver.execution import Conversation, JobCall
+from scalable.session.driver.incidents import Incidents
 from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
     from scalable.cluster.workers import Member
-    from scalable.session.recorder import TaskRecorder
+    from scalable.session.driver.recorder import TaskRecorder
 
 
 @dataclass(slots=True)
