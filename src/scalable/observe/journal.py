@@ -17,7 +17,8 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -46,9 +47,12 @@ CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
 
 
 class Journal:
-    """Appends records to a file. Use it from any thread; close it, or use ``with``."""
+    """Appends records to a file. Use it from any thread; close it, or use ``with``.
 
-    def __init__(self, path: Path | str, *, clock: Callable[[], float] | None = None) -> None:
+    ``later`` leaves encoding to the thread that writes, for callers whose records are many and never change.
+    """
+
+    def __init__(self, path: Path | str, *, clock: Callable[[], float] | None = None, later: bool = False) -> None:
         self.path = Path(path)
         self.lost = 0
         """Records that were dropped because the disk did not take them, or written after closing."""
@@ -57,7 +61,8 @@ class Journal:
         self.listeners: list[Callable[[str, dict[str, Any]], None]] = []
         """Called with the kind and the fields of every record, by whoever writes it; they must not wait."""
         self._clock = clock or time.time
-        self._waiting: deque[bytes] = deque()
+        self._later = later
+        self._waiting: deque[bytes | dict[str, Any]] = deque()
         self._wake: queue.SimpleQueue[threading.Event | None] = queue.SimpleQueue()
         self._closing = False
         self._process = os.getpid()
@@ -82,7 +87,8 @@ class Journal:
         if self._closing or len(self._waiting) >= MOST_WAITING:
             self.lost += 1
             return
-        self._waiting.append(line_of({"t": round(self._clock(), 6), "kind": kind, **fields}))
+        record = {"t": round(self._clock(), 6), "kind": kind, **fields}
+        self._waiting.append(record if self._later else line_of(record))
         for listener in self.listeners:
             listener(kind, fields)
         if kind in AT_ONCE:
@@ -139,7 +145,7 @@ class Journal:
             self._tell_of_losses()
         if len(self._rest) < LONGEST_LINE:  # else the disk is not taking, and records wait where they are bounded
             lines = [self._waiting.popleft() for _ in range(len(self._waiting))]
-            self._rest = b"".join((self._rest, *lines))
+            self._rest += lines_of(lines)
         try:
             while self._rest:
                 written = os.write(self._file, self._rest)
@@ -192,6 +198,16 @@ def line_of(record: dict[str, Any]) -> bytes:
     if suspicious(text):
         text = encode(redact(jsonable(record, len(text))))
     return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
+
+
+def lines_of(waiting: Sequence[bytes | dict[str, Any]]) -> bytes:
+    """Return records as lines; they are searched for secrets one by one only if all together may hold some."""
+    if waiting and all(isinstance(record, dict) for record in waiting):
+        with suppress(TypeError, ValueError, RecursionError):
+            texts = [encode(record) for record in waiting]
+            if max(map(len, texts)) <= LONGEST_LINE and not suspicious(whole := "\n".join((*texts, ""))):
+                return whole.encode("utf-8", "backslashreplace")
+    return b"".join(record if isinstance(record, bytes) else line_of(record) for record in waiting)
 
 
 def text_of(value: Any) -> str:

@@ -208,3 +208,15 @@ def test_a_line_is_always_one_valid_line(fields: dict[str, Any]) -> None:
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert set(json.loads(line)) == {"t", "kind", *fields}
+
+
+@pytest.mark.parametrize("odd", [1.5, float("nan"), object()], ids=["plain", "no number", "no JSON"])
+def test_records_that_are_encoded_later_are_written_whole_and_without_secrets(tmp_path: Path, odd: object) -> None:
+    path = tmp_path / "events.jsonl"
+    with Journal(path, later=True) as journal:
+        journal.write("plain", t=1.0, text="nothing to hide")
+        journal.flush()
+        journal.write("secret", t=2.0, text="password: hunter2", odd=odd)
+        journal.write("long", t=3.0, texts=["x" * 1000] * 100)
+    assert [record["kind"] for record in read(path)] == ["plain", "secret", "long"]
+    assert "hunter2" not in path.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ class Recording:
     """The file of a session's events; called with each of them."""
 
     def __init__(self, path: Path, rules: Rules) -> None:
-        self.journal = Journal(path)
+        self.journal = Journal(path, later=True)
         atexit.unregister(self.journal.close)  # the session closes it
         self.write(*rules_record(rules))
 
