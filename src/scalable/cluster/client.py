@@ -13,6 +13,7 @@ from distributed import Client, Future
 from distributed.client import ClosedClientError
 from distributed.core import clean_exception
 from distributed.scheduler import KilledWorker
+from distributed.security import Security
 
 from scalable.cluster.base import ClusterHandle, Fate
 from scalable.cluster.cluster import TaggedCluster, forgive_interrupts
@@ -59,6 +60,8 @@ class ScalableClient(Client):
                 "the cluster has an event loop of its own, which no other can wait for; "
                 "leave asynchronous out and write  await asyncio.to_thread(future.result)"
             )
+        if isinstance(backend, str) and "security" not in options:
+            options["security"] = security_at(backend)
         try:
             super().__init__(backend, **options)
         except BaseException:  # Dask would keep the loop's thread until this object is collected
@@ -207,6 +210,12 @@ class ScalableClient(Client):
             fate = None
         explained = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)
         super()._handle_task_erred(key, explained, traceback)
+
+
+def security_at(address: str) -> Security | None:
+    """Return the certificates of a cluster of this process; whoever knows only an address has to bring them."""
+    clusters = (cluster for cluster in TaggedCluster._instances if isinstance(cluster, TaggedCluster))
+    return next((cluster.security for cluster in clusters if cluster.scheduler_address == address), None)
 
 
 DASK_OPTIONS = frozenset({"key", "workers", "resources", "retries", "priority", "fifo_timeout", "allow_other_workers"}
