@@ -23,7 +23,7 @@ from typing import Any
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.encoding import jsonable
-from scalable.observe.files import make_private, write_beside
+from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
@@ -206,7 +206,8 @@ def targets_dir(base: Path | str | None = None) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """An object in a file; an empty one if it is missing or cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        with open_regular(path) as file:
+            found = json.loads(file.read().decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -20,7 +20,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe.encoding import jsonable
 from scalable.observe.escalation import AGAIN_WITHIN_S, advice, severity
 from scalable.observe.fields import count, mapping, number, text, texts
-from scalable.observe.files import make_private, write_beside
+from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.redact import redact
 
@@ -153,7 +153,8 @@ class IncidentFolder:
 
     def read(self, number: int) -> Incident:
         """Raises ``ValueError`` for a file that holds no incident."""
-        found = json.loads(self.file(number).read_text(encoding="utf-8", errors="replace"))
+        with open_regular(self.file(number)) as file:
+            found = json.loads(file.read().decode("utf-8", "replace"))
         if not isinstance(found, dict) or not text(found.get("kind")):
             raise ValueError("no incident")
         return replace(Incident.of(found), id=number)
