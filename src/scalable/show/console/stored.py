@@ -1,6 +1,6 @@
 """The store of a run, seen from the console: what became of its dead letters, and results that shall count no longer.
 
-Manifest and folder are those the run names, so the console may be opened elsewhere. A store that is not there is not
+Manifest and folder are those the run names, if the console was started in that folder. A store that is not there is not
 made by looking for it.
 """
 

@@ -13,7 +13,7 @@ from scalable.observe.fields import text
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import HIDDEN, NAME, looks_secret, redact
 from scalable.observe.report import recorded_report
-from scalable.show.report.results import SweepResults, results_of
+from scalable.show.report.results import SweepResults, is_own, results_of
 
 LONGEST_MANIFEST = 40_000  # characters shown of one
 NAMED = re.compile(r"""(?P<key>[\s-]*["']?(?P<name>[\w.-]+)["']?\s*:)\s+[^\s{\[]""")
@@ -33,7 +33,7 @@ class Material:
     """What ``run.json`` says."""
     budget: dict[str, Any] | None
     manifest: str
-    """Its text as it is now; empty if it cannot be read."""
+    """Its text as it is now; empty if it cannot be read or is not the user's own."""
     changed: bool
     """It was written after the run began."""
     made: float
@@ -48,28 +48,30 @@ class Material:
         return float(run["ended"] or self.made)
 
 
-def material_of(folder: RunFolder, now: float | None = None) -> Material:
+def material_of(folder: RunFolder, now: float | None = None, manifest: Path | None = None) -> Material:
+    """Gather it. Code and settings are taken from the current folder's project, or that of ``manifest``, only."""
     made = time.time() if now is None else now
     view, report = recorded_report(folder, made)
     facts = folder.facts() or dict(view.started)
-    manifest, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"])
+    told, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"], manifest)
     budget = view.costs.budget
     return Material(
         report=redact(report),
         view=view,
         incidents=tuple(IncidentFolder(folder.path).all()),
-        results=results_of(folder, facts, report["sweeps"]),
+        results=results_of(folder, facts, report["sweeps"], manifest),
         facts=facts,
         budget=budget.to_dict() if budget is not None else None,
-        manifest=manifest,
+        manifest=told,
         changed=changed,
         made=made,
     )
 
 
-def manifest_text(path: str, began: float | None) -> tuple[str, bool]:
+def manifest_text(path: str, began: float | None, named: Path | None) -> tuple[str, bool]:
     try:
-        said = Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
+        readable = bool(path) and is_own(Path(path), named)
+        said = Path(path).read_text(encoding="utf-8", errors="replace") if readable else ""
         changed = bool(said) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
         return "", False

@@ -1,7 +1,8 @@
 """What a run's sweeps gave: rows from the store, verdicts, equity curves. What cannot be had is told, not raised.
 
-The manifest and the folder the run was started in are those that its folder names, so a report can be made anywhere
-they can be read. Rows are those the store has now; a sweep that was run again since has its later rows.
+The manifest and the folder the run was started in are those that its folder names, and they count only in the folder of
+that manifest: a run folder may have been sent by somebody else. Rows are those the store has now; a sweep that was run
+again since has its later rows.
 """
 
 from __future__ import annotations
@@ -46,29 +47,48 @@ class SweepResults:
     """Why something is missing here, in words."""
 
 
-def results_of(where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResults, ...]:
-    """``run`` has the facts of its ``run.json``."""
+def results_of(
+    where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str], named: Path | None = None
+) -> tuple[SweepResults, ...]:
+    """``run`` has the facts of its ``run.json``; ``named`` is the manifest that the user named."""
     names = tuple(sweeps)
     if not names:
         return ()
     folder = Path(text(run.get("cwd")) or ".")
     try:
-        manifest, beside = manifest_of(where, run)
+        manifest, beside = manifest_of(where, run, named)
         with open_store(url_of(manifest, run)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
 
 
-def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Path]:
-    """The manifest as it is now, and the folder that workloads are imported from; of one's own runs only."""
+def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = None) -> tuple[Manifest, Path]:
+    """Return the manifest as it is now, and the folder that workloads are imported from; of one's own project only."""
     where.must_be_own()
     written = text(run.get("manifest"))
     if not written:
         raise ResultsError("the run names no manifest, which would say where they are")
     path = Path(written)
+    if not is_own(path, named):
+        raise ResultsError(
+            f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run; "
+            "if it is yours, go there"
+        )
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
+
+
+def is_own(manifest: Path, named: Path | None = None) -> bool:
+    """Return whether a manifest that a run names is the user's: of the current folder, or named by the user.
+
+    A run folder may come from anybody, and may name any file. What it names says what code to import and where to
+    connect to.
+    """
+    path, chosen = manifest.resolve(), named or os.environ.get("SCALABLE_MANIFEST")
+    if path.parent != Path.cwd() and not (chosen and path == Path(chosen).resolve()):
+        return False
+    return not path.exists() or path.stat().st_uid in (os.geteuid(), 0)
 
 
 def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
