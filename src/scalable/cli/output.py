@@ -8,8 +8,10 @@ import os
 import re
 import select
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -40,12 +42,22 @@ class Screen(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for one in super().render(renderable, options):
             if one.control is None and COMMANDS.search(one.text):
-                yield Segment(COMMANDS.sub("�", COLOURS.sub("", one.text)), one.style)
+                yield Segment(harmless(one.text), one.style)
             else:
                 yield one
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def harmless(text: str) -> str:
+    """Return a text of code that others wrote with a mark in place of each character that a terminal obeys."""
+    return COMMANDS.sub("�", COLOURS.sub("", text))
+
+
+def print_traceback(error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a job or script on stderr, where no terminal obeys it."""
+    sys.stderr.write(harmless("".join(traceback.format_exception(type(error), error, trace))))
 
 
 def nobody_reads() -> bool:

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
 NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
+CLOCKS_DIFFER = timedelta(days=1)  # how far ahead the clock of another machine may be
 LONGEST_NAME = 60  # characters of a project or worker in a file name; some file systems allow 143 in all
 NAMED = 5  # runs listed in messages
 
@@ -182,7 +183,7 @@ class RunFolder:
 
     @classmethod
     def list(cls, base: Path | str | None = None) -> tuple[RunFolder, ...]:
-        """All runs, the oldest first."""
+        """All runs, the oldest first. One that is dated in the future would be the latest for ever: it comes first."""
         runs = runs_dir(base)
         try:
             names = [entry.name for entry in os.scandir(runs) if NAME.fullmatch(entry.name) and entry.is_dir()]
@@ -227,6 +228,8 @@ def own_name(text: str, instead: str) -> str:
     return f"{name}-{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
-def age(name: str) -> tuple[str, str]:
+def age(name: str) -> tuple[bool, str, str]:
+    """Return what runs are sorted by; the time in a name may be one that no clock can have shown."""
     match = NAME.fullmatch(name)
-    return (match[1], match[3]) if match else (name, "")
+    latest = f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%SZ}"
+    return (match[1] <= latest, match[1], match[3]) if match else (True, name, "")

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         show_variants(screen, found)
     show_shortfall(screen, found)
     if not options.all and found.finished:
-        screen.print(note("·", f"scalable decide {name}  judges the variants; --all  shows every row", "dim"))
+        screen.print(note("·", f"scalable decide {quote(name)}  judges the variants; --all  shows every row", "dim"))
     return status
 
 
@@ -135,10 +135,10 @@ def show_shortfall(screen: Console, found: Outcome) -> None:
         others = f" and {plural(len(cells) - 1, 'other row')}" if len(cells) > 1 else ""
         screen.print(note("·", f"{cells[0]}{others}: {reason}", "dim"))
     if found.missing or found.failed:
-        screen.print(note("·", f"scalable run --sweep {found.sweep}  computes {what_is_left(found)}", "dim"))
+        screen.print(note("·", f"scalable run --sweep {quote(found.sweep)}  computes {what_is_left(found)}", "dim"))
     if failed := next((cell for cell, row in found.there() if not row.finished and not row.marked), None):
         where = f"--asset {quote(failed.asset)} --variant {quote(str(failed.variant))} --fold {failed.fold}"
-        screen.print(note("·", f"scalable debug --sweep {found.sweep} {where}  shows where it fails", "dim"))
+        screen.print(note("·", f"scalable debug --sweep {quote(found.sweep)} {where}  shows where it fails", "dim"))
 
 
 def what_is_left(found: Outcome) -> str:

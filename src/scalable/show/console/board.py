@@ -6,7 +6,6 @@ yet, the beginning and the end of its journal are read again.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -16,7 +15,8 @@ from typing import Any
 
 from scalable.observe import RunFolder, RunView, State, UnknownRunError, read, state_of
 from scalable.observe.fields import mapping, text
-from scalable.observe.folders import NAME, RunFolderError, runs_dir
+from scalable.observe.files import open_regular
+from scalable.observe.folders import NAME, RunFolderError, read_json, runs_dir
 from scalable.observe.reading import ending
 
 MOST_RUNS = 100
@@ -68,7 +68,7 @@ class Board:
             raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
         run = RunFolder.open(run_id, self.base)
         try:
-            run.journal.open("rb").close()
+            open_regular(run.journal).close()
         except FileNotFoundError:
             pass  # it begins just now
         except OSError as error:
@@ -85,10 +85,7 @@ def written(path: Path) -> float:
 
 def reported(run: RunFolder) -> dict[str, Any] | None:
     """From the report that a session writes when it ends."""
-    try:
-        report = mapping(json.loads(run.report_file.read_text(encoding="utf-8", errors="replace")))
-    except (OSError, ValueError, RecursionError):
-        return None
+    report = read_json(run.report_file)
     facts = mapping(report.get("run"))
     if not text(facts.get("state")):
         return None
