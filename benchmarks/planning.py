@@ -97,31 +97,31 @@ def engine_alone() -> dict[str, Any]:
     }
 
 
-def decide(runs: int, measured_s: float | None) -> float:
+def decide(jobs: int, measured_s: float | None) -> float:
     """Microseconds of CPU from one end to the next start, the best of several goes."""
     from scalable.engine import Engine, Rules, WorkerKind
-    from scalable.engine.events import Run, RunFinished, StartRun, Sweep, SweepKind, SweepSubmitted, WorkerJoined
+    from scalable.engine.events import Job, JobFinished, StartJob, Sweep, SweepKind, SweepSubmitted, WorkerJoined
     from scalable.planning.placement import PoolRoom
     from scalable.planning.resources import Size
     from scalable.quantities import Cpu, Memory
 
     size = Size(Cpu.of(1), Memory.of_gib(1))
     rules = Rules({"w": WorkerKind("w", "p", size.memory, maximum=2)}, {"p": PoolRoom("p", size, 2, {"w": size})})
-    sweep = Sweep("s", SweepKind.NORMAL, tuple(Run(f"s/{n}", "s", "w") for n in range(runs)), 2)
+    sweep = Sweep("s", SweepKind.NORMAL, tuple(Job(f"s/{n}", "s", "w") for n in range(jobs)), 2)
 
     def once() -> float:
         engine = Engine(rules)
         engine.handle(SweepSubmitted(sweep), 0.0)
         told = [one for name in ("a", "b") for one in engine.handle(WorkerJoined(name, "w"), 0.0)]
-        given = deque(one for one in told if isinstance(one, StartRun))
+        given = deque(one for one in told if isinstance(one, StartJob))
         ended, begin = 0, time.process_time()
         while given:
             one = given.popleft()
             ended += 1
-            told = engine.handle(RunFinished(one.run, one.attempt, None, measured_s), ended * 1e-4)
-            given += [start for start in told if isinstance(start, StartRun)]
-        assert ended == runs
-        return (time.process_time() - begin) / runs * 1e6
+            told = engine.handle(JobFinished(one.job, one.attempt, None, measured_s), ended * 1e-4)
+            given += [start for start in told if isinstance(start, StartJob)]
+        assert ended == jobs
+        return (time.process_time() - begin) / jobs * 1e6
 
     return min(once() for _ in range(20))
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.peers import TAG, WORKERS
 
 if TYPE_CHECKING:
-    from scalable.engine.events import RunState
+    from scalable.engine.events import JobState
     from scalable.session.session import ScalableSession
 
-Ends = dict[str, "Future[tuple[RunState, Any]]"]
+Ends = dict[str, "Future[tuple[JobState, Any]]"]
 
 
 @contextmanager
@@ -45,19 +45,19 @@ def opened(workers: int = WORKERS, **sections: Any) -> Iterator[ScalableSession]
 
 def submit(session: ScalableSession, function: Callable[..., Any], arguments: Sequence[Mapping[str, Any]]) -> Ends:
     """One run for each of the arguments, all of them one sweep; how each ends comes with its future."""
-    from scalable.engine.events import Run, Sweep, SweepKind
+    from scalable.engine.events import Job, Sweep, SweepKind
     from scalable.session.execution import JobCall
 
     driver = session.live()
     name = f"sweep-{time.monotonic_ns()}"
     works = {f"{name}-{at}": JobCall(function, dict(one)) for at, one in enumerate(arguments)}
-    ends: Ends = {run: Future() for run in works}
+    ends: Ends = {job: Future() for job in works}
 
     async def give() -> None:
-        runs = tuple(Run(run, name, TAG) for run in works)
-        futures = await driver.submit(Sweep(name, SweepKind.FREE, runs, workers=WORKERS), works)
-        for run, future in futures.items():
-            future.add_done_callback(partial(pass_on, ends[run]))
+        jobs = tuple(Job(job, name, TAG) for job in works)
+        futures = await driver.submit(Sweep(name, SweepKind.FREE, jobs, workers=WORKERS), works)
+        for job, future in futures.items():
+            future.add_done_callback(partial(pass_on, ends[job]))
 
     driver.cluster.sync(give)
     return ends

@@ -28,21 +28,33 @@ class Quantity:
     """What all quantities share: reading from text and being a field of a pydantic model."""
 
     __slots__ = ()
+    noun: ClassVar[str]
     written: ClassVar[str]  # an example to show in messages and schemas
     pattern: ClassVar[str]  # JSON Schema's idea of the text form
     numbers: ClassVar[bool] = False  # whether a bare number is a text form too
 
     @classmethod
     def parse(cls, value: object) -> Self:
+        """Return the quantity that was written, or given as one; raises ``QuantityError``."""
+        return value if isinstance(value, cls) else cls.read(value)
+
+    @classmethod
+    def read(cls, value: object) -> Self:
         raise TypeError(f"{cls.__name__} does not say how it is written")
 
     @classmethod
-    def refuse(cls, value: object, why: str = "") -> QuantityError:
-        return QuantityError(f"{shown(value)} is not {cls.noun()}{why}", f"write e.g. {cls.written}")
+    def match(cls, value: object, pattern: str, lacking: str) -> re.Match[str]:
+        """Match a text that must name what a bare number is ``lacking``."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise cls.refuse(value, f": it has no {lacking}")
+        found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+        if found is None:
+            raise cls.refuse(value)
+        return found
 
     @classmethod
-    def noun(cls) -> str:
-        return f"a {cls.__name__.lower()}"
+    def refuse(cls, value: object, why: str = "") -> QuantityError:
+        return QuantityError(f"{shown(value)} is not {cls.noun}{why}", f"write e.g. {cls.written}")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -63,18 +75,13 @@ class Cpu(Quantity):
     """Processor cores, to a thousandth."""
 
     millis: int
+    noun: ClassVar[str] = "a number of CPUs"
     written: ClassVar[str] = '2, 7.8 or "500m"'
     pattern: ClassVar[str] = r"^\s*([0-9.]+|[0-9]+m)\s*$"
     numbers: ClassVar[bool] = True
 
     @classmethod
-    def noun(cls) -> str:
-        return "a number of CPUs"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         text = number_text(value)
         if text is None:
             raise cls.refuse(value)
@@ -102,7 +109,7 @@ class Cpu(Quantity):
         return Cpu(self.millis * count) if isinstance(count, int) else NotImplemented
 
     def __str__(self) -> str:
-        return plain(Decimal(self.millis) / 1000)
+        return decimal_text(Decimal(self.millis) / 1000)
 
 
 MEMORY_UNITS = {
@@ -120,23 +127,13 @@ class Memory(Quantity):
     """Memory, to a byte. ``8Gi`` and ``8GiB`` are binary, ``8G`` and ``8GB`` decimal."""
 
     bytes: int
+    noun: ClassVar[str] = "an amount of memory"
     written: ClassVar[str] = "8GiB or 20G"
     pattern: ClassVar[str] = r"^\s*[0-9.]+\s*([kKMGTP]i?)?B?\s*$"
 
     @classmethod
-    def noun(cls) -> str:
-        return "an amount of memory"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            raise cls.refuse(value, ": it has no unit")
-        match = isinstance(value, str) and re.fullmatch(r"\s*([\d.]+)\s*([kKMGTP]i?|)(B?)\s*", value)
-        if not match:
-            raise cls.refuse(value)
-        number, unit, byte = match.groups()
+    def read(cls, value: object) -> Self:
+        number, unit, byte = cls.match(value, r"\s*([\d.]+)\s*([kKMGTP]i?|)(B?)\s*", "unit").groups()
         if not unit and not byte:
             raise cls.refuse(value, ": it has no unit")
         unit = "k" if unit == "K" else unit
@@ -186,7 +183,7 @@ class Memory(Quantity):
         names, base = (("TB", "GB", "MB", "kB"), 1000) if written_decimal else (("TiB", "GiB", "MiB", "KiB"), 1024)
         for power, name in zip((4, 3, 2, 1), names, strict=True):
             if self.bytes >= base**power:
-                return f"{plain(round(Decimal(self.bytes) / base**power, 2))} {name}"
+                return f"{decimal_text(round(Decimal(self.bytes) / base**power, 2))} {name}"
         return f"{self.bytes} B"
 
 
@@ -195,14 +192,13 @@ class Duration(Quantity):
     """A length of time in seconds. A bare number is seconds; ``2h30m``, ``300s`` and ``04:00:00`` are texts."""
 
     seconds: float
+    noun: ClassVar[str] = "a duration"
     written: ClassVar[str] = "300s, 10m, 2h30m or 04:00:00"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*(d|h|m|min|s)\s*)+$|^[0-9]+(:[0-5][0-9]){2}$|^[0-9]+\s*h\s*[0-5][0-9]$"
     numbers: ClassVar[bool] = True
 
     @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         text = number_text(value)
         if text is None:
             raise cls.refuse(value)
@@ -218,13 +214,19 @@ class Duration(Quantity):
             return cls(float(bounded(total, cls, value)))
         return cls(float(bounded(decimal(text, cls, value), cls, value)))
 
+    @classmethod
+    def of_walltime(cls, text: str) -> Self:
+        """Return what a walltime such as ``1-04:00:00`` or ``04:00:00`` allows."""
+        days, _, clock = text.rpartition("-")
+        return cls(cls.parse(clock).seconds + 86400 * int(days or 0))
+
     @property
     def hours(self) -> float:
         return self.seconds / 3600
 
     def __str__(self) -> str:
         if self.seconds < 59.95:
-            return f"{plain(round(Decimal(repr(self.seconds)), 1))} s"
+            return f"{decimal_text(round(Decimal(repr(self.seconds)), 1))} s"
         minutes, seconds = divmod(round(self.seconds), 60)
         if minutes < 10:
             return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
@@ -240,22 +242,13 @@ class Money(Quantity):
 
     amount: Decimal
     currency: str
+    noun: ClassVar[str] = "an amount of money"
     written: ClassVar[str] = "200 EUR"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*[A-Z]{3}|[A-Z]{3}\s*[0-9.]+)\s*$"
 
     @classmethod
-    def noun(cls) -> str:
-        return "an amount of money"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            raise cls.refuse(value, ": it has no currency")
-        match = isinstance(value, str) and re.fullmatch(r"\s*(?:([\d.]+)\s*([A-Z]{3})|([A-Z]{3})\s*([\d.]+))\s*", value)
-        if not match:
-            raise cls.refuse(value)
+    def read(cls, value: object) -> Self:
+        match = cls.match(value, r"\s*(?:([\d.]+)\s*([A-Z]{3})|([A-Z]{3})\s*([\d.]+))\s*", "currency")
         amount = decimal(match[1] or match[4], cls, value)
         return cls(bounded(amount, cls, value), match[2] or match[3])
 
@@ -308,13 +301,12 @@ class Price(Quantity):
 
     money: Money
     per: str  # "h" or "month"
+    noun: ClassVar[str] = "a price"
     written: ClassVar[str] = "0.1644 EUR/h or 60 EUR/month"
     pattern: ClassVar[str] = r"^\s*([0-9.]+\s*[A-Z]{3}|[A-Z]{3}\s*[0-9.]+)\s*/\s*(h|hour|month)\s*$"
 
     @classmethod
-    def parse(cls, value: object) -> Self:
-        if isinstance(value, cls):
-            return value
+    def read(cls, value: object) -> Self:
         money, slash, per = value.partition("/") if isinstance(value, str) else ("", "", "")
         if not slash or per.strip() not in ("h", "hour", "month"):
             raise cls.refuse(value)
@@ -332,7 +324,7 @@ class Price(Quantity):
         return self.money if self.per == "month" else self.money * HOURS_PER_MONTH
 
     def __str__(self) -> str:
-        return f"{self.money.currency} {plain(self.money.amount)}/{self.per}"
+        return f"{self.money.currency} {decimal_text(self.money.amount)}/{self.per}"
 
 
 class Share(float):
@@ -365,7 +357,7 @@ class Share(float):
         return {"anyOf": [text, {"type": "number", "minimum": 0, "maximum": 1}]}
 
     def __str__(self) -> str:
-        return f"{plain(round(Decimal(float(self)) * 100, 1))} %"
+        return f"{decimal_text(round(Decimal(float(self)) * 100, 1))} %"
 
 
 def percent(share: float) -> str:
@@ -378,14 +370,14 @@ def number_text(value: object) -> str | None:
         return None
     if isinstance(value, int) and abs(value) > LARGEST:
         return None
-    return value.strip() if isinstance(value, str) else plain(exact(value))
+    return value.strip() if isinstance(value, str) else decimal_text(exact(value))
 
 
 def exact(number: float | Decimal) -> Decimal:
     return number if isinstance(number, Decimal) else Decimal(repr(number))
 
 
-def plain(number: Decimal) -> str:
+def decimal_text(number: Decimal) -> str:
     """A decimal without exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -57,7 +57,7 @@ class Group:
 GROUPS = {
     "engine": Group("src/scalable/engine", (), ("tests/unit/engine", "tests/unit/simulation")),
     "store": Group(
-        "src/scalable/store", ("rows", "outbox", "pipeline", "writer", "leases", "letters"), ("tests/unit/store",)
+        "src/scalable/store", ("rows", "outbox", "writer", "leases/database", "dead_letters"), ("tests/unit/store",)
     ),
     "runner": Group(
         "src/scalable/worker/runner",

@@ -69,13 +69,13 @@ def sockets_to(pid: int, port: int) -> Iterator[int]:
 
 
 def borrowed(handle: int, number: int, worker: Victim) -> socket.socket:
-    """A process's own socket, as a second descriptor of ours."""
+    """Return a process's own socket, as a second descriptor of ours."""
     libc = ctypes.CDLL(None, use_errno=True)
-    found = libc.syscall(PIDFD_GETFD, handle, number, 0)
-    if found < 0:
+    descriptor = libc.syscall(PIDFD_GETFD, handle, number, 0)
+    if descriptor < 0:
         code = ctypes.get_errno()
         if code in (errno.EBADF, errno.ESRCH):
             raise NoVictimError(f"{worker} closed its connection meanwhile, or is gone")
         why = os.strerror(code)
         raise ChaosError(f"the connection of {worker} cannot be cut: {why}; --how freeze needs no rights for that")
-    return socket.socket(fileno=found)
+    return socket.socket(fileno=descriptor)

@@ -22,7 +22,7 @@ def kill(process: int | Victim) -> None:
 
 
 def lose(worker: int | Victim) -> int:
-    """All processes of a worker at once, as when its machine vanishes. How many there were."""
+    """End all processes of a worker at once, as when its machine vanishes, and return how many there were."""
     victim = as_victim(worker)
     send(victim, signal.SIGSTOP)  # it must not see the others die, nor start new ones
     below = [process for pid in proc.tree(victim.pid)[1:] if (process := proc.look(pid)) is not None]

@@ -44,7 +44,7 @@ def blocked(store: str | Path) -> Iterator[Path]:
 
 
 def store_of(run: RunFolder, url: str | None = None) -> Path:
-    """The file of the store that a live run writes to, found as the run itself found it."""
+    """Return the file of the store that a live run writes to, found as the run itself found it."""
     process = Processes(run).driver()
     env, facts = environment(process.pid), run.facts()
     asked = url or env.get("SCALABLE_STORE_URL")

@@ -71,27 +71,27 @@ def storm(
     scene = Scene(run, random.Random(seed))
     began = time.monotonic()
     with Undoing() as lasting:
-        for one in plan(seed, faults, over, kinds):
-            while time.monotonic() < began + one.at and not stop():
+        for planned in plan(seed, faults, over, kinds):
+            while time.monotonic() < began + planned.at and not stop():
                 lasting.look()
                 time.sleep(LOOK_EVERY_S)
             if stop() or not is_running(run):
                 return
-            yield made(scene, one, wish or Wish(), lasting, began, patience_s)
+            yield made(scene, planned, wish or Wish(), lasting, began, patience_s)
 
 
-def made(scene: Scene, one: Planned, wish: Wish, lasting: Undoing, began: float, patience_s: float) -> Made:
+def made(scene: Scene, planned: Planned, wish: Wish, lasting: Undoing, began: float, patience_s: float) -> Made:
     """Make one fault, or say why there was none."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            fault = scene.prepare(one.name, wish)
-            seconds = one.seconds if fault.lasts else None
+            fault = scene.prepare(planned.name, wish)
+            seconds = planned.seconds if fault.lasts else None
             lasting.enter(fault.make(), seconds or 0.0)
-            return Made(time.monotonic() - began, one.name, seconds, fault.what, True)
+            return Made(time.monotonic() - began, planned.name, seconds, fault.what, True)
         except ChaosError as error:
             if not isinstance(error, NoVictimError) or time.monotonic() > deadline:
-                return Made(time.monotonic() - began, one.name, None, f"not made: {error}", False)
+                return Made(time.monotonic() - began, planned.name, None, f"not made: {error}", False)
         lasting.look()
         time.sleep(LOOK_EVERY_S)
 

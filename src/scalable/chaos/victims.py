@@ -19,8 +19,7 @@ from scalable import proc
 from scalable.chaos.errors import ChaosError, NoVictimError
 from scalable.observe import RunFolder
 from scalable.observe.fields import number, text
-from scalable.observe.following import Follower
-from scalable.observe.liveness import is_running
+from scalable.observe.liveness import Follower, is_running
 from scalable.worker.runner.process import RUNNER_MARK
 
 CLOCKS_S = 5.0  # by so much a process may seem to have begun after the run says it was there
@@ -60,7 +59,7 @@ class Processes:
         self.follower = Follower(run)
 
     def driver(self) -> Victim:
-        """The process that opened the session, if it is on this machine and alive."""
+        """Return the process that opened the session, if it is on this machine and alive."""
         self.check_it_runs()
         process = self.own_driver()
         if process is None:
@@ -73,25 +72,25 @@ class Processes:
             raise NoVictimError(f"{self.run.run_id} is over; faults need a run that is running")
 
     def own_driver(self) -> proc.Process | None:
-        """The driver, unless it is elsewhere."""
+        """Return the driver, unless it is elsewhere."""
         facts = self.run.facts()
         pid = number(facts.get("pid"))
-        here = text(facts.get("host")) == socket.gethostname()
-        return proc.look(int(pid)) if here and pid is not None else None
+        on_this_host = text(facts.get("host")) == socket.gethostname()
+        return proc.look(int(pid)) if on_this_host and pid is not None else None
 
     def workers(self) -> list[Victim]:
         """Worker processes, by name. Those that share the driver's process are not among them."""
-        found, elsewhere = self.joined()
+        victims, elsewhere = self.joined()
         own = self.own_driver()
-        apart = [one for one in found if own is None or one.pid != own.pid]
+        apart = [victim for victim in victims if own is None or victim.pid != own.pid]
         if not apart:
-            raise NoVictimError(f"{self.run.run_id} has no worker process here{because(found, elsewhere)}")
+            raise NoVictimError(f"{self.run.run_id} has no worker process here{because(victims, elsewhere)}")
         return apart
 
     def runners(self) -> list[Victim]:
         """Runner processes, in the order of their workers and ages."""
-        found, elsewhere = self.joined()
-        running = [runner for worker in one_per_process(found) for runner in runners_of(worker)]
+        workers, elsewhere = self.joined()
+        running = [runner for worker in one_per_process(workers) for runner in runners_of(worker)]
         if not running:
             why = because([], elsewhere) or "; they start with the first guarded work"
             raise NoVictimError(f"{self.run.run_id} has no runner process here{why}")
@@ -102,22 +101,22 @@ class Processes:
         self.check_it_runs()
         self.follower.look()
         addresses = own_addresses() if self.own_driver() is not None else own_addresses() - LOOPBACK
-        found, elsewhere = [], set()
+        victims, elsewhere = [], set()
         for name, worker in sorted(self.follower.view.fleet.workers.items()):
             if worker.joined is None or worker.pid is None:
                 continue
             if worker.host not in addresses:
                 elsewhere.add(worker.host)
             elif (process := proc.look(worker.pid)) and process.alive and since(process) < worker.contact + CLOCKS_S:
-                found.append(Victim(process, "worker", name))
-        return found, sorted(elsewhere)
+                victims.append(Victim(process, "worker", name))
+        return victims, sorted(elsewhere)
 
 
 def choose(victims: Sequence[Victim], chance: random.Random, worker: str | None = None) -> Victim:
-    """One at random, or one of the worker that is named."""
-    among = [one for one in victims if worker in (None, one.worker)]
+    """Choose a victim at random, or one of the worker that is named."""
+    among = [victim for victim in victims if worker in (None, victim.worker)]
     if not among:
-        known = ", ".join(dict.fromkeys(one.worker for one in victims))
+        known = ", ".join(dict.fromkeys(victim.worker for victim in victims))
         raise NoVictimError(f"worker {worker!r} has no {victims[0].kind} here; those that have: {known}")
     return chance.choice(among)
 
@@ -128,7 +127,7 @@ def one_per_process(workers: Iterable[Victim]) -> Iterable[Victim]:
 
 
 def runners_of(worker: Victim) -> list[Victim]:
-    """The topmost descendants that carry a mark; those below them belong to the work itself."""
+    """Return the topmost descendants that carry a mark; those below them belong to the work itself."""
     marks = {pid: mark_of(pid) for pid in proc.tree(worker.pid)[1:]}
     first: dict[str, int] = {}
     for pid, mark in marks.items():  # parents come before their children
@@ -143,7 +142,7 @@ def mark_of(pid: int) -> str:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The variables a process was started with; none if it is gone or another user's."""
+    """Return the variables a process was started with; none if it is gone or another user's."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
     except OSError:
@@ -153,15 +152,15 @@ def environment(pid: int) -> dict[str, str]:
 
 
 def since(process: proc.Process) -> float:
-    """When a process began, by the clock on the wall."""
+    """Return when a process began, by the clock on the wall."""
     return process.started / proc.TICKS + psutil.boot_time()
 
 
 def own_addresses() -> set[str]:
     """By which others reach this machine, and by which it reaches itself."""
-    found = [address for all_ in psutil.net_if_addrs().values() for address in all_]
+    addresses = [address for all_ in psutil.net_if_addrs().values() for address in all_]
     network = (socket.AF_INET, socket.AF_INET6)
-    return {one.address.partition("%")[0] for one in found if one.family in network}
+    return {address.address.partition("%")[0] for address in addresses if address.family in network}
 
 
 def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
@@ -171,10 +170,10 @@ def because(threads: Sequence[Victim], elsewhere: Sequence[str]) -> str:
 
 
 def as_victim(process: int | Victim) -> Victim:
-    """A process by its number, for callers that started it themselves."""
+    """Return a process by its number, for callers that started it themselves."""
     if isinstance(process, Victim):
         return process
-    found = proc.look(process)
-    if process <= 1 or found is None or not found.alive:
+    looked = proc.look(process)
+    if process <= 1 or looked is None or not looked.alive:
         raise ChaosError(f"there is no process {process}")
-    return Victim(found, "process", "")
+    return Victim(looked, "process", "")

@@ -109,5 +109,5 @@ def leave_daemon(seconds: float = LONG_S) -> int:
         os.execv(sys.executable, [sys.executable, "-S", "-E", "-c", code])
     os.close(writing)
     os.waitpid(child, 0)
-    with os.fdopen(reading) as told:
-        return int(told.read())
+    with os.fdopen(reading) as pipe:
+        return int(pipe.read())

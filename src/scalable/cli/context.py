@@ -59,7 +59,7 @@ def seed(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> in
 
 
 def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) -> Site:
-    """Where work runs. ``pools_only`` asks about the manifest's pools whatever the target is."""
+    """Return where work runs. ``pools_only`` asks about the manifest's pools whatever the target is."""
     from scalable.planning.site import Site
 
     target = None if pools_only and loaded.manifest.pools else loaded.target
@@ -68,7 +68,7 @@ def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) ->
 
 
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
-    """What a rollback holds fast of this manifest."""
+    """Return what a rollback holds fast of this manifest."""
     from scalable.session.rollback import PinScope, pin_of
 
     return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))

@@ -26,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with waiting(options.command):
             command = import_module(f"scalable.cli.commands.{options.command.replace('-', '_')}")
         status: int = command.run(options)
-        sys.stdout.flush()
+        flush()
         return status
     except UsageError as error:
         return complain(error, 2)
     except ScalableError as error:
         return complain(error, 1)
-    except BrokenPipeError:
-        mute()
+    except BrokenPipeError:  # of a command that only prints
+        flush()
         return 0
     except OSError as error:
         return complain(error, 1)
@@ -48,6 +48,16 @@ def renamed(arguments: list[str]) -> list[str]:
         return arguments
     print(f"scalable {old} is now  scalable {RENAMED[old]}; the next version drops the old name", file=sys.stderr)
     return [RENAMED[old], *arguments[1:]]
+
+
+def flush() -> None:
+    """Print the rest, unless the reader has gone; the command's exit status is true all the same."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        from scalable.cli.output import mute
+
+        mute()
 
 
 def set_log_level(level: str) -> None:
@@ -65,13 +75,8 @@ def set_log_level(level: str) -> None:
         logging.lastResort.setLevel(level.upper())
 
 
-def mute() -> None:
-    """The reader of our output went away (head, less): nobody is left to tell, not even at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def waiting(command: str) -> AbstractContextManager[None]:
-    """A sign of life where what has to be imported takes a second or two."""
+    """Return a sign of life where what has to be imported takes a second or two."""
     if command != "run":
         return nullcontext()
     from scalable.cli.output import working

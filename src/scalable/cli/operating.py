@@ -18,22 +18,22 @@ __all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "ove
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
-    """The session that is meant: the one named, else the one that runs, else the latest that ran.
+    """Return the session that is meant: the one named, else the one that runs, else the latest that ran.
 
     Where the command changes something and several run, it must be named.
     """
     if options.run_id is not None:
         return RunFolder.open(options.run_id)
-    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    runs = [run for run in running() if options.manifest is None or run.is_of(options.manifest)]
     if acts and len(runs) > 1:
-        names = ", ".join(one.run_id for one in runs)
+        names = ", ".join(run.run_id for run in runs)
         raise UsageError(f"{len(runs)} sessions are running; say which with --run-id: {names}")
     if runs:
         return runs[0]
-    found = RunFolder.latest(manifest=options.manifest)
-    if found is None:
+    folder = RunFolder.latest(manifest=options.manifest)
+    if folder is None:
         raise NoAnswerError(f"nothing is running; no run is recorded in {runs_dir()}")
-    return found
+    return folder
 
 
 def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **arguments: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def over(folder: RunFolder, what: str) -> str:
 
 
 def confirmed(question: str, yes: bool) -> bool:
-    """Whether a person at a terminal agrees; scripts have decided when they were written."""
+    """Return whether a person at a terminal agrees; scripts have decided when they were written."""
     if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)

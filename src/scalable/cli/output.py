@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
@@ -25,6 +26,7 @@ from scalable.quantities import Duration
 if TYPE_CHECKING:
     from scalable.planning.simulation.outcome import NodeSpan
 
+MUTED = Event()  # set when whoever read our output has gone
 PIPE_WIDTH = 120  # columns when the output is no terminal and COLUMNS is not set
 WHOLE: Literal["fold"] = "fold"  # a path or address that is longer than a line goes on in the next
 LONGEST_NAME = 36  # columns of a name beside what is said about it; longer ones are cut
@@ -36,18 +38,25 @@ COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 class Screen(Console):
     """A console that obeys nothing in what it shows: logs and errors are texts of code that others wrote.
 
-    It lets the command decide what follows when its reader has gone.
+    When its reader has gone, the command goes on in silence: its exit status is true all the same.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        for one in super().render(renderable, options):
-            if one.control is None and COMMANDS.search(one.text):
-                yield Segment(harmless(one.text), one.style)
+        for segment in super().render(renderable, options):
+            if segment.control is None and COMMANDS.search(segment.text):
+                yield Segment(harmless(segment.text), segment.style)
             else:
-                yield one
+                yield segment
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+        mute()
+
+
+def mute() -> None:
+    """Send the rest of our output nowhere, since its reader (head, less) went away."""
+    with suppress(OSError, ValueError, AttributeError):  # a stream of this process's own, in a test or a notebook
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    MUTED.set()
 
 
 def harmless(text: str) -> str:
@@ -61,7 +70,9 @@ def print_traceback(error: BaseException, trace: TracebackType | None) -> None:
 
 
 def nobody_reads() -> bool:
-    """Whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    """Return whether stdout is a pipe whose reader is gone; one who only follows would learn it with the next line."""
+    if MUTED.is_set():
+        return True
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -122,7 +133,10 @@ def errors() -> Console:
 def print_json(data: Any) -> None:
     unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     text = json.dumps(data, indent=2, ensure_ascii=not unicode)
-    print(COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    try:
+        print(COMMANDS.sub(lambda match: f"\\u{ord(match[0]):04x}", text), flush=True)
+    except BrokenPipeError:
+        mute()
 
 
 @contextmanager
@@ -170,7 +184,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
 
 
 def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
-    """A name and what is to say about it, a line each."""
+    """Return a name and what is to say about it, a line each."""
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="dim", no_wrap=True, max_width=LONGEST_NAME)
     shown.add_column(overflow=WHOLE)
@@ -180,12 +194,12 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> Table:
 
 
 def verbatim(cell: Cell) -> Text:
-    """A cell as it is: brackets in names are no markup."""
+    """Return a cell as it is: brackets in names are no markup."""
     return cell if isinstance(cell, Text) else Text(cell)
 
 
 def note(mark: str, text: str, style: str = "") -> Padding:
-    """A remark whose further lines are indented under its text."""
+    """Return a remark whose further lines are indented under its text."""
     line = Table.grid(padding=(0, 1, 0, 0))
     line.add_column()
     line.add_column(overflow=WHOLE)
@@ -201,7 +215,7 @@ def status(word: str) -> Text:
 
 
 def node_chart(screen: Console, spans: Sequence[NodeSpan], until: float) -> list[str]:
-    """The lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
+    """Return the lives of nodes, at most six lines of them: ░ starting, █ working, ▒ idle and paid."""
     if not spans or until <= 0:
         return []
     width = max(10, min(60, screen.width - 26))
@@ -225,7 +239,7 @@ def phase(node: NodeSpan, moment: float) -> str:
     return "█" if moment < node.worked_until else "▒"
 
 
-def quoted(share: float) -> str:
-    """A margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
+def margin_text(share: float) -> str:
+    """Return a margin as people quote it: whole, but with a decimal where it is exactly a half, as in 12.5 %."""
     value = round(share * 100, 1)
     return f"{value:.1f} %" if value % 1 == 0.5 else f"{value:.0f} %"

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from scalable import __version__
-from scalable.cli.arguments.operating import operator_commands
-from scalable.cli.arguments.planning import planning_commands
-from scalable.cli.arguments.running import running_commands
-from scalable.cli.arguments.sweeps import sweep_commands
-from scalable.cli.arguments.upkeep import upkeep_commands
+from scalable.cli.arguments import (
+    operator_commands,
+    planning_commands,
+    running_commands,
+    sweep_commands,
+    upkeep_commands,
+)
 
 EXAMPLES = """examples:
   scalable init --template ftf           write a commented scalable.yaml
@@ -52,13 +54,13 @@ class CommandParser(Parser):
     """One that complains itself about what it does not know, with its own usage; argparse leaves it to the top."""
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             from difflib import get_close_matches
 
             near = get_close_matches(unknown[0].partition("=")[0], self._option_string_actions, n=1)
             self.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; write {near[0]}" if near else ""))
-        return found, unknown
+        return parsed, unknown
 
 
 class TopParser(Parser):

@@ -1,7 +1,7 @@
 """What a run is doing, shown while it runs: one line kept up to date on a terminal, plain lines in a pipe.
 
 It reads the run's journal as ``scalable status`` does, so both always say the same. It writes to stderr; stdout belongs
-to the user's script, whose lines reach it unchanged wherever it leads.
+to the user's script, whose lines reach it unchanged wherever it leads. ``Trouble`` tells of retries and losses once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from scalable.cli.commands.incidents import limit
 from scalable.cli.commands.status import looks_at, rate
 from scalable.cli.output import errors
-from scalable.cli.trouble import Trouble
+from scalable.errors import ScalableError
 from scalable.observe import RunFolder
-from scalable.observe.fields import money
-from scalable.observe.following import Follower
-from scalable.observe.words import plain, step_number
+from scalable.observe.fields import money, text
+from scalable.observe.incidents import Incident, IncidentFolder, more_memory
+from scalable.observe.liveness import Follower
+from scalable.observe.redact import redact_text
+from scalable.observe.words import one_line, step_number
 from scalable.quantities import Duration
 from scalable.wording import plural
 
@@ -35,7 +38,7 @@ ERASE = "\r\x1b[2K"
 
 
 @contextmanager
-def shown(run: RunFolder) -> Iterator[None]:
+def progress_shown(run: RunFolder) -> Iterator[None]:
     """Show progress until the block ends."""
     over = threading.Event()
     screen = errors()
@@ -74,27 +77,27 @@ def on_terminal(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threadi
 def in_pipe(looks: Iterator[dict[str, Any]], trouble: Trouble, over: threading.Event, screen: Console) -> None:
     """A line when workers change, when something is found or in trouble, and from time to time."""
     before: Any = None
-    told: set[str] = set()
+    known: set[str] = set()
     quiet = 0.0
     while not over.wait(EVERY_S):
         tell(trouble, screen)
         status = next(looks)
-        here = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
-        found = news(status, told)
+        counts = {tag: (each["live"], each["pending"]) for tag, each in status["workers"].items()}
+        lines = news(status, known)
         quiet += EVERY_S
-        if here != before or found or quiet >= LINE_EVERY_S:
+        if counts != before or lines or quiet >= LINE_EVERY_S:
             screen.print(described(status), soft_wrap=True)
-            for text in found:
+            for text in lines:
                 screen.print(Text(f"  ! {text}"), soft_wrap=True)
-            before, quiet = here, 0.0
+            before, quiet = counts, 0.0
     tell(trouble, screen)
 
 
-def news(status: Mapping[str, Any], told: set[str]) -> list[str]:
+def news(status: Mapping[str, Any], known: set[str]) -> list[str]:
     """Findings that were not told yet. One that comes again, or with other figures, is none."""
-    found = {FIGURE.sub("", each["text"]): each["text"] for each in status["findings"]}
-    new = [text for gist, text in found.items() if gist not in told]
-    told.update(found)
+    texts = {FIGURE.sub("", each["text"]): each["text"] for each in status["findings"]}
+    new = [text for gist, text in texts.items() if gist not in known]
+    known.update(texts)
     return new
 
 
@@ -112,7 +115,7 @@ class StatusLine:
         self.drawn = False
         self.unfinished = False
         """Whether a script printed a part of a line; it is not drawn over."""
-        self.told: set[str] = set()
+        self.known: set[str] = set()
         self.held: list[str] = []
         """Trouble that waits for a script to finish its line."""
 
@@ -136,11 +139,11 @@ class StatusLine:
             if self.unfinished:
                 return
             self.erase()
-            for told in self.held:
-                self.screen.print(Text(f"! {told}", style="yellow"), soft_wrap=True)
+            for held in self.held:
+                self.screen.print(Text(f"! {held}", style="yellow"), soft_wrap=True)
             self.held.clear()
-            for found in news(status, self.told):
-                self.screen.print(Text(f"! {found}", style="yellow"), soft_wrap=True)
+            for line in news(status, self.known):
+                self.screen.print(Text(f"! {line}", style="yellow"), soft_wrap=True)
             text = described(status, self.screen.width - 1)
             text.truncate(self.screen.width - 1, overflow="ellipsis")
             self.screen.print(text, end="", soft_wrap=True)
@@ -170,8 +173,8 @@ class Above:
             return self.stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        for one in lines:
-            self.write(one)
+        for line in lines:
+            self.write(line)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
@@ -215,19 +218,21 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
 
 
 def steps(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How far those are that say so: ``trial 12/30, 4/30``."""
-    told: dict[str, list[str]] = {}
+    """Return how far those are that say so: ``trial 12/30, 4/30``."""
+    by_tag: dict[str, list[str]] = {}
     for each in runs:
         step = step_number(each)
         if step:
-            told.setdefault(plain(each["note"] or "step").removesuffix(step).strip(), []).append(step)
-    return ", ".join(f"{word} {', '.join(those)}" for word, those in told.items())
+            by_tag.setdefault(one_line(each["note"] or "step").removesuffix(step).strip(), []).append(step)
+    return ", ".join(f"{word} {', '.join(those)}" for word, those in by_tag.items())
 
 
 def latest_sweep(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The sweep that runs, if one does: what counts then are its rows."""
-    found: list[Mapping[str, Any]] = [one for one in status.get("sweeps", {}).values() if one["status"] == "running"]
-    return found[-1] if found else None
+    """Return the sweep that runs, if one does: what counts then are its rows."""
+    sweeps: list[Mapping[str, Any]] = [
+        sweep for sweep in status.get("sweeps", {}).values() if sweep["status"] == "running"
+    ]
+    return sweeps[-1] if sweeps else None
 
 
 def bar(done: int, total: int, width: int) -> str:
@@ -236,9 +241,67 @@ def bar(done: int, total: int, width: int) -> str:
 
 
 def drawable() -> bool:
-    """Whether stderr can show a bar; where it cannot, the numbers do."""
+    """Return whether stderr can show a bar; where it cannot, the numbers do."""
     try:
         "█░".encode(sys.stderr.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+PLACES = [re.compile(before + r"(\S+?:\d+)") for before in ("called from ", r"\bin ", r"\(")]  # the user's own first
+
+
+class Trouble:
+    """``new`` has the lines since it was asked last; ``retries`` how often something was run again."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.folder = IncidentFolder(follower.run.path)
+        self.latest: dict[str, Incident] = {}
+        """By run, the last incident it had."""
+        self.known: set[int] = set()
+        self.retries = 0
+
+    def new(self) -> list[str]:
+        self.follower.look()
+        view = self.follower.view
+        recorded = [facts for number, facts in view.recorded.items() if number not in self.known]
+        retried = view.retried[max(0, len(view.retried) - (view.retries.total() - self.retries)) :]
+        self.retries = view.retries.total() - len(retried)
+        news = [(facts["started"], self.incident_line, facts) for facts in recorded]
+        news += [(facts["t"], self.retry_line, facts) for facts in retried]
+        lines = [line(facts) for _, line, facts in sorted(news, key=lambda entry: entry[0])]
+        return [redact_text(" ".join(line.split())) for line in lines]
+
+    def incident_line(self, facts: Mapping[str, Any]) -> str:
+        number, run = facts["id"], text(facts["run"])
+        self.known.add(number)
+        try:
+            incident = self.folder.get(number)
+        except ScalableError:  # on a disk that is slow or full; the journal has the main thing
+            incident = Incident(facts["kind"], number, run, guilty=facts["evidence"]["detail"])
+        self.latest[run] = incident
+        return f"incident {number}: {what(incident)}; scalable incidents show {number}"
+
+    def retry_line(self, facts: Mapping[str, Any]) -> str:
+        self.retries += 1
+        times = plural(self.retries, "retry")
+        known = self.latest.get(facts["run"])
+        if known is None:
+            return f"{times}: {facts['run']} is run again after: {facts['cause']}"
+        return f"{times}: {what(known)}, run again (incident {known.id})"
+
+
+def what(incident: Incident) -> str:
+    """``uni was stuck 5 s in jobs.py:20, killed``."""
+    match = next((place for pattern in PLACES if (place := pattern.search(incident.guilty))), None)
+    within = f" in {match[1]}" if match else ""
+    if incident.kind == "stuck":
+        silent = (incident.threshold_s or 0) + (incident.found_after_s or 0)
+        return f"{incident.run} was stuck{f' {limit(round(silent))}' if silent else ''}{within}, killed"
+    if incident.kind == "out of memory":
+        return f"{incident.run} ran out of memory, killed; {more_memory(incident)}"
+    if incident.kind == "fork refused":
+        return f"{incident.run} was refused a fork{within}"
+    return f"{incident.run} {incident.kind}{within}"

@@ -20,7 +20,7 @@ Settings = Mapping[str, Any]
 
 
 def impossible(manifest: Manifest) -> Iterator[Finding]:
-    """What is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
+    """Yield what is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
     sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.run is None}
     if not sweeps:
         return
@@ -30,22 +30,22 @@ def impossible(manifest: Manifest) -> Iterator[Finding]:
         return
     read = set(DEFAULTS) - OF_OTHERS
     for name, sweep in sweeps.items():
-        here = f"sweeps.{name}"
+        path = f"sweeps.{name}"
         if sweep.factor not in read:
             message = f"the trading workload has nothing called {sweep.factor!r}, and no other is named"
             remedy = "write run: package.module:function for a workload of your own"
-            yield Finding.warning("no-workload", f"{here}.factor", message, remedy)
+            yield Finding.warning("no-workload", f"{path}.factor", message, remedy)
             continue
         unknown = [setting for setting in sweep.settings if setting not in read]
         for setting in unknown:
-            yield undefined(f"{here}.settings.{setting}", "setting", setting, read - set(OWN_KEYS))
+            yield undefined(f"{path}.settings.{setting}", "setting", setting, read - set(OWN_KEYS))
         first: dict[str, Finding] = {}  # what is wrong with one variant is as a rule with the next, too
-        for found in refused(here, sweep, unknown):
-            first.setdefault(found.path, found)
+        for finding in refused(path, sweep, unknown):
+            first.setdefault(finding.path, finding)
         yield from first.values()
 
 
-def refused(here: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
+def refused(path: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding]:
     written = {name: value for name, value in sweep.settings.items() if name not in unknown}
     common = {**written, "folds": sweep.folds, "trials": sweep.trials or TRIALS[sweep.power], "seed": sweep.seed}
     variants = sweep.variants or list(FACTORS[sweep.factor].variants)
@@ -54,45 +54,48 @@ def refused(here: str, sweep: Sweep, unknown: Iterable[str]) -> Iterator[Finding
         for place, cost in enumerate(costs):
             cell = {**common, sweep.factor: variant, "cost_bps": cost}
             for about, message, remedy in complaints(cell):
-                where = at(here, sweep, about, message, index, place)
-                told = message.removeprefix(f"{about}: ") if where.endswith(f".{about}") else message
+                where = at(path, sweep, about, message, index, place)
+                text = message.removeprefix(f"{about}: ") if where.endswith(f".{about}") else message
                 other = locked_away({*written, sweep.factor}, cell)
                 if other:
-                    told += f" (unless another {other} is locked)"
+                    text += f" (unless another {other} is locked)"
                 elif about == "market":
-                    told += " on this machine"
+                    text += " on this machine"
                 doubtful = other or about == "market"  # data may be elsewhere than who validates
                 severity = Severity.WARNING if doubtful else Severity.ERROR
-                yield Finding("impossible-setting", severity, where, told, remedy)
+                yield Finding("impossible-setting", severity, where, text, remedy)
 
 
 def complaints(cell: Settings) -> list[tuple[str, str, str]]:
-    """What a configuration is refused for: the setting it is about, why, and what to write."""
+    """Return what a configuration is refused for: the setting it is about, why, and what to write."""
     from scalable.finetune.settings import check
 
     try:
         check(cell)
     except QuantityError as error:
-        return [(str(one.at[0]) if one.at else "", one.message, one.remedy) for one in (error, *error.others)]
+        return [
+            (str(problem.at[0]) if problem.at else "", problem.message, problem.remedy)
+            for problem in (error, *error.others)
+        ]
     except ScalableError as error:
         message, _, remedy = str(error).rpartition("; ")
         return [(message.partition(":")[0], message, remedy)]
     return []
 
 
-def at(here: str, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> str:
-    """Where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
+def at(path: str, sweep: Sweep, about: str, message: str, variant: int, cost: int) -> str:
+    """Return where in the sweep that is written: the setting itself, or the one of the sweep that leads to it."""
     if about == "cost_bps":
-        return f"{here}.costs_bps[{cost}]"
+        return f"{path}.costs_bps[{cost}]"
     for name in (about, *(word for word in sweep.settings if f"{word}:" in message)):
         if name in sweep.settings:
-            return f"{here}.settings.{name}"
+            return f"{path}.settings.{name}"
     if about == sweep.factor or f"{sweep.factor}:" in message:
-        return f"{here}.variants[{variant}]" if sweep.variants else f"{here}.factor"
+        return f"{path}.variants[{variant}]" if sweep.variants else f"{path}.factor"
     for name in (about, "folds"):
         if name in sweep.model_fields_set and (name == about or f" {name} " in message):
-            return f"{here}.{name}"
-    return here
+            return f"{path}.{name}"
+    return path
 
 
 def locked_away(stated: set[str], cell: Settings) -> str:

@@ -81,7 +81,7 @@ class WorkerTemplate:
         )
 
     def options(self, name: str, scheduler: str) -> WorkerOptions:
-        """The command line of one such worker; launchers add where it runs."""
+        """Return the command line of one such worker; launchers add where it runs."""
         return WorkerOptions(
             scheduler=scheduler,
             name=name,
@@ -93,12 +93,12 @@ class WorkerTemplate:
 
     @property
     def resources(self) -> dict[str, float]:
-        """What Dask routes by: as many units of each tag as there are slots."""
+        """Return what Dask routes by: as many units of each tag as there are slots."""
         return {name: float(self.slots) for name in (self.tag, *self.also)}
 
     @property
     def environment(self) -> dict[str, str]:
-        """Thread pools sized to the CPUs of a slot, then what the component says."""
+        """Return thread pools sized to the CPUs of a slot, then what the component says."""
         threads = str(max(1, self.cpus // self.slots))
         return {**dict.fromkeys(THREAD_VARIABLES, threads), **self.env}
 
@@ -134,7 +134,7 @@ class DeploymentSpec:
         run_folder: str | None = None,
         apart: Collection[str] = (),
     ) -> DeploymentSpec:
-        """A target of the manifest; without any target, this machine. ``apart``: see ``ScalePlan``."""
+        """Return a target of the manifest; without any target, this machine. ``apart``: see ``ScalePlan``."""
         if target_name is None:
             workers = max(1, len(manifest.components)) if manifest.components else usable_cpus()
             target: Target = LocalTarget(provider="local", max_workers=workers)
@@ -156,29 +156,29 @@ class DeploymentSpec:
 
 
 def usable_cpus() -> int:
-    """CPUs that this process may use, which may be fewer than the machine has."""
+    """Return how many CPUs this process may use, which may be fewer than the machine has."""
     allowed = getattr(os, "sched_getaffinity", None)  # Linux
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 def most_cpus(target: Target) -> int | None:
-    """What a worker can have at most; on this machine its part of it, as the planner counts."""
+    """Return what a worker can have at most; on this machine its part of it, as the planner counts."""
     if not isinstance(target, LocalTarget):
         return None
     return equal_part(usable_cpus(), target.adaptive.maximum if target.adaptive else target.max_workers)
 
 
 def templates(manifest: Manifest, slots: int, most: int | None = None) -> dict[str, WorkerTemplate]:
-    """The manifest's components, and the profiles its sweeps run on.
+    """Return the manifest's components and the profiles its sweeps run on, by tag.
 
     A component says how many CPUs its workers have, and is believed. A profile says how many a worker may use, so it
     gets no more than ``most``: thread pools of several workers that each believe to have a whole machine slow it down.
     """
-    found = {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
+    kinds = {tag: WorkerTemplate.of(tag, part, slots) for tag, part in manifest.components.items()}
     for tag, profile in manifest.profiles.items() if manifest.sweeps else ():
         cpus, limit = ceil(profile.limit.cpu.cores), profile.limit
-        found[tag] = WorkerTemplate(tag, min(cpus, most or cpus), limit.memory, limit.gpus, slots)
-    return found
+        kinds[tag] = WorkerTemplate(tag, min(cpus, most or cpus), limit.memory, limit.gpus, slots)
+    return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ class DeploymentProvider(Protocol):
     name: str
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        """What keeps the target from working here, and what is questionable; starts nothing."""
+        """Return what keeps the target from working here, and what is questionable; starts nothing."""
         ...
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
-        """A cluster without workers yet; for a session its ``backend`` must be a ``TaggedCluster``."""
+        """Return a cluster without workers; for a session its ``backend`` must be a ``TaggedCluster``."""
         ...
 
     def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:
@@ -212,7 +212,7 @@ class DeploymentProvider(Protocol):
         ...
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
-        """What the plan costs by the hour; nothing if that is not known."""
+        """Return what the plan costs by the hour; nothing if that is not known."""
         ...
 
 
@@ -234,12 +234,12 @@ class Launched(Protocol):
 
     @property
     def waits(self) -> str:
-        """Why it does not run yet, in the backend's words; empty once it runs."""
+        """Return why it does not run yet, in the backend's words; empty once it runs."""
         ...
 
     @property
     def fate(self) -> Fate | None:
-        """Why it is gone; nothing while it is there, as far as is known."""
+        """Return why it is gone; nothing while it is there, as far as is known."""
         ...
 
     async def learn_fate(self, within: float) -> Fate:
@@ -256,7 +256,7 @@ class Witness(Protocol):
     """A worker whose tasks can be known after its death."""
 
     def running(self) -> set[str] | None:
-        """Keys of tasks that it was doing; nothing if that is not known."""
+        """Return keys of tasks that it was doing; nothing if that is not known."""
         ...
 
 
@@ -266,7 +266,7 @@ class Warned(Protocol):
 
     @property
     def notice(self) -> str:
-        """In the backend's words; empty if it has none."""
+        """Return the notice in the backend's words; empty if it has none."""
         ...
 
 
@@ -274,7 +274,7 @@ class Launcher(Protocol):
     """Starts workers of one backend and knows how they are."""
 
     def check(self, template: WorkerTemplate) -> str:
-        """Why a worker of this kind can never be had here; empty if it can."""
+        """Return why a worker of this kind can never be had here; empty if it can."""
         ...
 
     async def launch(self, name: str, template: WorkerTemplate, scheduler: str) -> Launched:
@@ -305,11 +305,11 @@ class Landlord(Protocol):
     """A launcher whose machines are paid for whole, whoever is on them. Both answers are from memory: nothing waits."""
 
     def nodes(self) -> Sequence[Node]:
-        """Machines that had a worker of this run, those that are gone, too."""
+        """Return machines that had a worker of this run, those that are gone, too."""
         ...
 
     def node_of(self, worker: str) -> str | None:
-        """The name of the machine that a worker is or was on; nothing while it has none."""
+        """Return the name of the machine that a worker is or was on; nothing while it has none."""
         ...
 
 
@@ -330,7 +330,7 @@ def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> N
 
 
 def get_provider(name: str) -> DeploymentProvider:
-    """The provider of this name: registered, of this package, or of another that is installed."""
+    """Return the provider of this name: registered, of this package, or of another that is installed."""
     if name in REGISTERED:
         made: DeploymentProvider = REGISTERED[name]()
         return made
@@ -340,6 +340,6 @@ def get_provider(name: str) -> DeploymentProvider:
         return provider
     offered = {point.name: point for point in entry_points(group=PROVIDER_GROUP)}
     if name in offered:
-        found: DeploymentProvider = offered[name].load()()
-        return found
+        foreign: DeploymentProvider = offered[name].load()()
+        return foreign
     raise UsageError("; ".join(not_defined("provider", name, {*REGISTERED, *BUILT_IN, *offered})))

@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         left = CLEAR[options.pop("backend")](**options)
     except (CloudError, ScalableError) as error:
         left = [str(error)]
-    for thing in left:
-        print(f"still there: {thing}", file=sys.stderr)
+    for name in left:
+        print(f"still there: {name}", file=sys.stderr)
     return 1 if left else 0
 
 

@@ -124,7 +124,7 @@ class ScalableClient(Client):
         return ending
 
     def sync(self, func: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        """Every call that waits for the scheduler comes through here."""
+        """Make a call that waits for the scheduler; all of them come through here."""
         self.must_be_open()
         return super().sync(func, *args, **kw)
 
@@ -133,11 +133,11 @@ class ScalableClient(Client):
             raise ClientClosedError("this client is closed, and what it submitted is gone; start() gives a new one")
 
     def gather(self, futures: Any, *args: Any, **kw: Any) -> Any:
-        """Results of futures, in the shape in which they are given."""
+        """Return results of futures, in the shape in which they are given."""
         return super().gather(futures, *args, **kw)
 
     def worker_count(self, tag: str | None = None) -> int:
-        """Workers that are connected now, of one kind or of all."""
+        """Count workers that are connected now, of one kind or of all."""
         known = self.slots()
         if tag is not None and tag not in known:
             raise UnknownTagError("; ".join(not_defined("tag", tag, known)))
@@ -147,7 +147,7 @@ class ScalableClient(Client):
         return sum(1 for worker in workers if tag is None or tag in worker["resources"])
 
     def demand(self, tag: str | None, n: int, also: dict[str, float] | None) -> dict[str, float]:
-        """What Dask routes by; refuses what no worker can ever meet."""
+        """Return what Dask routes by; refuses what no worker can ever meet."""
         known = self.slots()
         if tag is not None and not isinstance(tag, str):
             raise UsageError(f"tag={tag!r}: write the name of one kind of worker as text: {', '.join(sorted(known))}")
@@ -168,28 +168,28 @@ class ScalableClient(Client):
         )
 
     def must_be_had(self, wanted: dict[str, float]) -> None:
-        """Dask would let a task wait for ever for what no worker has."""
+        """Refuse what no worker has; Dask would let the task wait for ever."""
         kinds = self.kinds()
         if any(all(kind.get(name, 0) >= units for name, units in wanted.items()) for kind in kinds):
             return
-        told = " and ".join(f"{units:g} {name}" for name, units in wanted.items())
+        demand = " and ".join(f"{units:g} {name}" for name, units in wanted.items())
         has = dict.fromkeys(" and ".join(f"{units:g} {name}" for name, units in kind.items()) for kind in kinds)
-        raise UsageError(f"resources: no worker has {told}, so none can ever run this; workers have {', '.join(has)}")
+        raise UsageError(f"resources: no worker has {demand}, so none can ever run this; workers have {', '.join(has)}")
 
     def kinds(self) -> list[dict[str, float]]:
-        """What workers of each kind have, whether or not there is one now, and what those have that are there."""
+        """Return what workers of each kind have, whether or not there is one now, and what connected ones have."""
         if self.tagged is not None:
             there = [dict(worker.resources) for worker in list(self.tagged.scheduler.workers.values())]
             return [*(template.resources for template in list(self.tagged.templates.values())), *there]
         return [worker["resources"] for worker in self.scheduler_info(n_workers=-1)["workers"].values()]
 
     def slots(self) -> dict[str, float]:
-        """The most slots that a worker of each tag has."""
-        found: dict[str, float] = {}
+        """Return the most slots that a worker of each tag has."""
+        most: dict[str, float] = {}
         for kind in self.kinds():
             for tag, units in kind.items():
-                found[tag] = max(units, found.get(tag, 0))
-        return found
+                most[tag] = max(units, most.get(tag, 0))
+        return most
 
     def _handle_task_erred(self, key: Any = None, exception: Any = None, traceback: Any = None) -> None:
         _, error, _ = clean_exception(exception, traceback)
@@ -205,8 +205,8 @@ class ScalableClient(Client):
             fate = await self.tagged.losses.fate_of(error.last_worker.address)
         except asyncio.CancelledError:  # the cluster closes: what is known must do
             fate = None
-        told = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)
-        super()._handle_task_erred(key, told, traceback)
+        explained = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)
+        super()._handle_task_erred(key, explained, traceback)
 
 
 DASK_OPTIONS = frozenset({"key", "workers", "resources", "retries", "priority", "fifo_timeout", "allow_other_workers"}
@@ -214,11 +214,11 @@ DASK_OPTIONS = frozenset({"key", "workers", "resources", "retries", "priority", 
 
 
 def named_by_content(kw: dict[str, Any]) -> bool:
-    """Whether Dask would derive the task's name from function and arguments."""
+    """Return whether Dask would derive the task's name from function and arguments."""
     return kw.get("key") is None and kw.get("pure", True) and not (kw.get("actor") or kw.get("actors"))
 
 
 def key_for(func: Callable[..., Any], args: tuple[Any, ...], kw: dict[str, Any], guarded: bool) -> str:
-    """As Dask names a task, but the same call on another kind of worker is another task."""
+    """Name a task as Dask does, but the same call on another kind of worker is another task."""
     given = {name: value for name, value in kw.items() if name not in DASK_OPTIONS}
     return f"{funcname(func)}-{tokenize(func, kw.get('resources'), guarded, given, *args)}"

@@ -134,7 +134,7 @@ class TaggedCluster(Cluster):
         return names
 
     def worker_count(self, tag: str | None = None) -> int:
-        """Workers that are connected now."""
+        """Count workers that are connected now."""
         members = list(self.members.values())
         return sum(1 for m in members if m.address and (tag is None or tag in m.template.resources))
 
@@ -145,7 +145,7 @@ class TaggedCluster(Cluster):
         raise UsageError("workers come in kinds here: use add_workers(n, tag), or a session whose target is adaptive")
 
     def sync(self, func: Any, *args: Any, **kw: Any) -> Any:
-        """As Dask's, but whoever waits when the cluster is closed is told so."""
+        """Call in the event loop as Dask does; whoever waits when the cluster is closed is told so."""
         if self.called_from_running_loop:
             return super().sync(func, *args, **kw)
 
@@ -209,7 +209,7 @@ class TaggedCluster(Cluster):
         self.keep(self.explain())
 
     async def _close(self) -> None:
-        """Whoever asks waits for the same end; a caller who is interrupted does not stop it half-way."""
+        """Wait for the end, which is the same for all callers; one who is interrupted does not stop it half-way."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
         await asyncio.shield(self._ending)
@@ -261,7 +261,7 @@ class TaggedCluster(Cluster):
             listener(kind, facts)
 
     async def launch(self, n: int, template: WorkerTemplate, *, partly: bool = False) -> list[str]:
-        """All or nothing: after a refusal those that were accepted are taken back, unless some are better than none."""
+        """Ask for workers, all or none: after a refusal those accepted are taken back, unless ``partly``."""
         if self.status is not Status.running:
             raise UsageError("the cluster is closed")
         names = []
@@ -278,8 +278,8 @@ class TaggedCluster(Cluster):
         contact = self.scheduler.contact_address or self.scheduler.address
         asked = [self.launcher.launch(name, template, contact) for name in names]
         results = dict(zip(names, await asyncio.gather(*asked, return_exceptions=True), strict=True))
-        accepted = {name: one for name, one in results.items() if not isinstance(one, BaseException)}
-        refusals = [one for one in results.values() if isinstance(one, BaseException)]
+        accepted = {name: result for name, result in results.items() if not isinstance(result, BaseException)}
+        refusals = [result for result in results.values() if isinstance(result, BaseException)]
         if refusals and not partly:
             await asyncio.gather(*(launched.stop(gently=False) for launched in accepted.values()))
             accepted = {}
@@ -287,7 +287,7 @@ class TaggedCluster(Cluster):
             if name not in accepted:
                 self.refused.add(name)
                 self.turn_away(self.scheduler.aliases.get(name), name)
-        members = [Member(name, template, one, time.time(), time.monotonic()) for name, one in accepted.items()]
+        members = [Member(name, template, result, time.time(), time.monotonic()) for name, result in accepted.items()]
         self.members |= {member.name: member for member in members}
         for member in members:
             self.tell("worker-started", worker=member.name, tag=member.tag, job=member.launched.job)
@@ -306,12 +306,12 @@ class TaggedCluster(Cluster):
         return [member.name for member in chosen]
 
     def choose(self, n: int, tag: str) -> list[Member]:
-        """Those to go first: not started, then idle, then the least busy."""
+        """Return those to go first: not started, then idle, then the least busy."""
         wanted = [m for m in self.members.values() if m.tag == tag and not m.leaving]
         return sorted(wanted, key=lambda m: (not m.noticed, m.joined, self.load(m), -m.since))[:n]
 
     def load(self, member: Member) -> int:
-        """Tasks it has been given and not finished."""
+        """Count tasks it has been given and not finished."""
         state = self.scheduler.workers.get(member.address)
         return len(state.processing) if state is not None else 0
 
@@ -344,7 +344,7 @@ class TaggedCluster(Cluster):
         self.over(member, None)
 
     def over(self, member: Member, fate: Fate | None) -> None:
-        """The worker is gone; say so once."""
+        """Say once that a worker is gone."""
         if self.members.pop(member.name, None) is None:
             return
         member.gone.set()
@@ -382,7 +382,7 @@ class TaggedCluster(Cluster):
     # What the scheduler and the backend report
 
     def turn_away(self, address: str | None, name: str) -> None:
-        """One that came although the answer was a refusal, or got lost: nobody counts it, pays it or would end it."""
+        """Close one that came although it was refused, or the answer got lost: nobody counts it or would end it."""
         if address is not None and name in self.refused:
             with suppress(KeyError, OSError):
                 self.scheduler.close_worker(address)
@@ -407,7 +407,7 @@ class TaggedCluster(Cluster):
         )
 
     def waits(self, member: Member, reason: str) -> None:
-        """It is not there yet, for another reason than before."""
+        """Say why a worker is not there yet, if the reason is a new one."""
         member.waits = reason
         self.tell("worker-pending", worker=member.name, tag=member.tag, reason=reason)
 
@@ -447,7 +447,7 @@ def no_cancel_before_start(record: logging.LogRecord) -> bool:
 
 @atexit.register
 def close_all() -> None:
-    """The last way out: whatever the script forgot."""
+    """Close at exit whatever the script forgot."""
     with ExitStack() as ends:  # each is done whatever becomes of the others
         for cluster in list(TaggedCluster._instances):
             if cluster.status is not Status.closed and cluster.process == os.getpid():

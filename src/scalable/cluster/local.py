@@ -21,7 +21,7 @@ from scalable import proc
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.provider import TaggedProvider
-from scalable.cluster.security import Scratch, off_the_path
+from scalable.cluster.security import Scratch, certified, off_the_path
 from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
@@ -74,10 +74,12 @@ class LocalProvider(TaggedProvider):
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         target = spec.target_as(LocalTarget)
-        scheduler: dict[str, object] = {"host": "127.0.0.1"}
+        scheduler: dict[str, object] = {"host": "127.0.0.1", "protocol": "tls"}  # others may be on this machine
         launcher: Launcher
+        security = None
         if target.processes:
             launcher = ProcessLauncher(spec.run_folder, folder=spec.folder)
+            security = certified(launcher.handout)
         else:
             launcher = ThreadLauncher(spec.folder)
             scheduler = {"protocol": "inproc"}
@@ -86,6 +88,7 @@ class LocalProvider(TaggedProvider):
         cluster = TaggedCluster(
             launcher,
             spec.components.values(),
+            security=security,
             scheduler=scheduler,
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
@@ -105,10 +108,13 @@ CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is 
 class ProcessLauncher:
     """Starts workers as processes, each with its own environment, memory limit and log."""
 
+    remote = False  # although connections are encrypted
+
     def __init__(self, run_folder: str | None = None, folder: str | None = None) -> None:
-        """Logs go to the folder of the run; without one they are gone when the cluster is closed."""
+        """Put logs into the folder of the run; without one they are gone when the cluster is closed."""
         self.own = Scratch()
         self.scratch = self.own.path
+        self.handout = self.scratch / "handout"
         self.leftovers = [self.scratch]
         """Folders that go even if this process is killed."""
         self.run = RunFolder(Path(run_folder or self.scratch))
@@ -127,6 +133,7 @@ class ProcessLauncher:
         options = replace(
             template.options(name, scheduler),
             host="127.0.0.1",
+            handout=str(self.handout) if self.handout.is_dir() else None,  # nothing is, without certificates
             folder=self.folder,
             scratch=str(self.scratch),
             note=str(note),
@@ -149,9 +156,9 @@ class ProcessLauncher:
 
     async def poll(self, launched: list[Launched]) -> float:
         pause = SELDOM_S
-        for one in launched:
-            assert isinstance(one, WorkerProcess)
-            pause = min(pause, one.look() / GROWTH)
+        for worker in launched:
+            assert isinstance(worker, WorkerProcess)
+            pause = min(pause, worker.look() / GROWTH)
         return max(pause, LOOK_EVERY_S)
 
     async def close(self) -> None:
@@ -182,9 +189,9 @@ class WorkerProcess:
         left = self.limit.bytes - proc.tree_resident(pid)
         if left >= 0:
             return left
-        tree = [one for one in map(proc.look, proc.tree(pid)) if one is not None]
-        own = sum(proc.resident(one.pid) for one in tree if one.session == pid)
-        used = own + sum(proc.resident(one.pid) for one in tree if one.session != pid)
+        tree = [process for process in map(proc.look, proc.tree(pid)) if process is not None]
+        own = sum(proc.resident(process.pid) for process in tree if process.session == pid)
+        used = own + sum(proc.resident(process.pid) for process in tree if process.session != pid)
         limits = memory_limits(self.limit.bytes)
         if own > limits.worker or used > limits.together:
             self.over_limit = Memory(used)
@@ -197,9 +204,9 @@ class WorkerProcess:
     @property
     def fate(self) -> Fate | None:
         status = self.process.poll()
-        return None if status is None else self.told(status)
+        return None if status is None else self.fate_by(status)
 
-    def told(self, status: int) -> Fate:
+    def fate_by(self, status: int) -> Fate:
         if self.over_limit is not None:
             detail = f"used {self.over_limit} of the {self.limit} it may use; killed"
             return Fate(Loss.OUT_OF_MEMORY, detail, self.over_limit)
@@ -234,14 +241,14 @@ class WorkerProcess:
 
 
 def last_words(log: Path) -> str:
-    """The end of a worker's log, where its reason stands."""
+    """Return the end of a worker's log, where its reason stands."""
     try:
         text = log.read_bytes()[-4000:].decode(errors="replace")
     except OSError:
         return f"no log at {log}"
-    said = [line for line in text.splitlines() if line.strip()]
-    ours = [line.removeprefix("scalable worker: ") for line in said if line.startswith("scalable worker: ")]
-    return (ours[-1:] or ["; ".join(said[-3:])])[0] or f"an empty log at {log}"
+    lines = [line for line in text.splitlines() if line.strip()]
+    ours = [line.removeprefix("scalable worker: ") for line in lines if line.startswith("scalable worker: ")]
+    return (ours[-1:] or ["; ".join(lines[-3:])])[0] or f"an empty log at {log}"
 
 
 THREADS_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would not notice by itself
@@ -251,7 +258,7 @@ class ThreadLauncher:
     """Starts workers as threads of this process: no start-up time, no copies of data, and no separation either."""
 
     def __init__(self, folder: str | None = None) -> None:
-        """Code in ``folder`` can be imported, as it can where workers are processes."""
+        """Make code in ``folder`` importable, as it is where workers are processes."""
         self.scratch = Scratch()
         self.path = [folder] if folder is not None and folder not in sys.path else []
         sys.path[:0] = self.path

@@ -10,7 +10,7 @@ MOST_PORTS = 65_535
 
 
 def interfaces() -> dict[str, str]:
-    """Every interface that is up and has an IPv4 address, by name."""
+    """Return every interface that is up and has an IPv4 address, by name."""
     up = {name for name, state in psutil.net_if_stats().items() if state.isup}
     return {
         name: address.address
@@ -25,14 +25,14 @@ def listed() -> str:
 
 
 def no_such_interface(name: str) -> str:
-    """What to say if an interface does not exist or is down; empty if it is fine."""
+    """Return what to say if an interface does not exist or is down; empty if it is fine."""
     if name in interfaces():
         return ""
     return f"this machine has no network interface {name!r} that is up; it has: {listed()}"
 
 
 def contact(written: str, address: str) -> str:
-    """A scheduler's address as others shall use it; protocol and port are the scheduler's own if they are not said."""
+    """Return a scheduler's address as others shall use it; protocol and port are its own if not written."""
     protocol, own = address.split("://", 1)
     host = written.split("://", 1)[-1]
     port = own.rpartition(":")[2]
@@ -40,7 +40,7 @@ def contact(written: str, address: str) -> str:
 
 
 def no_such_port(port: int) -> str:
-    """What to say if a scheduler cannot listen on a port; empty if it can, or if any will do (0)."""
+    """Return what to say if a scheduler cannot listen on a port; empty if it can, or if any will do (0)."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MOST_PORTS:
         return f"{port!r} is no port; write a number from 1 to {MOST_PORTS}, or leave it out"
     with socket.socket() as probe:

@@ -51,7 +51,7 @@ class RemoteWorker(ABC):
 
     @property
     def over(self) -> bool:
-        """Nothing of it is left, or will be."""
+        """Return whether nothing of it is left, or will be."""
         return self.ended
 
     @abstractmethod

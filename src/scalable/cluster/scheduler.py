@@ -27,7 +27,7 @@ class FairScheduler(Scheduler):
     """Dask's scheduler, with blame for a worker's death on the tasks that were running."""
 
     def __init__(self, *args: Any, running: Callable[[str], set[str] | None], **options: Any) -> None:
-        """``running`` tells the keys that the worker at an address noted as running, if it keeps such a note."""
+        """Take ``running``, which tells the keys that the worker at an address noted, if it keeps such a note."""
         super().__init__(*args, **options)
         self.running_on = running
         self.unreadable: set[str] = set()
@@ -38,11 +38,11 @@ class FairScheduler(Scheduler):
         """Addresses of workers that have runs, which Dask knows nothing of."""
 
     def valid_workers(self, ts: Any) -> set[Any] | None:
-        """Tagged tasks go to workers without runs as long as there are some."""
-        found = super().valid_workers(ts)
-        if not found or not self.serving:
-            return found
-        return {worker for worker in found if worker.address not in self.serving} or found
+        """Return workers for a task: tagged ones go to workers without jobs as long as there are some."""
+        valid = super().valid_workers(ts)
+        if not valid or not self.serving:
+            return valid
+        return {worker for worker in valid if worker.address not in self.serving} or valid
 
     async def remove_worker(
         self, address: str, *, stimulus_id: str, expected: bool = False, close: bool = True
@@ -59,7 +59,7 @@ class FairScheduler(Scheduler):
 
 
 def blamed(worker: Any, noted: set[str] | None, unreadable: bool) -> set[Any]:
-    """Tasks that a worker can have died of."""
+    """Return tasks that a worker can have died of."""
     begun = {task for task in worker.processing if task in worker.executing or task in worker.long_running}
     begun |= {task for task in worker.processing if noted and str(task.key) in noted}
     if unreadable or not begun:
@@ -68,7 +68,7 @@ def blamed(worker: Any, noted: set[str] | None, unreadable: bool) -> set[Any]:
 
 
 def following(worker: Any, begun: set[Any]) -> set[Any]:
-    """Tasks that a worker will have begun since its last report if it had room for them; in their order."""
+    """Return tasks that a worker will have begun since its last report, if it had room, in their order."""
     left = Counter(worker.resources)
     for task in begun:
         left.subtract(task.resource_restrictions or {})
@@ -116,7 +116,7 @@ def give_up(cluster: TaggedCluster, tag: str, reason: str, spared: Collection[An
 
 
 def is_hopeless(cluster: TaggedCluster, task: Any, tag: str) -> bool:
-    """Whether workers of this tag were its hope, and no other worker is there that could do it."""
+    """Return whether workers of this tag were its hope, and no other worker is there that could do it."""
     wanted = [name for name in task.resource_restrictions or () if any(name in t.resources for t in kinds(cluster))]
     able = {kind.tag for kind in kinds(cluster) if all(name in kind.resources for name in wanted)}
     hope = tag in able if wanted else tag == next(iter(cluster.templates), None)

@@ -133,7 +133,7 @@ class Losses:
             await asyncio.sleep(pause)
 
     def parted(self, address: str) -> None:
-        """The scheduler lost a worker; find out why, and make sure that its process is gone too."""
+        """Find out why the scheduler lost a worker, and make sure that its process is gone too."""
         member = next((m for m in self.cluster.members.values() if m.address == address), None)
         if member is None:
             return
@@ -154,12 +154,12 @@ class Losses:
         self.cluster.over(member, fate)
 
     def running_on(self, address: str) -> set[str] | None:
-        """Keys of the tasks that a worker was doing when it died, if it kept a note of them."""
+        """Return keys of the tasks that a worker was doing when it died, if it kept a note of them."""
         launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
         return launched.running() if isinstance(launched, Witness) else None
 
     async def fate_of(self, address: str) -> Fate | None:
-        """Why a worker that was at this address is gone, waiting a while for the backend to say so."""
+        """Return why a worker that was at this address is gone, waiting a while for the backend to say so."""
         deadline = time.monotonic() + 2 * FATE_WITHIN_S
         while address not in self.fates and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
@@ -190,7 +190,7 @@ class Replacements:
         self.given_up.pop(member.tag, None)
 
     def lost(self, member: Member, fate: Fate) -> None:
-        """It is gone, and nobody had told it to go."""
+        """Count a worker that is gone without having been told to, and start another."""
         if member.joined:
             young = not member.worked and member.age_s < YOUNG_S
             self.short_lives[member.tag] = self.short_lives[member.tag] + 1 if young else 0
@@ -201,7 +201,7 @@ class Replacements:
             self.cluster.keep(self.start_another(member, fate))
 
     def had_notice(self, member: Member) -> None:
-        """Another one comes now, so that it can take over what this one holds."""
+        """Start another one now, so that it can take over what this one holds."""
         if self.possible and not (member.leaving or member.noticed):
             member.noticed = True
             self.cluster.keep(self.start_another(member, Fate(Loss.PREEMPTED, "had notice")))

@@ -35,10 +35,10 @@ def namespace(deployment: Deployment) -> Document:
 
 
 def accounts(deployment: Deployment) -> list[Document]:
-    found = [Document(account(deployment, DRIVER), ("Runs sweeps in the cluster; only its pods get a token.",))]
+    documents = [Document(account(deployment, DRIVER), ("Runs sweeps in the cluster; only its pods get a token.",))]
     if worker := deployment.settings.worker_service_account:
-        found.append(Document(account(deployment, worker), ("Workers: no rights, and no token to try with.",)))
-    return found
+        documents.append(Document(account(deployment, worker), ("Workers: no rights, and no token to try with.",)))
+    return documents
 
 
 def account(deployment: Deployment, name: str) -> Object:
@@ -55,19 +55,19 @@ def rights(deployment: Deployment) -> list[Document]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": DRIVER},
     }
     command = f"kubectl --namespace {deployment.namespace} create rolebinding NAME --role {USER} --user NAME"
-    found = [
+    documents = [
         Document(role(deployment, DRIVER, *RIGHTS), ("All that a driver does, in this namespace only.",)),
         Document(binding),
         Document(role(deployment, USER, *RIGHTS, FORWARD), ("For people who run from their own machine:", command)),
     ]
     if deployment.prometheus:
         comments = ("For a Prometheus that looks for drivers here:", *watching_steps(deployment))
-        found.append(Document(role(deployment, WATCHER, FIND), comments))
-    return found
+        documents.append(Document(role(deployment, WATCHER, FIND), comments))
+    return documents
 
 
 def watching_steps(deployment: Deployment) -> list[str]:
-    """What a Prometheus needs that has no rights in other namespaces than its own."""
+    """Return what a Prometheus needs that has no rights in other namespaces than its own."""
     if not deployment.prometheus:
         return []
     return [

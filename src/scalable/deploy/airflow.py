@@ -23,7 +23,7 @@ from scalable.observe.redact import looks_secret, redact_text
 from scalable.planning.places import places
 from scalable.planning.resources import Size
 from scalable.planning.site import profile_of
-from scalable.quantities import Cpu, Memory
+from scalable.quantities import Cpu, Memory, decimal_text, exact
 from scalable.store.urls import SQLITE, scheme_of
 from scalable.sweeps.grid import Grid
 from scalable.wording import plural, undefined
@@ -41,8 +41,13 @@ ENDS_RAW = "endraw"
 """The one word that a text may not have in which Airflow is to find no templates."""
 
 
-def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("scalable.yaml")) -> dict[str, str]:
-    """The DAG's file, by its name. ``here`` is the manifest's file, for tasks that run on this machine."""
+def render(
+    manifest: Manifest, target: str, sweep: str, *, manifest_path: Path = Path("scalable.yaml")
+) -> dict[str, str]:
+    """Return the DAG's file, by its name.
+
+    ``manifest_path`` is the manifest's file, for tasks that run on this machine.
+    """
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     if target not in manifest.targets:
@@ -61,14 +66,14 @@ def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("sc
         "assets": literal(tasks(grid.assets), "ASSETS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
-        "delay": number(manifest.policies.retry.delay.seconds),
-        "cap": number(manifest.policies.retry.cap.seconds),
+        "delay": decimal_text(exact(manifest.policies.retry.delay.seconds)),
+        "cap": decimal_text(exact(manifest.policies.retry.cap.seconds)),
     }
     if isinstance(to, KubernetesTarget):
         parts |= {"manifest": literal(IN_IMAGE), **pods(manifest, target, to, sweep, profile)}
         whole = HEAD + IMPORT_KUBERNETES + SETTINGS + KUBERNETES + TASKS
     elif isinstance(to, LocalTarget):
-        parts |= {"manifest": literal(str(here.resolve())), "where": "a process of its own"}
+        parts |= {"manifest": literal(str(manifest_path.resolve())), "where": "a process of its own"}
         parts |= {"in_worker": "", "in_small": "", "in_small_line": ""}
         whole = HEAD + SETTINGS + TASKS
     else:
@@ -80,7 +85,7 @@ def render(manifest: Manifest, target: str, sweep: str, *, here: Path = Path("sc
 
 
 def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, profile: str) -> dict[str, str]:
-    """What is known of the pods: image, sizes, nodes, variables."""
+    """Return what is known of the pods: image, sizes, nodes, variables."""
     where = f"targets.{name}"
     if target.image is None:
         raise UsageError(f"{where}: no image is named; write image: REGISTRY/NAME:VERSION")
@@ -137,14 +142,14 @@ def larger(size: Size) -> dict[str, str]:
 
 
 def tasks(assets: tuple[str, ...]) -> dict[str, str]:
-    """A task's id for each asset: its name as far as Airflow takes it, and never one for two."""
-    found: dict[str, str] = {}
+    """Return a task's id for each asset: its name as far as Airflow takes it, and never one for two."""
+    texts: dict[str, str] = {}
     for asset in assets:
         name = f"asset_{identifier(asset)}"
-        while name in found:
+        while name in texts:
             name += "_"
-        found[name] = asset
-    return found
+        texts[name] = asset
+    return texts
 
 
 def identifier(name: str) -> str:
@@ -155,30 +160,28 @@ def identifier(name: str) -> str:
 LONGEST = 200  # characters of a name; Airflow takes 250 with what is before it
 
 
-def number(seconds: float) -> str:
-    return str(int(seconds)) if seconds == int(seconds) else str(seconds)
-
-
 def literal(value: Any, before: str = "") -> str:
     """A value as Python, in one line if it fits behind what stands before it, else with a line for each entry."""
-    line = quoted(value)
+    line = python_text(value)
     if len(before) + len(line) <= WIDTH or not isinstance(value, dict | list):
         return line
     if isinstance(value, dict):
-        return "\n".join(["{", *(f"    {quoted(key)}: {quoted(one)}," for key, one in value.items()), "}"])
-    return "\n".join(["[", *(f"    {quoted(one)}," for one in value), "]"])
+        return "\n".join(
+            ["{", *(f"    {python_text(key)}: {python_text(entry)}," for key, entry in value.items()), "}"]
+        )
+    return "\n".join(["[", *(f"    {python_text(entry)}," for entry in value), "]"])
 
 
-def quoted(value: Any) -> str:
+def python_text(value: Any) -> str:
     """With the quotes that formatters write."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{quoted(key)}: {quoted(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{python_text(key)}: {python_text(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(quoted, value)) + "]"
+        return "[" + ", ".join(map(python_text, value)) + "]"
     if isinstance(value, str) and '"' in value:
         return repr(value)
     return json.dumps(value, ensure_ascii=False)  # a text, or a number: the same in Python
 
 
 def filled(template: str, parts: dict[str, str]) -> str:
-    return re.sub(r"<<(\w+)>>", lambda found: parts[found[1]], template)
+    return re.sub(r"<<(\w+)>>", lambda match: parts[match[1]], template)

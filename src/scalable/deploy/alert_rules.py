@@ -29,12 +29,12 @@ def rules_file(rules: Sequence[Rule]) -> str:
 
 
 def alert(rule: Rule) -> Object:
-    found: Object = {"alert": rule.name, "expr": rule.promql()}
+    content: Object = {"alert": rule.name, "expr": rule.promql()}
     if rule.for_s:
-        found["for"] = duration(rule.for_s)
+        content["for"] = duration(rule.for_s)
     if rule.keep_s:
-        found["keep_firing_for"] = duration(rule.keep_s)
-    return {**found, "labels": {"severity": rule.severity.value}, "annotations": rule.annotations()}
+        content["keep_firing_for"] = duration(rule.keep_s)
+    return {**content, "labels": {"severity": rule.severity.value}, "annotations": rule.annotations()}
 
 
 def tests_file(rules: Sequence[Rule]) -> str:
@@ -116,16 +116,16 @@ def inputs(rule: Rule, samples: Samples, *, born: bool) -> dict[str, str]:
     when = rule.when
     if when.increase_s is not None:
         return {when.metric: samples.counter(bad(when), born=born)}
-    found = {when.metric: samples.values(good(when), bad(when))}
+    series = {when.metric: samples.values(good(when), bad(when))}
     if when.over is not None:
-        found[when.over] = samples.steady(1)
+        series[when.over] = samples.steady(1)
     if rule.and_ is not None:
-        found[rule.and_.metric] = samples.steady(bad(rule.and_))
-    return found
+        series[rule.and_.metric] = samples.steady(bad(rule.and_))
+    return series
 
 
 def bad(condition: Condition) -> float:
-    """A figure for which the condition holds, of few digits, as it is written into the test."""
+    """Return a figure for which the condition holds, of few digits, as it is written into the test."""
     match condition.sign:
         case "==":
             return condition.threshold
@@ -154,14 +154,17 @@ def labels(metric: str) -> dict[str, str]:
 
 
 def expected(rule: Rule) -> Object:
-    found = labels(rule.when.metric)
+    label_values = labels(rule.when.metric)
     value = as_prometheus_writes(bad(rule.when), rule.unit)
-    told = {"summary": rule.summary.format_map({**found, "value": value}), "remedy": rule.remedy.format_map(found)}
-    return {"exp_labels": {"severity": rule.severity.value, **found}, "exp_annotations": told}
+    annotations = {
+        "summary": rule.summary.format_map({**label_values, "value": value}),
+        "remedy": rule.remedy.format_map(label_values),
+    }
+    return {"exp_labels": {"severity": rule.severity.value, **label_values}, "exp_annotations": annotations}
 
 
 def as_prometheus_writes(value: float, unit: str) -> str:
-    """What its humanizePercentage and humanizeDuration make of these tests' values, of a minute and more."""
+    """Return what its humanizePercentage and humanizeDuration make of these tests' values, of a minute and more."""
     if unit == "share":
         return f"{value * 100:.4g}%"
     if unit == "number":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from scalable.cluster.kubernetes.objects import amounts
 from scalable.deploy.access import metadata
 from scalable.deploy.deployment import DRIVER, Deployment
@@ -14,8 +12,6 @@ from scalable.quantities import Cpu, Memory
 GPU = "nvidia.com/gpu"
 NOTHING = Size(Cpu(0), Memory(0))
 MOST_WORKERS = 100  # of a target that states no maximum and a manifest without pools, as plans count
-
-Object = dict[str, Any]
 
 
 def bounds(deployment: Deployment) -> list[Document]:
@@ -36,7 +32,7 @@ def quota(deployment: Deployment) -> Document:
 
 
 def room(deployment: Deployment) -> tuple[int, Size]:
-    """How many workers there can be, and what all of them may ask for, at most."""
+    """Return how many workers there can be, and what all of them may ask for, at most."""
     pools: dict[str | None, list[Size]] = {}
     for place in deployment.site.places.values():
         pools.setdefault(place.pool, []).append(place.request)
@@ -48,13 +44,13 @@ def room(deployment: Deployment) -> tuple[int, Size]:
             continue
         pool = deployment.manifest.pools[name]
         node = allocatable(deployment.manifest.nodes[pool.node], pool)
-        smallest = Size(min(one.cpu for one in sizes), min(one.memory for one in sizes))
+        smallest = Size(min(size.cpu for size in sizes), min(size.memory for size in sizes))
         count, requests = count + smallest.times_in(node) * pool.most, requests + node * pool.most
     return count, requests
 
 
 def countable(deployment: Deployment) -> list[str]:
-    """What every container states: where a quota counts memory, a pod that states none is refused."""
+    """Return what every container states: where a quota counts memory, a pod that states none is refused."""
     stated = all(place.limit.memory.bytes for place in deployment.site.places.values())
     return ["cpu", "memory"] if stated else ["cpu"]
 
@@ -65,7 +61,7 @@ def most_workers(deployment: Deployment) -> int:
 
 
 def limits(deployment: Deployment) -> Document:
-    """A container that states nothing gets the smallest of our sizes, and none is larger than the largest."""
+    """Return a container that states nothing gets the smallest of our sizes, and none is larger than the largest."""
     places = list(deployment.site.places.values())
     mine = driver_size(deployment)
     named = countable(deployment)
@@ -89,6 +85,6 @@ def stated(size: Size, named: list[str]) -> dict[str, str]:
     return {name: amount for name, amount in amounts(size).items() if name in named}
 
 
-def largest(found: list[Size]) -> Size:
-    """The most of each that any of them has."""
-    return Size(max(one.cpu for one in found), max(one.memory for one in found), max(one.gpus for one in found))
+def largest(sizes: list[Size]) -> Size:
+    """Return the most of each that any of them has."""
+    return Size(max(size.cpu for size in sizes), max(size.memory for size in sizes), max(size.gpus for size in sizes))

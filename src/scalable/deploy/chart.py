@@ -28,9 +28,9 @@ def files(deployment: Deployment) -> dict[str, str]:
     templates = objects(parametrised(deployment))
     del templates[NAMESPACE]
     plain = objects(deployment)[NAMESPACE]
-    found = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
-    found |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
-    return found
+    texts = {f"templates/{name}": template(written(documents)) for name, documents in templates.items()}
+    texts |= {"Chart.yaml": about(deployment), "values.yaml": values(deployment), "namespace.yaml": written(plain)}
+    return texts
 
 
 def mark(name: str) -> str:
@@ -75,16 +75,16 @@ def values(deployment: Deployment) -> str:
     ]
     if deployment.sweep is not None:
         lines.append(("sweep: ", deployment.sweep, "one of the manifest's"))
-    text = "".join(f"{key}{quoted(value)}  # {comment}\n" for key, value, comment in lines)
+    text = "".join(f"{key}{yaml_text(value)}  # {comment}\n" for key, value, comment in lines)
     text += "driver:\n"
-    text += "".join(f"  {name}: {quoted(amount)}\n" for name, amount in deployment.driver.items())
+    text += "".join(f"  {name}: {yaml_text(amount)}\n" for name, amount in deployment.driver.items())
     if deployment.variables:
-        text += f"  secret: {quoted(deployment.secret)}  # holds {', '.join(deployment.variables)}\n"
+        text += f"  secret: {yaml_text(deployment.secret)}  # holds {', '.join(deployment.variables)}\n"
     return text
 
 
-def quoted(value: str) -> str:
-    """A text as YAML reads it back, numbers too."""
+def yaml_text(value: str) -> str:
+    """Return a text as YAML reads it back, numbers too."""
     return yaml.safe_dump(value, default_style='"', width=10_000).strip()
 
 

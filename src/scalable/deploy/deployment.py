@@ -84,23 +84,23 @@ class Deployment:
     @property
     def secrets(self) -> dict[str, tuple[str, ...]]:
         """Secrets that must exist, with the keys that are read from each."""
-        found: dict[str, list[str]] = {self.secret: list(self.variables)} if self.variables else {}
+        names: dict[str, list[str]] = {self.secret: list(self.variables)} if self.variables else {}
         for value in self.settings.env.values():
             if isinstance(value, SecretKey):
-                found.setdefault(value.secret, []).append(value.key)
-        return {name: tuple(dict.fromkeys(keys)) for name, keys in found.items()}
+                names.setdefault(value.secret, []).append(value.key)
+        return {name: tuple(dict.fromkeys(keys)) for name, keys in names.items()}
 
     @property
     def notes(self) -> list[str]:
         """What a person should know who trusts what was written."""
-        found = [destination.note for destination in self.destinations if destination.note]
+        notes = [destination.note for destination in self.destinations if destination.note]
         if self.api_server is None:
-            found.append(API_SERVER_OPEN)
+            notes.append(API_SERVER_OPEN)
         if self.settings.worker_service_account is None:
-            found.append(DEFAULT_ACCOUNT)
+            notes.append(DEFAULT_ACCOUNT)
         if self.manifest.artefacts.startswith("/"):
-            found.append(f"artefacts: {self.manifest.artefacts} must be a folder that every pod sees")
-        return found
+            notes.append(f"artefacts: {self.manifest.artefacts} must be a folder that every pod sees")
+        return notes
 
 
 def deployment(
@@ -141,7 +141,7 @@ def deployment(
 
 
 def chosen(manifest: Manifest, sweep: str | None) -> str | None:
-    """The sweep that is run; nothing where the manifest has tasks instead."""
+    """Return the sweep that is run; nothing where the manifest has tasks instead."""
     if sweep is not None:
         if sweep not in manifest.sweeps:
             raise UsageError(undefined("sweep", sweep, manifest.sweeps))
@@ -156,7 +156,7 @@ def chosen(manifest: Manifest, sweep: str | None) -> str | None:
 
 
 def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Iterator[Finding]:
-    """What a laptop may do without and a namespace of its own may not."""
+    """Yield what a laptop may do without and a namespace of its own may not."""
     if target.image is None:
         message = "no image is named for driver and workers"
         yield source.error("no-image", "image", message, "write image: REGISTRY/NAME:VERSION")
@@ -177,7 +177,7 @@ def unfit(source: Source, manifest: Manifest, target: KubernetesTarget) -> Itera
 
 
 def connected(
-    source: Source, manifest: Manifest, target: KubernetesTarget, found: list[Destination]
+    source: Source, manifest: Manifest, target: KubernetesTarget, destinations: list[Destination]
 ) -> Iterator[Finding]:
     """Fills in where pods connect to; yields what cannot be reached or would be lost."""
     env = {name: text(value) for name, value in target.env.items() if not isinstance(value, SecretKey)}
@@ -186,7 +186,7 @@ def connected(
     try:
         store = egress.store_destination(url)
         if store is not None:
-            found.append(store)
+            destinations.append(store)
         elif url is not None and (problem := lost(url, target)):
             yield source.error("rows-lost", ("store",), problem, STORE_REMEDY)
     except StoreUrlError as error:
@@ -194,15 +194,20 @@ def connected(
     places: list[tuple[tuple[str | int, ...], str | None, Callable[[str], Destination | None]]] = [
         (("artefacts",), manifest.artefacts, lambda url: egress.artefacts_destination(url, known)),
         (("tracking",), manifest.tracking or known.get(TRACKING), tracked),
-        *(((*source.here, "egress", at), one, egress.named_destination) for at, one in enumerate(target.egress)),
+        *(
+            ((*source.target_path, "egress", at), written, egress.named_destination)
+            for at, written in enumerate(target.egress)
+        ),
     ]
     for place, address, destination in places:
         if address is not None and known_text(source, address) is None:
-            found.append(Destination(str(place[0]), None, egress.PORTS["https"], workers=destination is not tracked))
+            destinations.append(
+                Destination(str(place[0]), None, egress.PORTS["https"], workers=destination is not tracked)
+            )
             continue
         try:
             if address is not None and (to := destination(address)) is not None:
-                found.append(to)
+                destinations.append(to)
         except UsageError as error:
             yield source.error("bad-address", place, str(error))
 
@@ -212,7 +217,7 @@ def tracked(url: str) -> Destination | None:
 
 
 def known_text(source: Source, value: str | None) -> str | None:
-    """A text of the manifest; nothing where it is only known in the cluster."""
+    """Return a text of the manifest; nothing where it is only known in the cluster."""
     return None if value is None or source.UNKNOWN in value else value
 
 
@@ -234,7 +239,7 @@ def namespace_name(name: str, place: str) -> str:
 
 
 def dns_label(name: str) -> str:
-    """A name as Kubernetes takes it for any object."""
+    """Return a name as Kubernetes takes it for any object."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].rstrip("-")
     if not label:
         raise UsageError(f"{name!r} has no letter or digit that a name in Kubernetes may have; use another name")

@@ -32,8 +32,12 @@ IGNORED = (
 
 def files(deployment: Deployment, folder: Path, project: Path) -> dict[str, str]:
     """Docker reads only the ignored files beside the Dockerfile, so those of the project are among them."""
-    here, around = folder.resolve(), project.resolve()
-    inside = [str(here.relative_to(around))] if here.is_relative_to(around) and here != around else []
+    manifest_folder, around = folder.resolve(), project.resolve()
+    inside = (
+        [str(manifest_folder.relative_to(around))]
+        if manifest_folder.is_relative_to(around) and manifest_folder != around
+        else []
+    )
     ignored = "".join(f"{pattern}\n" for pattern in (*own_ignored(project / OWN_IGNORED), *IGNORED, *inside))
     return {"Dockerfile": dockerfile(deployment, project), "Dockerfile.dockerignore": ignored}
 
@@ -75,12 +79,12 @@ CMD ["python", "-m", "scalable", "--help"]
 
 
 def extras(deployment: Deployment) -> list[str]:
-    found = ["kubernetes"]
+    names = ["kubernetes"]
     if any(sweep.run is None for sweep in deployment.manifest.sweeps.values()):
-        found.append("finetune")
+        names.append("finetune")
     if any(destination.purpose == "store" for destination in deployment.destinations):
-        found.append("postgres")
-    return found
+        names.append("postgres")
+    return names
 
 
 def filesystem(deployment: Deployment) -> list[str]:
@@ -91,29 +95,29 @@ def filesystem(deployment: Deployment) -> list[str]:
 @lru_cache  # a hundred packages are read
 def pinned(wanted: tuple[str, ...]) -> tuple[str, list[str]]:
     """Lines for pip with the versions of these and all they need, and the names of those that are not installed."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     missing: set[str] = set()
     waiting = [Requirement(text) for text in wanted]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
-        one = waiting.pop()
-        name, more = canonicalize_name(one.name), frozenset(one.extras)
+        requirement = waiting.pop()
+        name, more = canonicalize_name(requirement.name), frozenset(requirement.extras)
         if (name, more) in seen:
             continue
         seen.add((name, more))
         try:
-            here = distribution(one.name)
+            installed = distribution(requirement.name)
         except PackageNotFoundError:
             missing.add(name)
             continue
-        found[name] = here.version
-        waiting += needed(here, more)
-    found.pop("scalable", None)  # its version is asked for, and a wheel may bring it
-    return "".join(f"{name}=={version}\n" for name, version in sorted(found.items())), sorted(missing)
+        versions[name] = installed.version
+        waiting += needed(installed, more)
+    versions.pop("scalable", None)  # its version is asked for, and a wheel may bring it
+    return "".join(f"{name}=={version}\n" for name, version in sorted(versions.items())), sorted(missing)
 
 
 def needed(package: Distribution, more: frozenset[str]) -> Iterator[Requirement]:
     for text in package.requires or ():
-        one = Requirement(text)
-        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in (*more, "")):
-            yield one
+        requirement = Requirement(text)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in (*more, "")):
+            yield requirement

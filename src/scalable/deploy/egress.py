@@ -70,8 +70,8 @@ class Destination:
     @property
     def service(self) -> str | None:
         """The namespace of a service of the cluster."""
-        found = SERVICE.fullmatch(self.host or "")
-        return found["namespace"] if found else None
+        match = SERVICE.fullmatch(self.host or "")
+        return match["namespace"] if match else None
 
     @property
     def beside(self) -> bool:
@@ -100,7 +100,7 @@ def anywhere() -> list[Object]:
 
 
 def store_destination(url: str | None) -> Destination | None:
-    """A database server; nothing for a file. Raises ``StoreUrlError`` for a URL that no store has."""
+    """Return a database server; nothing for a file. Raises ``StoreUrlError`` for a URL that no store has."""
     if url is None:
         return Destination("store", None, PORTS["postgresql"], workers=False)
     if scheme_of(url) not in POSTGRESQL:
@@ -114,7 +114,7 @@ def store_destination(url: str | None) -> Destination | None:
 
 
 def artefacts_destination(url: str, env: Mapping[str, str]) -> Destination | None:
-    """An object store; nothing for a folder."""
+    """Return an object store; nothing for a folder."""
     scheme = url.partition("://")[0] if "://" in url else "file"
     if scheme in ("file", "local"):
         return None
@@ -138,14 +138,14 @@ def web_destination(purpose: str, url: str, *, workers: bool) -> Destination:
 
 
 def named_destination(text: str, purpose: str = "egress") -> Destination:
-    """What a person wrote as ``host:port`` or as a web address."""
+    """Return what a person wrote as ``host:port`` or as a web address."""
     if "://" in text:
         return web_destination(purpose, text, workers=True)
     host, colon, port = text.rpartition(":")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not port.isdecimal() or not 0 < int(port) < 65536 or not re.fullmatch(r"[\w.:/-]+", host):
         raise UsageError(f"{shown(text)} is not a place to connect to; {EXAMPLE}")
-    found = Destination(purpose, host, int(port))
-    if "/" in host and found.network is None:
+    destination = Destination(purpose, host, int(port))
+    if "/" in host and destination.network is None:
         raise UsageError(f"{shown(host)} is not a range of addresses; {EXAMPLE}")
-    return found
+    return destination

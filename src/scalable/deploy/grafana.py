@@ -47,7 +47,7 @@ def highest(of: str, expression: str) -> str:
 
 
 def by_worker(expression: str) -> tuple[str, str]:
-    """The query and its legend; workers of different runs often have the same name."""
+    """Return the query and its legend; workers of different runs often have the same name."""
     return highest("run, worker", expression), "{{worker}} of {{run}}"
 
 
@@ -205,10 +205,12 @@ def dashboard() -> Object:
 def variables() -> list[Object]:
     """Data source, project and run, each chosen from what there is."""
     chosen = {"selected": True, "text": "All", "value": "$__all"}
-    found: list[Object] = [{"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}]
+    entries: list[Object] = [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+    ]
     for name, of in (("project", ""), ("run", '{project=~"$project"}')):
         query = f"label_values(scalable_session_info{of}, {name})"
-        found.append(
+        entries.append(
             {
                 "name": name,
                 "label": name.capitalize(),
@@ -224,7 +226,7 @@ def variables() -> list[Object]:
                 "current": chosen,
             }
         )
-    return found
+    return entries
 
 
 def placed() -> Iterator[Object]:
@@ -232,13 +234,13 @@ def placed() -> Iterator[Object]:
     x = y = 0
     for number, panel in enumerate(PANELS, start=1):
         width, height = (SMALL, LOW) if panel.kind == "stat" else (HALF, TALL)
-        yield {"id": number, "gridPos": {"x": x, "y": y, "w": width, "h": height}, **shown(panel)}
+        yield {"id": number, "gridPos": {"x": x, "y": y, "w": width, "h": height}, **panel_object(panel)}
         x += width
         if x >= COLUMNS:
             x, y = 0, y + height
 
 
-def shown(panel: Panel) -> Object:
+def panel_object(panel: Panel) -> Object:
     defaults: Object = {"unit": panel.unit, "min": 0, "color": {"mode": "palette-classic"}}
     if panel.maximum is not None:
         defaults["max"] = panel.maximum
@@ -259,7 +261,7 @@ def shown(panel: Panel) -> Object:
         "fieldConfig": {"defaults": defaults, "overrides": []},
         "options": options(panel),
         "targets": [
-            {"refId": chr(ord("A") + place), "datasource": SOURCE, "expr": here(query), "legendFormat": legend}
+            {"refId": chr(ord("A") + place), "datasource": SOURCE, "expr": of_this_run(query), "legendFormat": legend}
             for place, (query, legend) in enumerate(panel.queries)
         ],
     }
@@ -271,6 +273,6 @@ def options(panel: Panel) -> Object:
     return {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
-def here(query: str) -> str:
-    """The query about the runs that are looked at."""
+def of_this_run(query: str) -> str:
+    """Return the query about the runs that are looked at."""
     return query.replace("@{", WHERE.removesuffix("}") + ", ").replace("@", WHERE)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec, seconds
+from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
 from scalable.cluster.kubernetes.provider import METRICS_PORT
 from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
 from scalable.deploy.document import Document
 from scalable.manifest.targets import SecretKey
+from scalable.quantities import Duration
 
 FILE = "scalable.yaml"
 RESTARTS = 1  # of a lost driver
@@ -55,7 +56,7 @@ def job(deployment: Deployment) -> Document:
         "ttlSecondsAfterFinished": KEPT_S,
     }
     if deployment.settings.walltime:
-        spec["activeDeadlineSeconds"] = ceil(seconds(deployment.settings.walltime))
+        spec["activeDeadlineSeconds"] = ceil(Duration.of_walltime(deployment.settings.walltime).seconds)
     scraped = {"scrape": "true", "port": str(METRICS), "path": "/metrics"} if deployment.prometheus else {}
     noted = {**STAYS, **{f"prometheus.io/{name}": value for name, value in scraped.items()}}
     inside = {"labels": about["labels"], "annotations": noted}

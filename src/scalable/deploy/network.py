@@ -30,10 +30,10 @@ Object = dict[str, Any]
 
 
 def policies(deployment: Deployment) -> list[Document]:
-    shared = [one for one in deployment.destinations if one.workers]
+    shared = [destination for destination in deployment.destinations if destination.workers]
     api = deployment.api_server
     api_rule = reach(api) if api else allow(anywhere(), *API_PORTS)
-    found = [
+    documents = [
         Document(
             policy(deployment, "default-deny", {}, ingress=[], egress=[]),
             ("What no other policy allows is refused, for every pod of the namespace.",),
@@ -48,23 +48,23 @@ def policies(deployment: Deployment) -> list[Document]:
         ),
         Document(
             policy(deployment, "driver", DRIVERS, egress=[*map(reach, deployment.destinations), api_rule]),
-            tuple(told(deployment.destinations, [str(api) if api else "the API server: any address"])),
+            tuple(destination_texts(deployment.destinations, [str(api) if api else "the API server: any address"])),
         ),
         Document(
             policy(deployment, "workers", WORKERS, egress=[*map(reach, shared)]),
-            tuple(told(shared)) or ("Workers connect to nothing outside of their run.",),
+            tuple(destination_texts(shared)) or ("Workers connect to nothing outside of their run.",),
         ),
     ]
     if deployment.prometheus:
         who = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": deployment.prometheus}}}
         ask = {"from": [who], "ports": [{"protocol": "TCP", "port": METRICS}]}
         comment = "Prometheus asks the driver for its figures; nothing else is shown on that port."
-        found.append(Document(policy(deployment, "metrics", DRIVERS, ingress=[ask]), (comment,)))
-    return found
+        documents.append(Document(policy(deployment, "metrics", DRIVERS, ingress=[ask]), (comment,)))
+    return documents
 
 
-def told(destinations: Iterable[Destination], more: Iterable[str] = ()) -> Iterable[str]:
-    return [*(one.note or str(one) for one in destinations), *more]
+def destination_texts(destinations: Iterable[Destination], more: Iterable[str] = ()) -> Iterable[str]:
+    return [*(destination.note or str(destination) for destination in destinations), *more]
 
 
 def policy(deployment: Deployment, name: str, pods: Object, **rules: list[Object]) -> Object:
@@ -76,13 +76,13 @@ def policy(deployment: Deployment, name: str, pods: Object, **rules: list[Object
         "spec": {
             "podSelector": pods,
             "policyTypes": [direction.capitalize() for direction in rules],
-            **{direction: once(found) for direction, found in rules.items()},
+            **{direction: once(entries) for direction, entries in rules.items()},
         },
     }
 
 
 def once(rules: list[Object]) -> list[Object]:
-    """Several destinations may need the same rule."""
+    """Return the rules without repetition: several destinations may need the same one."""
     return [rule for at, rule in enumerate(rules) if rule not in rules[:at]]
 
 

@@ -21,7 +21,7 @@ def objects(deployment: Deployment) -> dict[str, list[Document]]:
 
 
 def secret_steps(deployment: Deployment) -> list[str]:
-    """How each Secret is made; the values are in a file of yours, not on a command line that others can see."""
+    """Return how each Secret is made; the values are in a file of yours, not on a command line that others can see."""
     return [
         f"kubectl --namespace {deployment.namespace} create secret generic {name} --from-env-file={name}.env"
         f"  # lines {' '.join(f'{key}=…' for key in keys)}"

@@ -95,7 +95,7 @@ def drivers_in(namespace: str) -> Object:
 
 
 def in_cluster(namespace: str | None) -> tuple[str, ...]:
-    """What a person should know who wants drivers to be found that are pods."""
+    """Return what a person should know who wants drivers to be found that are pods."""
     if namespace is None:
         return ()
     where = f"drivers in {namespace} are found by a Prometheus that runs in the cluster, as an account that may list"

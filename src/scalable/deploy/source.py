@@ -54,7 +54,7 @@ class Source:
         return cls(text, file, name, overlay, root, merged, local)
 
     @property
-    def here(self) -> Path:
+    def target_path(self) -> Path:
         return ("targets", self.target)
 
     @property
@@ -67,14 +67,14 @@ class Source:
             name
             for path, name, default in variables(self.merged)
             if default is None or (path, name) == (("store",), STORE)
-            if path[:2] != self.here or path[2] not in WRITTEN_OUT
+            if path[:2] != self.target_path or path[2] not in WRITTEN_OUT
         }
         return tuple(sorted(needed - set(self.given)))
 
     @property
     def given(self) -> dict[str, tree.Node]:
         """The target's env as it is written."""
-        env = tree.locate(self.merged, (*self.here, "env"))[1]
+        env = tree.locate(self.merged, (*self.target_path, "env"))[1]
         return env.items if isinstance(env, tree.Mapping) else {}
 
     @property
@@ -85,12 +85,12 @@ class Source:
     @property
     def environment(self) -> dict[str, str]:
         """What the manifest is read with: the cluster's variables, and values of secrets as far as they are known."""
-        written = [name for key in WRITTEN_OUT for name in self.names_in((*self.here, key))]
-        found = {name: self.local[name] for name in written if name in self.local}
+        written = [name for key in WRITTEN_OUT for name in self.names_in((*self.target_path, key))]
+        values = {name: self.local[name] for name in written if name in self.local}
         for name, node in self.given.items():
             if isinstance(node, tree.Scalar):
-                found[name] = self.UNKNOWN if "$" in node.text else node.text
-        return found | {name: self.local.get(name) or self.UNKNOWN for name in self.secret_names}
+                values[name] = self.UNKNOWN if "$" in node.text else node.text
+        return values | {name: self.local.get(name) or self.UNKNOWN for name in self.secret_names}
 
     def names_in(self, path: Path) -> list[str]:
         node = tree.locate(self.merged, path)[1]
@@ -98,7 +98,7 @@ class Source:
 
     def error(self, code: str, at: str | Path, message: str, remedy: str = "") -> Finding:
         """Return a finding about a key of the target, or about any path."""
-        path = (*self.here, at) if isinstance(at, str) else at
+        path = (*self.target_path, at) if isinstance(at, str) else at
         return Finding.error(code, dotted(path), message, remedy, tree.locate(self.merged, path)[0])
 
     def secrets(self) -> Iterator[Finding]:
@@ -121,7 +121,7 @@ class Source:
         return "\n".join(map(redact_text, self.text.splitlines()))
 
     def with_values(self, values: Mapping[str, str]) -> str:
-        """The text with these values of the target written out."""
+        """Return the text with these values of the target written out."""
         text, at = "", 0
         spans = (self.span(key, value) for key, value in values.items() if self.written(key) != value)
         for start, end, value in sorted(spans):
@@ -130,19 +130,19 @@ class Source:
         return text + self.text[at:]
 
     def written(self, key: str) -> str | None:
-        """What the file has for a key of the target."""
-        node = tree.locate(self.merged, (*self.here, key))[1]
+        """Return what the file has for a key of the target."""
+        node = tree.locate(self.merged, (*self.target_path, key))[1]
         return node.text if isinstance(node, tree.Scalar) else None
 
     def span(self, key: str, value: str) -> tuple[int, int, str]:
-        """Where a value of the target stands in the text, and what to write there."""
-        place = tree.locate(self.merged, (*self.here, key))[0]
+        """Return where a value of the target stands in the text, and what to write there."""
+        place = tree.locate(self.merged, (*self.target_path, key))[0]
         lines = self.text.splitlines(keepends=True)
         start = sum(map(len, lines[: place.line - 1])) + place.column - 1
         whole = self.text[start : start + place.length]
         bare = whole.strip("'\"")
         if bare != self.written(key):
-            path = dotted((*self.here, key))
+            path = dotted((*self.target_path, key))
             raise UsageError(f"{self.file}:{place.line}: {path} cannot be written out; write it here, on one line")
         return start, start + place.length, whole.replace(bare, value)
 
@@ -153,7 +153,7 @@ def exposed(path: str, place: SourcePlace) -> Finding:
 
 
 def reference(root: tree.Node, path: Path) -> bool:
-    """Whether a value only names a Secret: {secret: NAME, key: KEY}."""
+    """Return whether a value only names a Secret: {secret: NAME, key: KEY}."""
     above = tree.locate(root, path[:-1])[1]
     return isinstance(above, tree.Mapping) and set(above.items) == {"secret", "key"}
 
@@ -170,12 +170,12 @@ def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scala
 
 
 def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:
-    """Every variable of a tree: where it stands, its name, and its default if it has one."""
+    """Yield every variable of a tree: where it stands, its name, and its default if it has one."""
     for path, scalar in scalars(node):
         if path[:1] != ("overlays",):
-            for found in layers.VARIABLE.finditer(scalar.text):
-                if found[1] is not None:
-                    yield path, found[1], found[3]
+            for match in layers.VARIABLE.finditer(scalar.text):
+                if match[1] is not None:
+                    yield path, match[1], match[3]
 
 
 def on_kubernetes(root: tree.Mapping) -> list[str]:

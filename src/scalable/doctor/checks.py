@@ -45,7 +45,7 @@ class Case:
         return max((sum(each.values()) for each in self.demands), default=0)
 
     def key(self, tag: str) -> str:
-        """Where the manifest says how large such a worker is."""
+        """Return where the manifest says how large such a worker is."""
         return f"components.{tag}" if tag in self.manifest.components else f"profiles.{tag}.limit"
 
     @property

@@ -27,27 +27,27 @@ def checks(case: Case) -> Iterator[Finding]:
         yield ok("functions", f"{plural(len(runnable), 'task')} run what is in the image; that is not looked at")
         runnable = {}
     own = {name: sweep.run for name, sweep in case.manifest.sweeps.items() if sweep.run is not None}
-    found = [function(f"tasks.{name}.run", str(task.run), case.folder, task) for name, task in runnable.items()]
-    found += [function(f"sweeps.{name}.run", run, case.folder) for name, run in own.items()]
-    if found:
+    findings = [function(f"tasks.{name}.run", str(task.run), case.folder, task) for name, task in runnable.items()]
+    findings += [function(f"sweeps.{name}.run", run, case.folder) for name, run in own.items()]
+    if findings:
         counts = [plural(len(part), noun) for noun, part in (("task", runnable), ("sweep", own)) if part]
         good = ok("functions", f"{' and '.join(counts)} can be found in {case.folder}")
-        yield from [problem for problem in found if problem] or [good]
+        yield from [problem for problem in findings if problem] or [good]
     if isinstance(target, SlurmTarget) and target.code != "image":
         yield from project(case.folder, target.code)
 
 
 def function(where: str, run: str, folder: Path, task: Task | None = None) -> Finding | None:
-    """What is wrong with a function; nothing if it is fine or cannot be judged from its text."""
+    """Return what is wrong with a function; nothing if it is fine or cannot be judged from its text."""
     module, _, wanted = run.partition(":")
-    found = located(module, folder)
-    if found is None:
+    code_file = located(module, folder)
+    if code_file is None:
         text = f"there is no module {module} in {folder} or among the installed packages"
         remedy = "correct the name, or write the path from the manifest's folder with dots"
         return fail("functions", text, remedy, where)
-    if not (found.origin and found.origin.endswith(".py")):
+    if not (code_file.origin and code_file.origin.endswith(".py")):
         return None  # compiled, or a namespace
-    file = Path(found.origin)
+    file = Path(code_file.origin)
     shown = file.relative_to(folder) if file.is_relative_to(folder) else file
     try:
         tree = ast.parse(file.read_bytes(), file.name)
@@ -69,53 +69,55 @@ def function(where: str, run: str, folder: Path, task: Task | None = None) -> Fi
 
 
 def located(module: str, folder: Path) -> ModuleSpec | None:
-    """A module's file, found from package to package without importing any."""
+    """Return a module's file, found from package to package without importing any."""
     top, *rest = module.split(".")
     try:
-        found = PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
+        spec = PathFinder.find_spec(top, [str(folder)]) or find_spec(top)
     except (ImportError, ValueError):  # something that is no module goes by this name
         return None
     name = top
     for part in rest:
-        if found is None or found.submodule_search_locations is None:
+        if spec is None or spec.submodule_search_locations is None:
             return None
         name = f"{name}.{part}"
-        found = PathFinder.find_spec(name, list(found.submodule_search_locations))
-    return found
+        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+    return spec
 
 
 def definitions(body: Iterable[ast.stmt]) -> dict[str, ast.AST] | None:
-    """The names a module defines at its top level; nothing if that cannot be told from its text."""
-    found: dict[str, ast.AST] = {}
+    """Return the names a module defines at its top level; nothing if that cannot be told from its text."""
+    nodes: dict[str, ast.AST] = {}
     for node in body:
         match node:
             case ast.FunctionDef(name="__getattr__"):
                 return None
             case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
-                found[name] = node
+                nodes[name] = node
             case ast.Import(names) | ast.ImportFrom(names=names):
                 if any(alias.name == "*" for alias in names):
                     return None
-                found |= {(alias.asname or alias.name).partition(".")[0]: node for alias in names}
+                nodes |= {(alias.asname or alias.name).partition(".")[0]: node for alias in names}
             case ast.Assign() | ast.AnnAssign():
-                found |= {one.id: node for one in ast.walk(node) if isinstance(one, ast.Name)}
+                nodes |= {child.id: node for child in ast.walk(node) if isinstance(child, ast.Name)}
             case ast.If() | ast.Try() | ast.With():
                 inner = [part for field in ("body", "orelse", "finalbody") for part in getattr(node, field, [])]
                 inner += [part for handler in getattr(node, "handlers", []) for part in handler.body]
                 deeper = definitions(inner)
                 if deeper is None:
                     return None
-                found |= deeper
-    return found
+                nodes |= deeper
+    return nodes
 
 
 def misfit(node: ast.FunctionDef, task: Task) -> str:
     """Why the task's arguments do not fit the function; empty if they do."""
     takes = node.args
     named = [*takes.args, *takes.kwonlyargs]
-    names = {one.arg for one in named}
-    optional = {one.arg for one in takes.args[len(takes.args) - len(takes.defaults) :]} if takes.defaults else set()
-    optional |= {one.arg for one, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default}
+    names = {argument.arg for argument in named}
+    optional = (
+        {argument.arg for argument in takes.args[len(takes.args) - len(takes.defaults) :]} if takes.defaults else set()
+    )
+    optional |= {argument.arg for argument, default in zip(takes.kwonlyargs, takes.kw_defaults, strict=True) if default}
     given = {*task.arguments, *task.needs}
     if takes.posonlyargs:
         return f"takes {takes.posonlyargs[0].arg} by position only, but arguments are passed by name"
@@ -127,7 +129,7 @@ def misfit(node: ast.FunctionDef, task: Task) -> str:
 
 
 def project(folder: Path, mode: str) -> Iterator[Finding]:
-    """Whether workers can be given, or can compare, the code."""
+    """Check whether workers can be given, or can compare, the code."""
     count, total, large = 0, 0, []
     for path in files(folder):
         count += 1

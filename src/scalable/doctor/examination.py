@@ -21,34 +21,34 @@ TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-mach
 def examine(
     path: Path, load: Callable[[], Loaded], on_step: Callable[[str], None] = lambda what: None
 ) -> list[Finding]:
-    """All checks for the manifest that ``load`` reads; ``on_step`` hears what is looked at next."""
-    found: list[Finding] = []
+    """Make all checks for the manifest that ``load`` reads; ``on_step`` hears what is looked at next."""
+    findings: list[Finding] = []
     for step in examination(path, load):
         if isinstance(step, str):
             on_step(step)
         else:
-            found.append(step)
-    return found
+            findings.append(step)
+    return findings
 
 
 def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Finding]:
-    """Each check, and before some of them what they look at."""
+    """Yield each check, and before some of them what they look at."""
     yield from software.versions()
     yield "the manifest"
-    loaded, told = manifest(path, load)
-    yield from told
+    loaded, findings = manifest(path, load)
+    yield from findings
     if loaded is None:
         return
     folder = str(path.resolve().parent)
     spec = DeploymentSpec.from_manifest(loaded.manifest, target_name=loaded.target, folder=folder)
     yield "the provider"
-    usable, told = software.provider(spec)
-    yield from told
+    usable, findings = software.provider(spec)
+    yield from findings
     if usable is not None:
         yield from (finding for finding in usable.validate(spec) if finding.code not in TOLD_ELSEWHERE)
     yield "the plan"
-    demands, told = plan(loaded)
-    yield from told
+    demands, findings = plan(loaded)
+    yield from findings
     case = Case(loaded.manifest, spec, demands)
     yield "folders and store"
     yield from storage.folders(case)
@@ -74,12 +74,12 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
     parts: dict[str, Sized] = {"target": read.targets, "component": read.components, "task": read.tasks}
     parts["sweep"] = read.sweeps
     counted = ", ".join(plural(len(part), name) for name, part in parts.items() if part) or "nothing to run"
-    told = [ok("manifest", f"{path}: {counted}; target {loaded.target or 'this machine'}")]
-    return loaded, [*told, *loaded.report.warnings]
+    findings = [ok("manifest", f"{path}: {counted}; target {loaded.target or 'this machine'}")]
+    return loaded, [*findings, *loaded.report.warnings]
 
 
 def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
-    """How many workers of each kind would be asked for, by the components and by each sweep."""
+    """Return how many workers of each kind would be asked for, by the components and by each sweep."""
     from scalable.planning.components import plan_components
     from scalable.planning.plan import plan_sweep
     from scalable.planning.site import Site
@@ -90,7 +90,7 @@ def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
         remedy = "move that file away; plans then start without history"
         return [], [fail("history", f"earlier runs cannot be read: {error}", remedy)]
     demands: list[Mapping[str, int]] = []
-    told = []
+    findings = []
     for sweep in [*([""] if loaded.manifest.components else []), *loaded.manifest.sweeps]:
         try:
             site = Site(loaded.manifest, loaded.target, this_machine())
@@ -98,9 +98,9 @@ def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
                 plan_sweep(site, sweep, None, past) if sweep else plan_components(site, loaded.target, history=past)
             )
         except ScalableError as error:
-            told.append(fail("plan", str(error), "scalable plan  shows more"))
+            findings.append(fail("plan", str(error), "scalable plan  shows more"))
             continue
         demands.append(planned.scale_plan.workers_by_tag)
         asked = ", ".join(f"{count} × {tag}" for tag, count in demands[-1].items())
-        told.append(ok("plan", f"{sweep}: {asked}" if sweep else asked))
-    return demands, told
+        findings.append(ok("plan", f"{sweep}: {asked}" if sweep else asked))
+    return demands, findings

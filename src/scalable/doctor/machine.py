@@ -48,9 +48,11 @@ def memory(case: Case, target: LocalTarget) -> Finding:
     text = f"{Memory(wanted)} for all workers, {there} here"
     small = {tag: limit for tag, limit in limits.items() if limit is not None and limit.bytes < BARE_WORKER.bytes}
     if small and target.processes:
-        told = ", ".join(f"{tag} may use {limit}" for tag, limit in small.items())
+        small_limits = ", ".join(f"{tag} may use {limit}" for tag, limit in small.items())
         needs = f"a worker needs nearly {BARE_WORKER} before it runs anything"
-        return fail("memory", f"{told}, and {needs}", f"write e.g. {case.key(next(iter(small)))}.memory: 500MiB")
+        return fail(
+            "memory", f"{small_limits}, and {needs}", f"write e.g. {case.key(next(iter(small)))}.memory: 500MiB"
+        )
     if wanted > there.bytes:
         remedy = "lower max_workers, or memory of components and profiles"
         return warn("memory", f"{text}: the kernel kills some if all use what they may", remedy)
@@ -60,14 +62,14 @@ def memory(case: Case, target: LocalTarget) -> Finding:
 
 
 def usable_memory() -> Memory:
-    """What is built in, or less where a container sets a limit."""
-    found = [this_machine().memory.bytes]
+    """Return what is built in, or less where a container sets a limit."""
+    sizes = [this_machine().memory.bytes]
     for path in map(Path, CGROUP_LIMITS):
         try:
-            found.append(int(path.read_text()))
+            sizes.append(int(path.read_text()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
-    return Memory(min(found))
+    return Memory(min(sizes))
 
 
 def threads(case: Case, target: LocalTarget) -> Iterator[Finding]:
@@ -79,8 +81,8 @@ def threads(case: Case, target: LocalTarget) -> Iterator[Finding]:
         if name in THREAD_VARIABLES and value.isdecimal() and int(value) * part.slots > part.cpus
     }
     if greedy:
-        told = ", ".join(f"{tag} sets {setting}" for tag, setting in greedy.items())
-        yield warn("threads", f"more threads than CPUs: {told}", "leave it out; workers get a number that fits")
+        settings = ", ".join(f"{tag} sets {setting}" for tag, setting in greedy.items())
+        yield warn("threads", f"more threads than CPUs: {settings}", "leave it out; workers get a number that fits")
     elif target.processes:
         yield ok("threads", "every worker gets as many as it has CPUs")
     elif case.most_workers > 1 and not any(name in os.environ for name in THREAD_VARIABLES):

@@ -42,12 +42,12 @@ def checks(case: Case, target: SlurmTarget, listing: str) -> Iterator[Finding]:
 def elsewhere(pairs: dict[str, str]) -> dict[str, str]:
     """Nodes that are not this machine, by name, with their addresses."""
     own = {*interfaces().values(), "localhost", socket.gethostname(), socket.gethostname().partition(".")[0]}
-    here = {name for name, address in pairs.items() if address in own or name in own or address.startswith("127.")}
-    return {name: address for name, address in pairs.items() if name not in here}
+    own_names = {name for name, address in pairs.items() if address in own or name in own or address.startswith("127.")}
+    return {name: address for name, address in pairs.items() if name not in own_names}
 
 
 def interface(target: SlurmTarget, far: dict[str, str]) -> Finding:
-    """The address at which workers will look for the scheduler."""
+    """Return the address at which workers will look for the scheduler."""
     there = interfaces()
     usable = {name: address for name, address in there.items() if not address.startswith("127.")}
     choice = ", ".join(f"{name} ({address})" for name, address in usable.items()) or "none"
@@ -69,7 +69,7 @@ def interface(target: SlurmTarget, far: dict[str, str]) -> Finding:
 
 
 def own_address() -> str:
-    """What Dask takes if no interface is named."""
+    """Return what Dask takes if no interface is named."""
     from distributed.utils import get_ip
 
     address: str = get_ip()  # type: ignore[no-untyped-call]
@@ -77,13 +77,13 @@ def own_address() -> str:
 
 
 def route(address: str) -> str:
-    """The address of ours from which a node is reached; empty if that cannot be found out soon."""
+    """Return the address of ours from which a node is reached; empty if that cannot be found out soon."""
 
     def look() -> str:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((address, DISCARD))  # of a datagram socket: chooses the way, sends nothing
-            found: str = probe.getsockname()[0]
-            return found
+            own_address: str = probe.getsockname()[0]
+            return own_address
 
     pool = ThreadPoolExecutor(1)
     try:
@@ -136,14 +136,14 @@ def mount_table() -> list[tuple[str, str]]:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    found = []
+    mounts = []
     for line in lines:
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(), after.split()
         if len(fields) > 4 and kinds:
             point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4])
-            found.append((point, kinds[0]))
-    return sorted(found, key=lambda mount: len(mount[0]))
+            mounts.append((point, kinds[0]))
+    return sorted(mounts, key=lambda mount: len(mount[0]))
 
 
 def mount_type(path: Path, mounts: list[tuple[str, str]]) -> str:

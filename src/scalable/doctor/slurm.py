@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.commands import told
+from scalable.cluster.slurm.commands import complaint
 from scalable.cluster.slurm.launcher import SlurmLauncher
 from scalable.doctor import nodes
 from scalable.doctor.checks import Case, fail, ok, warn
@@ -58,7 +58,7 @@ def checks(case: Case) -> Iterator[Finding]:
         return
     ping = ask(["scontrol", "ping"])
     if not ping.good or " UP" not in ping.out:
-        text = f"the controller does not answer: {told(ping.err or ping.out)}"
+        text = f"the controller does not answer: {complaint(ping.err or ping.out)}"
         yield fail("Slurm", text, "try again later, or ask the site; SLURM_CONF names the settings that are used")
         return
     yield ok("Slurm", " ".join(ping.out.split()))
@@ -87,19 +87,19 @@ def ask(command: list[str], text: str | None = None, env: Mapping[str, str] | No
 
 
 def partitions(out: str) -> list[Queue]:
-    found = []
+    queues = []
     for line in out.splitlines():
         if line.count("|") == 5:
             name, up, limit, there, cpus, memory = (part.strip() for part in line.split("|"))
             size = [int(number) if (number := re.sub(r"\D", "", text)) else 0 for text in (cpus, memory)]
-            found.append(Queue(name.removesuffix("*"), name.endswith("*"), up == "up", limit, there, *size))
-    return found
+            queues.append(Queue(name.removesuffix("*"), name.endswith("*"), up == "up", limit, there, *size))
+    return queues
 
 
 def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
-    """The partition is there, is up, and allows the walltime."""
+    """Check that the partition is there, is up, and allows the walltime."""
     chosen = asked_for(target, queues)
-    names = dict.fromkeys(one.name for one in queues)
+    names = dict.fromkeys(partition.name for partition in queues)
     if not chosen:
         if target.queue is None:
             yield warn("queue", "Slurm has no default queue", f"write queue: with one of {', '.join(names)}")
@@ -107,7 +107,7 @@ def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
             yield fail("queue", *not_defined("queue", target.queue, names))
         return
     name, first = chosen[0].name, chosen[0]
-    counts = [one.nodes.split("/") for one in chosen]
+    counts = [partition.nodes.split("/") for partition in chosen]
     idle, total = (sum(int(count[place]) for count in counts if len(count) == 4) for place in (1, 3))
     limit = "no time limit" if first.limit == "infinite" else f"time limit {first.limit}"
     text = f"{name}: {plural(total, 'node')}, {idle} idle, {limit}"
@@ -115,25 +115,29 @@ def queue(target: SlurmTarget, queues: list[Queue]) -> Iterator[Finding]:
     wanted, most = seconds(target.walltime or ""), seconds(first.limit)
     if wanted is not None and most is not None and wanted > most:
         text = f"{target.walltime} is longer than queue {name} allows, {first.limit}"
-        yield fail("walltime", text, f'write walltime: "{clock(most)}" or less')
+        yield fail("walltime", text, f'write walltime: "{walltime_text(most)}" or less')
     elif target.walltime is None and most is not None:
         yield warn("walltime", f"none is written; jobs get the default of queue {name}", "write walltime: HH:MM:SS")
 
 
 def asked_for(target: SlurmTarget, queues: list[Queue]) -> list[Queue]:
-    return [one for one in queues if (one.default if target.queue is None else one.name == target.queue)]
+    return [
+        partition
+        for partition in queues
+        if (partition.default if target.queue is None else partition.name == target.queue)
+    ]
 
 
 def seconds(text: str) -> int | None:
     """Slurm's D-HH:MM:SS, HH:MM:SS or MM:SS; nothing for what is no time, such as infinite."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if match is None:
         return None
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def clock(total: int) -> str:
+def walltime_text(total: int) -> str:
     """As a manifest has it."""
     minutes, rest = divmod(total, 60)
     hours, minutes = divmod(minutes, 60)
@@ -142,7 +146,7 @@ def clock(total: int) -> str:
 
 
 def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer:
-    """What Slurm says to the very script a worker would be started with."""
+    """Return what Slurm says to the very script a worker would be started with."""
     with tempfile.TemporaryDirectory(prefix="scalable-doctor-") as folder:
         site = script.Site(
             queue=target.queue,
@@ -162,7 +166,9 @@ def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer
 
 def sizes(target: SlurmTarget, queues: list[Queue]) -> str:
     chosen = asked_for(target, queues)
-    cpus, memory = (max((getattr(one, name) for one in chosen), default=0) for name in ("cpus", "memory_mb"))
+    cpus, memory = (
+        max((getattr(partition, name) for partition in chosen), default=0) for name in ("cpus", "memory_mb")
+    )
     return f"; the largest nodes have {cpus} CPUs and {memory} MB" if chosen else ""
 
 
@@ -171,15 +177,15 @@ def job(part: WorkerTemplate, key: str, answer: Answer, largest: str) -> Finding
     if answer.good:
         when = re.search(r"to start at (\S+)", answer.err)
         return ok("job", f"Slurm would take it ({size}){f', expected at {when[1]}' if when else ''}", key)
-    said = told(answer.err)
+    reason = complaint(answer.err)
     remedy = "correct queue, account, walltime or sbatch of the target"
-    if "configuration" in said or "CPU" in said or "emory" in said:
+    if "configuration" in reason or "CPU" in reason or "emory" in reason:
         remedy = f"lower {key}.{'cpu' if key.startswith('profiles') else 'cpus'} or memory{largest}"
-    return fail("job", f"Slurm would refuse it ({size}): {said}", remedy, key)
+    return fail("job", f"Slurm would refuse it ({size}): {reason}", remedy, key)
 
 
 def account(target: SlurmTarget) -> list[Finding]:
-    """Whether the account is one of this user's; nothing where no accounting says so."""
+    """Return whether the account is one of this user's; nothing where no accounting says so."""
     if target.account is None or shutil.which("sacctmgr") is None:
         return []
     command = ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={os.getuid()}"]

@@ -28,22 +28,22 @@ WORKLOAD = ("numpy", "pandas", "polars", "scipy", "sklearn", "xgboost", "optuna"
 
 
 def versions() -> Iterator[Finding]:
-    """Whether the packages are there in versions that go together."""
-    found = {name: installed(name) for name in ("scalable", "dask", "distributed")}
-    told = ", ".join(f"{name} {number}" for name, number in found.items() if number)
+    """Check whether the packages are there in versions that go together."""
+    installed_versions = {name: installed(name) for name in ("scalable", "dask", "distributed")}
+    listed_versions = ", ".join(f"{name} {number}" for name, number in installed_versions.items() if number)
     wrong = [problem for text in requires("scalable") or () if (problem := unmet(text))]
-    text = f"Python {platform.python_version()}, {told}"
+    text = f"Python {platform.python_version()}, {listed_versions}"
     if wrong:
         yield fail("packages", f"{text}; {'; '.join(wrong)}", "pip install --upgrade scalable")
-    elif found["dask"] != found["distributed"]:
-        remedy = f"pip install dask=={found['distributed']}"
+    elif installed_versions["dask"] != installed_versions["distributed"]:
+        remedy = f"pip install dask=={installed_versions['distributed']}"
         yield fail("packages", f"{text}: dask and distributed must have the same version", remedy)
     else:
         yield ok("packages", text)
 
 
 def unmet(requirement: str) -> str:
-    """What is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
+    """Return what is wrong with an installed package; empty if nothing is, or if it belongs to an extra."""
     try:
         needed = Requirement(requirement)
     except InvalidRequirement:
@@ -76,14 +76,14 @@ def provider(spec: DeploymentSpec) -> tuple[DeploymentProvider | None, list[Find
         text = f"{name} needs {', '.join(missing)}, which is not installed"
         return None, [fail("provider", text, f"pip install 'scalable[{name}]'")]
     try:
-        found = get_provider(name)
+        known = get_provider(name)
     except (ScalableError, ImportError) as error:
         return None, [fail("provider", f"{name} cannot be used: {error}", "choose another target")]
-    return found, [ok("provider", f"{name} for target {spec.target_name}")]
+    return known, [ok("provider", f"{name} for target {spec.target_name}")]
 
 
 def workload(manifest: Manifest, spec: DeploymentSpec) -> Iterator[Finding]:
-    """Whether what sweeps without a function of their own compute with is there, unless an image has it."""
+    """Check whether what sweeps without a function of their own compute with is there, unless an image has it."""
     if all(sweep.run is not None for sweep in manifest.sweeps.values()) or getattr(spec.target, "code", "") == "image":
         return
     if missing := [module for module in WORKLOAD if not importable(module)]:

@@ -33,7 +33,7 @@ def folders(case: Case) -> Iterator[Finding]:
 
 
 def folder(name: str, path: Path, remedy: str) -> Finding:
-    """Whether it can be made and written, and how much room there is."""
+    """Return whether it can be made and written, and how much room there is."""
     there = nearest(path)
     try:
         with tempfile.TemporaryFile(dir=there) as file:
@@ -48,7 +48,7 @@ def folder(name: str, path: Path, remedy: str) -> Finding:
 
 
 def nearest(path: Path) -> Path:
-    """The folder itself, or the one in which it would be made."""
+    """Return the folder itself, or the one in which it would be made."""
     path = path.absolute()
     while not path.exists() and path != path.parent:
         path = path.parent

@@ -18,27 +18,27 @@ SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 POLICY = "policies: {fork: {policy: deny}}"
 
 
-def checks(worker: str, told: Mapping[str, Any]) -> Iterator[Finding]:
+def checks(worker: str, protections: Mapping[str, Any]) -> Iterator[Finding]:
     """From the worker's answer to what its protections are."""
-    runner = mapping(told.get("runner"))
+    runner = mapping(protections.get("runner"))
     if not runner:
         remedy = f"scalable logs {quote(worker)}  shows what it says; scalable kill {quote(worker)}  replaces it"
         yield fail("runner", f"{worker} has no runner process and could not start one: runs cannot be guarded", remedy)
         return
-    slots = plural(count(told.get("slots")) or 1, "slot")
-    text = f"{plural(count(told.get('runners')) or 1, 'runner')} for {slots}, each a process of its own"
+    slots = plural(count(protections.get("slots")) or 1, "slot")
+    text = f"{plural(count(protections.get('runners')) or 1, 'runner')} for {slots}, each a process of its own"
     yield ok("runner", text)
     yield guard(runner)
     yield threads_at_start(runner)
     yield grpc(mapping(runner.get("grpc")))
-    yield from pools(mapping(runner.get("threads")), count(told.get("cpus")) or 1)
-    yield memory(told)
+    yield from pools(mapping(runner.get("threads")), count(protections.get("cpus")) or 1)
+    yield memory(protections)
     yield versions(runner)
 
 
 def guard(runner: Mapping[str, Any]) -> Finding:
     policy = runner.get("guard")
-    allowed = [str(one) for one in runner.get("allow") or ()]
+    allowed = [str(module) for module in runner.get("allow") or ()]
     let = f"; forks of {', '.join(allowed)} are let through" if allowed else ""
     if policy == "deny":
         return ok("fork-guard", f"in place: a fork of a process with threads is refused{let}")
@@ -50,34 +50,34 @@ def guard(runner: Mapping[str, Any]) -> Finding:
 
 
 def threads_at_start(runner: Mapping[str, Any]) -> Finding:
-    found = count(runner.get("native_threads"))
-    if found <= 1:
+    threads = count(runner.get("native_threads"))
+    if threads <= 1:
         return ok("threads", "a runner starts with one thread: it may fork until its code starts more")
-    text = f"a runner starts with {found} threads, so everything that forks is refused or at risk"
+    text = f"a runner starts with {threads} threads, so everything that forks is refused or at risk"
     return warn("threads", text, "look for what a sitecustomize or a preload_script imports")
 
 
 def grpc(variables: Mapping[str, Any]) -> Finding:
-    told = ", ".join(f"{name}={value}" for name, value in variables.items()) or f"{SUPPORT} is not set"
+    settings = ", ".join(f"{name}={value}" for name, value in variables.items()) or f"{SUPPORT} is not set"
     support = text(variables.get(SUPPORT))
     remedy = "policies: {fork: {grpc: {support: false}}}"
     if support == "0":
-        return ok("gRPC", f"{told}: its threads survive a fork unharmed as long as the child does not call it")
+        return ok("gRPC", f"{settings}: its threads survive a fork unharmed as long as the child does not call it")
     if support == "":
-        return warn("gRPC", f"{told}: a forked child may crash", remedy)
-    return warn("gRPC", f"{told}: a fork may hang inside gRPC's own handlers", remedy)
+        return warn("gRPC", f"{settings}: a forked child may crash", remedy)
+    return warn("gRPC", f"{settings}: a fork may hang inside gRPC's own handlers", remedy)
 
 
 def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Finding]:
-    """Every thread pool against the CPUs of a slot."""
+    """Check every thread pool against the CPUs of a slot."""
     sizes = {name: int(value) for name, value in variables.items() if str(value).isdecimal()}
     over = {name: size for name, size in sizes.items() if size > cpus}
     if "OMP_NUM_THREADS" not in sizes:
         text = "OMP_NUM_THREADS is not set: a library may start a thread for every CPU of the machine"
         yield warn("thread-pools", text, f"components.NAME.env: {{OMP_NUM_THREADS: {cpus}}}")
     if over:
-        told = ", ".join(f"{name}={size}" for name, size in over.items())
-        text = f"{told}: more than the {plural(cpus, 'CPU')} of a slot, so threads wait for each other"
+        settings = ", ".join(f"{name}={size}" for name, size in over.items())
+        text = f"{settings}: more than the {plural(cpus, 'CPU')} of a slot, so threads wait for each other"
         yield warn("thread-pools", text, f"leave them out of components.NAME.env, or write at most {cpus}")
     elif "OMP_NUM_THREADS" in sizes:
         most = max(sizes.values())
@@ -86,8 +86,8 @@ def pools(variables: Mapping[str, Any], cpus: int) -> Iterator[Finding]:
         )
 
 
-def memory(told: Mapping[str, Any]) -> Finding:
-    limit, by = count(told.get("memory")), text(told.get("memory_by")) or "nobody"
+def memory(protections: Mapping[str, Any]) -> Finding:
+    limit, by = count(protections.get("memory")), text(protections.get("memory_by")) or "nobody"
     if not limit:
         remedy = "components.NAME.memory: 4GiB, or what a run needs at most"
         return warn("memory", "no limit: a run that grows takes the machine's memory from its neighbours", remedy)
@@ -96,10 +96,12 @@ def memory(told: Mapping[str, Any]) -> Finding:
 
 def versions(runner: Mapping[str, Any]) -> Finding:
     there = {"Python": text(runner.get("python")), "scalable": text(runner.get("scalable"))}
-    here = {"Python": platform.python_version(), "scalable": __version__}
-    told = ", ".join(f"{name} {number}" for name, number in {**there, **mapping(runner.get("versions"))}.items())
-    differ = [f"{name} {there[name] or '?'} there, {here[name]} here" for name in here if there[name] != here[name]]
+    own = {"Python": platform.python_version(), "scalable": __version__}
+    listed_versions = ", ".join(
+        f"{name} {number}" for name, number in {**there, **mapping(runner.get("versions"))}.items()
+    )
+    differ = [f"{name} {there[name] or '?'} there, {own[name]} here" for name in own if there[name] != own[name]]
     if differ:
-        text_ = f"{told}; {'; '.join(differ)}"
+        text_ = f"{listed_versions}; {'; '.join(differ)}"
         return warn("versions", text_, "use one environment for the session and its workers")
-    return ok("versions", told)
+    return ok("versions", listed_versions)

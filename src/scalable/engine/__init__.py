@@ -1,4 +1,4 @@
-"""Decides everything: which run starts where, what is retried, what is stuck, how many workers each pool needs.
+"""Decides everything: which job starts where, what is retried, what is stuck, how many workers each pool needs.
 
 A state machine without I/O, clock or chance: events in, instructions out. In a simulated world it is the forecast,
 in the real one it is the execution.

@@ -15,11 +15,13 @@ from scalable.engine.rules import KILL_WITHIN_S
 from scalable.quantities import Money, exact
 
 if TYPE_CHECKING:
-    from scalable.engine.state import RunRecord, State
+    from scalable.engine.state import JobRecord, State
 
 
 @dataclass(slots=True)
 class Spending:
+    """The money that is spent, promised and left."""
+
     budget: Money | None = None
     spent: Money | None = None
     per_hour: Decimal = Decimal(0)
@@ -37,39 +39,39 @@ class Spending:
         if amount is not None:
             self.promised[self.asked] = amount.amount
 
-    def report(self, told: SpendChanged, now: float) -> None:
-        """Requests that the figures do not include are still counted: a report may be older than the last one."""
-        self.spent, self.at = told.spent, now
-        self.per_hour, self.wind_down = told.per_hour.amount, told.wind_down.amount
-        self.elsewhere = told.elsewhere.amount if told.elsewhere is not None else Decimal(0)
-        self.promised = {number: amount for number, amount in self.promised.items() if number > told.covered}
+    def report(self, event: SpendChanged, now: float) -> None:
+        """Take new figures; requests they do not include still count, since a report may be older than the last one."""
+        self.spent, self.at = event.spent, now
+        self.per_hour, self.wind_down = event.per_hour.amount, event.wind_down.amount
+        self.elsewhere = event.elsewhere.amount if event.elsewhere is not None else Decimal(0)
+        self.promised = {number: amount for number, amount in self.promised.items() if number > event.covered}
 
     def committed(self, now: float) -> Decimal:
         paid = self.elsewhere + (self.spent.amount if self.spent else 0)
         return paid + self.per_hour * exact(now - self.at) / 3600 + self.wind_down + sum(self.promised.values())
 
     def affords(self, now: float, more: Money | None = None, seconds: float = 0.0) -> bool:
-        """Whether going on for so long, and ``more`` on top, stays within the budget."""
+        """Tell whether going on for so long, and ``more`` on top, stays within the budget."""
         if self.budget is None:
             return True
         extra = self.per_hour * exact(seconds + KILL_WITHIN_S) / 3600 + (more.amount if more else 0)
         return self.committed(now) + extra <= self.budget.amount
 
     def used_up_at(self) -> float:
-        """When going on any longer could not be paid if nothing changes."""
+        """Return when going on any longer could not be paid if nothing changes."""
         if self.budget is None or not self.per_hour:
             return float("inf")
         left = self.budget.amount - self.committed(self.at) - self.per_hour * exact(KILL_WITHIN_S) / 3600
         return self.at + float(max(left, Decimal(0)) * 3600 / self.per_hour)
 
 
-def startable(state: State, now: float, record: RunRecord) -> bool:
-    """Whether the money covers a run to its expected end."""
+def startable(state: State, now: float, record: JobRecord) -> bool:
+    """Tell whether the money covers a job to its expected end."""
     return state.spending.affords(now, seconds=expected_s(state, record))
 
 
 def affordable(state: State, tag: str, count: int, now: float) -> int:
-    """As many of the workers as the budget allows to start and to do one run each."""
+    """Return how many of the workers the budget allows to start and to do one job each."""
     pool = state.rules.pools[state.rules.kinds[tag].pool]
     if state.spending.budget is None or pool.commitment(tag, 1) is None:
         return count
@@ -86,7 +88,7 @@ def affordable(state: State, tag: str, count: int, now: float) -> int:
 
 
 def out_of_money(state: State, now: float) -> bool:
-    """Work or a minimum of workers waits, nothing runs, and neither a start nor a worker can be paid."""
+    """Tell whether work or a minimum of workers waits, nothing runs, and neither a start nor a worker can be paid."""
     waiting = [tag for tag, record in state.tags.items() if record.queue.size or record.outside or record.minimum]
     if not waiting or state.paused or state.live or any(record.lent for record in state.tags.values()):
         return False
@@ -100,13 +102,13 @@ def out_of_money(state: State, now: float) -> bool:
     return True
 
 
-def expected_s(state: State, record: RunRecord) -> float:
-    """What a run will take: as long as others of its sweep did there, else as foreseen."""
-    seen = state.sweeps[record.run.sweep].seen.get(record.tag)
-    return seen.pace.mean if seen is not None and seen.pace.known else record.run.expected_s or 0.0
+def expected_s(state: State, record: JobRecord) -> float:
+    """Return how long a job will take: as others of its sweep did there, else as foreseen."""
+    experience = state.sweeps[record.job.sweep].experience.get(record.tag)
+    return experience.pace.mean if experience is not None and experience.pace.known else record.job.expected_s or 0.0
 
 
 def shortest_expected(state: State, tag: str) -> float:
-    """Of the runs that are next in their groups."""
+    """Return the shortest expected time of the jobs that are next in their groups."""
     queue = state.tags[tag].queue
     return min((expected_s(state, line[0]) for line in queue.waiting.values()), default=0.0)

@@ -1,7 +1,7 @@
 """The engine itself: takes an event, changes the state, answers with instructions.
 
 Read ``handle`` first: it hands the event to its handler and then lets ``settle`` do whatever has become possible,
-always in the same order: due retries, stuck runs, ends and admission of sweeps, the budget brake, starts, scaling.
+always in the same order: due retries, stuck jobs, ends and admission of sweeps, the budget brake, starts, scaling.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
     events.WorkersWithdrawn: fleet.on_withdrawn,
     events.OutsideWork: fleet.on_outside,
     events.BoundsSet: fleet.on_bounds,
-    events.RunFinished: ending.on_finished,
-    events.RunLost: ending.on_lost,
+    events.JobFinished: ending.on_finished,
+    events.JobLost: ending.on_lost,
     events.Progressed: stopping.on_progress,
     events.CpuSeen: stopping.on_cpu,
     events.RowPersisted: stopping.on_row,
-    events.RunCancelled: stopping.on_run_cancelled,
+    events.JobCancelled: stopping.on_job_cancelled,
     events.SpendChanged: stopping.on_spend,
     events.Paused: stopping.on_paused,
     events.Resumed: stopping.on_resumed,
@@ -39,6 +39,8 @@ HANDLERS: dict[type, Callable[[State, Any, float], None]] = {
 
 
 class Engine:
+    """A state machine: events in, instructions out."""
+
     def __init__(self, rules: Rules) -> None:
         self.state = State(rules)
         self.view = View(self.state)
@@ -53,7 +55,7 @@ class Engine:
         return out
 
     def next_wake(self) -> float:
-        """When a ``Tick`` is due if nothing else happens before; always later than the last event handled."""
+        """Return when a ``Tick`` is due if nothing else happens before; always later than the last event handled."""
         state = self.state
         when = state.delayed[0][0] if state.delayed else NEVER
         if state.watched and state.watched[0][0] < when:
@@ -84,7 +86,7 @@ def settle(state: State, now: float) -> None:
         sweeps.close(state)
         state.out += fleet.remove_all(state)
     elif not state.paused:
-        starting.start_runs(state, now)
+        starting.start_jobs(state, now)
     elif state.dropping:
         fleet.drop_idle(state)
     state.vacated.clear()
@@ -92,7 +94,7 @@ def settle(state: State, now: float) -> None:
 
 
 def scale(state: State, now: float) -> None:
-    """Starved kinds come first: a place that was made for one is not taken back for another's minimum."""
+    """Ask for workers and give them back, starved tags first: room made for one is not taken for another's minimum."""
     starved = [tag for tag, record in state.tags.items() if record.starved]
     for tag in dict.fromkeys((*starved, *state.tags)):
         record = state.tags[tag]

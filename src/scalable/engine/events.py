@@ -12,7 +12,7 @@ NEVER = float("inf")  # the time of what is not due
 
 
 class Loss(Enum):
-    """Why an attempt ended without a result. The value is the word people see."""
+    """The reason why an attempt ended without a result. The value is the word people see."""
 
     RAISED = "raised"  # the code raised an error that would come again: bad input, assertion, type
     TRANSIENT = "transient"  # the code raised an error that may pass: a connection, a time-out
@@ -29,8 +29,8 @@ class Loss(Enum):
     OPERATOR = "killed by operator"  # a person killed it; not run again
 
 
-class RunState(Enum):
-    """Where a run is. The last four are final."""
+class JobState(Enum):
+    """The state that a job is in. The last four are final."""
 
     HELD = "held"  # its sweep is not admitted yet, or it waits for heavy work to be allowed
     QUEUED = "queued"  # could start now if a worker were free
@@ -48,7 +48,7 @@ class RunState(Enum):
         return self in FINAL
 
 
-FINAL = (RunState.FINISHED, RunState.FAILED, RunState.REFUSED, RunState.STOPPED)
+FINAL = (JobState.FINISHED, JobState.FAILED, JobState.REFUSED, JobState.STOPPED)
 
 
 class SweepKind(Enum):
@@ -58,14 +58,14 @@ class SweepKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One unit of work, started and retried as a whole."""
+class Job:
+    """Work that is started and retried as a whole."""
 
     id: str
     sweep: str
     tag: str
     group: str = ""
-    """Runs of one group share data; they are kept on one worker while that costs nothing."""
+    """Jobs of one group share data; they are kept on one worker while that costs nothing."""
     expected_s: float | None = None
     memory: Memory | None = None
     """The peak expected by the memory check."""
@@ -75,7 +75,7 @@ class Run:
 class Sweep:
     id: str
     kind: SweepKind
-    runs: tuple[Run, ...]
+    jobs: tuple[Job, ...]
     workers: int
     """How many workers it asks for at most."""
 
@@ -134,17 +134,17 @@ class WorkersWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFinished:
-    run: str
+class JobFinished:
+    job: str
     attempt: int
     peak: Memory | None = None
     seconds: float | None = None
-    """How long it ran, as its runner measured it; several short runs are given to a worker at once."""
+    """How long it ran, as its runner measured it; several short jobs are given to a worker at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class RunLost:
-    run: str
+class JobLost:
+    job: str
     attempt: int
     cause: Loss
     peak: Memory | None = None
@@ -153,10 +153,10 @@ class RunLost:
 
 
 @dataclass(frozen=True, slots=True)
-class RunCancelled:
-    """A person wants one run to end; it is not run again."""
+class JobCancelled:
+    """The wish of a person that one job ends; it is not run again."""
 
-    run: str
+    job: str
     reason: str = ""
 
 
@@ -164,10 +164,10 @@ class RunCancelled:
 class Progressed:
     """A sign of life. ``until`` declares a long step: no further sign is due before then.
 
-    Instead of a report of death it says that the run moves after all and was not killed as stuck.
+    Instead of a report of death it says that the job moves after all and was not killed as stuck.
     """
 
-    run: str
+    job: str
     attempt: int
     until: float | None = None
     reported: bool = True
@@ -181,15 +181,15 @@ class RowPersisted:
 
 @dataclass(frozen=True, slots=True)
 class CpuSeen:
-    """The process tree of a run used CPU since the last look; the sign of life of code that never reports."""
+    """CPU use of a job's process tree since the last look; the sign of life of code that never reports."""
 
-    run: str
+    job: str
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class SpendChanged:
-    """What was paid so far, and what must still be paid for all that was asked for if everything stopped now.
+    """The sum paid so far, and what must still be paid for all that was asked for if everything stopped now.
 
     ``per_hour`` is how fast that sum grows: the nodes that hold workers. Sent right after workers were asked for and
     whenever a node comes, empties, fills or goes.
@@ -221,7 +221,7 @@ class OutsideWork:
 
 @dataclass(frozen=True, slots=True)
 class BoundsSet:
-    """From now on there are at least and at most so many workers of a tag."""
+    """New bounds: from now on there are at least and at most so many workers of a tag."""
 
     tag: str
     minimum: int
@@ -232,7 +232,7 @@ class BoundsSet:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Nothing starts until ``Resumed``; what runs may end."""
+    """A pause: nothing starts until ``Resumed``; what runs may end."""
 
     reason: str = "paused by the operator"
     drop_workers: bool = False
@@ -246,7 +246,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed; see ``Engine.next_wake``."""
+    """The passing of time; see ``Engine.next_wake``."""
 
 
 Event = (
@@ -257,9 +257,9 @@ Event = (
     | WorkerLeaving
     | WorkersRefused
     | WorkersWithdrawn
-    | RunFinished
-    | RunLost
-    | RunCancelled
+    | JobFinished
+    | JobLost
+    | JobCancelled
     | Progressed
     | RowPersisted
     | CpuSeen
@@ -276,23 +276,23 @@ Event = (
 
 
 @dataclass(frozen=True, slots=True)
-class StartRun:
-    """Give a run to a worker. It begins what it was given in order, as many at once as it has slots."""
+class StartJob:
+    """The order to give a job to a worker. It begins what it was given in order, as many at once as it has slots."""
 
-    run: str
+    job: str
     attempt: int
     worker: str
 
 
 @dataclass(frozen=True, slots=True)
-class KillRun:
-    """Save evidence, kill the run with all its children, then report ``RunLost`` with this cause.
+class KillJob:
+    """The order to save evidence, kill the job with all its children, and report ``JobLost`` with this cause.
 
     One that has not begun is forgotten and reported alike. A stuck one that moves after all is left alive and reported
     with ``Progressed`` or ``CpuSeen`` instead.
     """
 
-    run: str
+    job: str
     attempt: int
     worker: str
     cause: Loss
@@ -300,9 +300,9 @@ class KillRun:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Forget a run that has not begun and report ``RunLost`` with ``Loss.STOPPED``; ignore this if it has begun."""
+    """The order to forget a job and report ``JobLost`` with ``Loss.STOPPED``; ignored if the job has begun."""
 
-    run: str
+    job: str
     attempt: int
     worker: str
 
@@ -325,16 +325,16 @@ class RemoveWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkersGivenUp:
-    """No worker of the tag can be had. Runs that wait for one are ended; work from outside should be, too."""
+    """News that no worker of the tag can be had. Its waiting jobs are ended; work from outside should be, too."""
 
     tag: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnded:
-    run: str
-    state: RunState
+class JobEnded:
+    job: str
+    state: JobState
     reason: str = ""
 
 
@@ -346,7 +346,7 @@ class SweepAdmitted:
 
 @dataclass(frozen=True, slots=True)
 class SweepEnded:
-    """``complete`` only if every run finished."""
+    """The end of a sweep, ``complete`` only if every job finished."""
 
     sweep: str
     complete: bool
@@ -354,14 +354,14 @@ class SweepEnded:
 
 
 Instruction = (
-    StartRun
-    | KillRun
+    StartJob
+    | KillJob
     | TakeBack
     | AddWorkers
     | RemoveWorker
     | WorkersGivenUp
-    | RunEnded
+    | JobEnded
     | SweepAdmitted
     | SweepEnded
-    | Finding  # to be told to people; its path is a run or empty
+    | Finding  # to be told to people; its path is a job or empty
 )

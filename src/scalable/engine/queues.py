@@ -1,11 +1,11 @@
 """The queue of one kind of worker, and the pace of what comes out of it.
 
-A group is the data runs share (an asset of a sweep). A free worker first continues the group it served last; else it
+A group is the data jobs share (an asset of a sweep). A free worker first continues the group it served last; else it
 takes the group that fewest workers serve, the oldest among equals, so that two sweeps side by side both move.
 
-The price of a message does not depend on how long a run takes, so short runs travel several at a time. The window is
-a fraction of a second of work: large enough that a worker never waits for its next run, small enough that little lies
-in the wrong place when a worker is lost, another one joins or one of the runs turns out to be long.
+The price of a message does not depend on how long a job takes, so short jobs travel several at a time. The window is
+a fraction of a second of work: large enough that a worker never waits for its next job, small enough that little lies
+in the wrong place when a worker is lost, another one joins or one of the jobs turns out to be long.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scalable.engine.state import RunRecord
+    from scalable.engine.state import JobRecord
 
-UNIT_S = 0.3  # of work that lies ready on a worker, per slot; a message and its answer take a hundredth of that
+AHEAD_S = 0.3  # of work that lies ready on a worker, per slot; a message and its answer take a hundredth of that
 MOST_AHEAD = 64  # per slot; more would not make a message cheaper
-PATIENCE_S = 4 * UNIT_S  # after so long without a begin, what waits on a worker is taken back
-WEIGHT = 0.2  # of the newest run in the mean
+PATIENCE_S = 4 * AHEAD_S  # after so long without a begin, what waits on a worker is taken back
+WEIGHT = 0.2  # of the newest job in the mean
 
 Group = tuple[str, str]
 
 
-class RunQueue:
+class JobQueue:
+    """The jobs that wait for workers of one tag, by group."""
+
     def __init__(self) -> None:
-        self.waiting: dict[Group, deque[RunRecord]] = {}
-        """Only groups of which runs wait: a session may see thousands, one after the other."""
+        self.waiting: dict[Group, deque[JobRecord]] = {}
+        """Only groups of which jobs wait: a session may see thousands, one after the other."""
         self.served: dict[Group, int] = {}
-        """Runs on workers, of groups that have some."""
+        """Jobs on workers, of groups that have some."""
         self.order: dict[Group, int] = {}
         self.choices: list[tuple[int, int, Group]] = []
-        """Heap of (runs on workers, order, group); entries that do not hold are dropped when met."""
+        """Heap of (jobs on workers, order, group); entries that do not hold are dropped when met."""
         self.offered: set[tuple[int, int, Group]] = set()
         """What is in the heap; the numbers go up and down again, and one entry of a kind is enough."""
         self.size = 0
@@ -43,8 +45,8 @@ class RunQueue:
     def __len__(self) -> int:
         return self.size
 
-    def put(self, record: RunRecord, *, first: bool = False) -> None:
-        group = (record.run.sweep, record.run.group)
+    def put(self, record: JobRecord, *, first: bool = False) -> None:
+        group = (record.job.sweep, record.job.group)
         if group not in self.order:
             self.order[group] = len(self.order)
         line = self.waiting.get(group)
@@ -57,8 +59,8 @@ class RunQueue:
             line.append(record)
         self.size += 1
 
-    def choose(self, last: Group | None, allowed: Callable[[RunRecord], bool] | None = None) -> Group | None:
-        """The group whose first run is next for a worker that served ``last`` before; only one that is ``allowed``."""
+    def choose(self, last: Group | None, allowed: Callable[[JobRecord], bool] | None = None) -> Group | None:
+        """Return the group whose first job, if ``allowed``, is next for a worker that served ``last`` before."""
         if not self.size:
             return None
         group = last if last in self.waiting else self.least_served()
@@ -67,32 +69,32 @@ class RunQueue:
         order = sorted(self.waiting, key=lambda g: (g != last, self.served.get(g, 0), self.order[g]))
         return next((g for g in order if allowed(self.first(g))), None)
 
-    def first(self, group: Group) -> RunRecord:
+    def first(self, group: Group) -> JobRecord:
         return self.waiting[group][0]
 
-    def take(self, group: Group) -> RunRecord:
+    def take(self, group: Group) -> JobRecord:
         record = self.waiting[group].popleft()
         self.left(group)
         self.count(group, +1)
         return record
 
-    def done(self, record: RunRecord) -> None:
-        """A run taken from here no longer has a worker."""
-        self.count((record.run.sweep, record.run.group), -1)
+    def done(self, record: JobRecord) -> None:
+        """Note that a job taken from here no longer has a worker."""
+        self.count((record.job.sweep, record.job.group), -1)
 
-    def remove(self, record: RunRecord) -> None:
-        """Take out one run that still waits."""
-        group = (record.run.sweep, record.run.group)
+    def remove(self, record: JobRecord) -> None:
+        """Take out one job that still waits."""
+        group = (record.job.sweep, record.job.group)
         self.waiting[group].remove(record)
         self.left(group)
 
     def left(self, group: Group) -> None:
-        """A run of a group no longer waits."""
+        """Note that a job of a group no longer waits."""
         self.size -= 1
         if not self.waiting[group]:
             del self.waiting[group]
 
-    def all(self) -> list[RunRecord]:
+    def all(self) -> list[JobRecord]:
         return [record for line in self.waiting.values() for record in line]
 
     def count(self, group: Group, change: int) -> None:
@@ -120,18 +122,18 @@ class RunQueue:
 
 @dataclass(slots=True)
 class Pace:
-    """A moving mean that believes a long run at once and a short one slowly."""
+    """A moving mean that believes a long job at once and a short one slowly."""
 
     mean: float = 0.0
     known: bool = False
     window: int = 0
-    """How many runs may wait on a worker per slot."""
+    """How many jobs may wait on a worker per slot."""
 
     def note(self, seconds: float) -> None:
         self.mean = self.mean + WEIGHT * (seconds - self.mean) if self.known else seconds
         self.known = True
         longest = self.mean if self.mean > seconds else seconds
-        if longest > UNIT_S:
+        if longest > AHEAD_S:
             self.window = 0
         else:
-            self.window = MOST_AHEAD if longest * MOST_AHEAD <= UNIT_S else round(UNIT_S / longest)
+            self.window = MOST_AHEAD if longest * MOST_AHEAD <= AHEAD_S else round(AHEAD_S / longest)

@@ -1,4 +1,4 @@
-"""What the engine is told before it starts: kinds of workers, room in the pools, policies, the money there is."""
+"""What is fixed before the engine starts: kinds of workers, room in the pools, policies, the money there is."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class WorkerKind:
     tag: str
     pool: str
     memory: Memory
-    """The most a run may be expected to use: its limit, or the share of a node the memory check allows."""
+    """The most a job may be expected to use: its limit, or the share of a node the memory check allows."""
     limit: Memory | None = None
     """What the system lets a worker use, where that may be more than ``memory``."""
     slots: int = 1
-    """Runs a worker executes at once; short ones may wait on it behind those, see ``queues``."""
+    """Jobs a worker executes at once; short ones may wait on it behind those, see ``queues``."""
     minimum: int = 0
     maximum: int | None = None
     alone: bool = False
     """While a sweep runs on it, no other sweep does."""
     larger: str | None = None
-    """The tag a run climbs to after running out of memory."""
+    """The tag a job climbs to after running out of memory."""
 
     @property
     def has(self) -> Memory:

@@ -21,7 +21,7 @@ HISTORY = 1000  # decisions that are remembered
 def wanted(
     *, active: int, busy: int | None, work: int, minimum: int, maximum: int | None, up: float, down: float
 ) -> tuple[int, str]:
-    """The number of workers there should be, and why.
+    """Return the number of workers there should be, and why.
 
     ``work`` counts tasks that run or wait, in workers. Bounds always hold; above the minimum there are never more
     workers than work; busy workers are never given up.
@@ -47,7 +47,7 @@ def wanted(
 
 @dataclass(frozen=True, slots=True)
 class ScaleDecision:
-    """What to add and remove by tag, and the reasons."""
+    """Workers to add and remove by tag, and the reasons."""
 
     workers_to_add: dict[str, int] = field(default_factory=dict)
     workers_to_remove: dict[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class ScaleDecision:
 
 
 class AdaptiveScaler:
-    """Decides from counts how many workers of each tag to add or remove.
+    """A rule that decides from counts how many workers of each tag to add or remove.
 
     >>> scaler = AdaptiveScaler(max_workers={"demeter": 20}, clock=lambda: 0.0)
     >>> scaler.evaluate(pending_tasks=[{"tag": "demeter"}] * 5, active_workers={"demeter": 2}).workers_to_add
@@ -169,7 +169,7 @@ class AdaptiveScaler:
         busy: Mapping[str, int] | None,
         completions: Iterable[float | Mapping[str, Any]] | None,
     ) -> tuple[float | None, float]:
-        """Seconds until the slowest tag is done at the mean of recent durations, and how sure that is."""
+        """Return the seconds until the slowest tag is done at the mean of recent durations, and how sure that is."""
         durations = [float(c["seconds"]) if isinstance(c, Mapping) else float(c) for c in completions or ()]
         if not durations:
             return None, 0.5
@@ -181,5 +181,5 @@ class AdaptiveScaler:
             if tasks:
                 times.append(mean * -(-tasks // workers) if workers else float("inf"))
         longest = max(times)
-        sure = 0.5 + 0.5 * len(durations) / (len(durations) + 10)
-        return (longest if longest < float("inf") else None), round(sure, 3)
+        confidence = 0.5 + 0.5 * len(durations) / (len(durations) + 10)
+        return (longest if longest < float("inf") else None), round(confidence, 3)

@@ -1,4 +1,4 @@
-"""What the engine remembers, as a whole and about each run, worker, sweep and tag; changed by its modules only."""
+"""What the engine remembers, as a whole and about each job, worker, sweep and tag; changed by its modules only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from scalable import stuck
 from scalable.engine.budget import Spending
-from scalable.engine.events import NEVER, Instruction, Loss, Run, RunState, Sweep, SweepKind
-from scalable.engine.queues import Pace, RunQueue
+from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, Sweep, SweepKind
+from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
 from scalable.manifest.policies import Stuck
@@ -18,8 +18,10 @@ from scalable.quantities import Memory
 
 @dataclass
 class State:
+    """The memory of an engine, and what the present event has led to."""
+
     rules: Rules
-    runs: dict[str, RunRecord] = field(default_factory=dict)
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
     sweeps: dict[str, SweepRecord] = field(default_factory=dict)
     waiting: dict[str, SweepRecord] = field(default_factory=dict)
     """Sweeps that wait for a place."""
@@ -31,7 +33,7 @@ class State:
     """When a worker last went, by pool."""
     spending: Spending = field(default_factory=Spending)
     live: int = 0
-    """Runs that have a worker."""
+    """Jobs that have a worker."""
     fleet: int = 0
     """Counts changes in how many workers there are or are to come."""
     paused: str = ""
@@ -41,7 +43,7 @@ class State:
     """Why the budget stopped everything."""
     delayed: list[tuple[float, int, str]] = field(default_factory=list)
     watched: list[tuple[float, int, str]] = field(default_factory=list)
-    """When to look at which worker's runs for signs of life."""
+    """When to look at which worker's jobs for signs of life."""
     sequence: int = 0
     """Breaks ties in heaps, so that equal times keep their order."""
 
@@ -50,7 +52,7 @@ class State:
     touched: set[str] = field(default_factory=set)
     """Tags whose workers or queue changed since they were last scaled."""
     vacated: list[WorkerRecord] = field(default_factory=list)
-    """Workers on which a short run has finished, so that more may wait there."""
+    """Workers on which a short job has finished, so that more may wait there."""
     closing: dict[str, SweepRecord] = field(default_factory=dict)
     """Sweeps that may have nothing left to start."""
     admission_due: bool = False
@@ -59,18 +61,18 @@ class State:
 
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
-            self.tags[tag] = TagRecord(RunQueue(), kind.minimum, kind.maximum)
+            self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum)
         self.spending.budget = self.rules.budget
 
-    def alert(self, code: str, message: str, run: str = "", severity: Severity = Severity.WARNING) -> None:
-        self.out.append(Finding(code, severity, run, message))
+    def alert(self, code: str, message: str, job: str = "", severity: Severity = Severity.WARNING) -> None:
+        self.out.append(Finding(code, severity, job, message))
 
-    def later(self, when: float, run: str) -> None:
+    def later(self, when: float, job: str) -> None:
         self.sequence += 1
-        heapq.heappush(self.delayed, (when, self.sequence, run))
+        heapq.heappush(self.delayed, (when, self.sequence, job))
 
     def watch(self, when: float, worker: WorkerRecord) -> None:
-        """Look at a worker's runs then, if not before."""
+        """Look at a worker's jobs then, if not before."""
         if when < worker.look_due:
             worker.look_due = when
             self.sequence += 1
@@ -90,31 +92,31 @@ class State:
             self.placed.pop(sweep.sweep.id, None)
 
     def share(self, sweep: SweepRecord, tag: str, active: int) -> int:
-        """Workers that so many active runs of a sweep ask for."""
+        """Return how many workers so many active jobs of a sweep ask for."""
         return min(sweep.sweep.workers, -(-active // self.rules.kinds[tag].slots))
 
-    def count(self, record: RunRecord, *, active: bool) -> None:
-        """Let a run count, or no longer count, as work that needs a worker."""
+    def count(self, record: JobRecord, *, active: bool) -> None:
+        """Let a job count, or no longer count, as work that needs a worker."""
         if record.counted == active:
             return
         record.counted = active
-        sweep, tag = self.sweeps[record.run.sweep], record.tag
+        sweep, tag = self.sweeps[record.job.sweep], record.tag
         before = sweep.active.get(tag, 0)
         after = sweep.active[tag] = before + (1 if active else -1)
         most = sweep.sweep.workers * self.rules.kinds[tag].slots
         if sweep.running and (before < most or after < most):  # else it asks for all it may either way
             self.tags[tag].asked += self.share(sweep, tag, after) - self.share(sweep, tag, before)
 
-    def experience(self, record: RunRecord) -> Experience:
-        """What the sweep of a run has shown on the run's tag."""
-        seen = self.sweeps[record.run.sweep].seen
-        found = seen.get(record.tag)
-        if found is None:
-            found = seen[record.tag] = Experience()
-        return found
+    def experience(self, record: JobRecord) -> Experience:
+        """Return what the sweep of a job has shown on the job's tag."""
+        by_tag = self.sweeps[record.job.sweep].experience
+        experience = by_tag.get(record.tag)
+        if experience is None:
+            experience = by_tag[record.tag] = Experience()
+        return experience
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
-        """Whether nodes may still be kept for workers that have gone."""
+        """Tell whether nodes may still be kept for workers that have gone."""
         return now <= self.last_gone.get(pool, -NEVER) + self.rules.pools[pool].idle_s
 
 
@@ -133,11 +135,11 @@ class Attempt:
 
 
 @dataclass(slots=True, eq=False)
-class RunRecord:
-    run: Run
+class JobRecord:
+    job: Job
     tag: str
     """Where it runs next; climbs after running out of memory."""
-    state: RunState = RunState.HELD
+    state: JobState = JobState.HELD
     attempt: int = 0
     """How often it was given to a worker."""
     charged: int = 0
@@ -153,7 +155,7 @@ class RunRecord:
     """It has reported progress by itself at least once."""
     not_before: float = 0.0
     counted: bool = False
-    """It is among the active runs of its sweep, for which workers are asked."""
+    """It is among the active jobs of its sweep, for which workers are asked."""
     kill_due: float = 0.0
     """When it must be reported dead after being told to die."""
     killed_for: Loss | None = None
@@ -162,7 +164,7 @@ class RunRecord:
     past: list[Attempt] = field(default_factory=list)
 
     def stuck_at(self, last_row: float, policy: Stuck) -> float:
-        """When the attempt will be stuck if nothing more is heard of it, nor a row of its worker after the last."""
+        """Return when the attempt will be stuck if neither a sign of it nor a row of its worker comes any more."""
         ends = None if self.reports or policy.walltime is None else self.started + policy.walltime.seconds
         return stuck.stuck_at(self.sign, last_row, policy.after.seconds, ends)
 
@@ -172,20 +174,20 @@ class WorkerRecord:
     id: str
     tag: str
     slots: int
-    runs: dict[str, None] = field(default_factory=dict)
-    """Runs that have begun, at most one per slot."""
+    jobs: dict[str, None] = field(default_factory=dict)
+    """Jobs that have begun, at most one per slot."""
     ahead: dict[str, None] = field(default_factory=dict)
-    """Runs that wait on it, in their order; only while every slot is taken."""
+    """Jobs that wait on it, in their order; only while every slot is taken."""
     refill: int = 0
     """It may be given more when no more than so many wait."""
     group: tuple[str, str] | None = None
     """The sweep and group it served last, whose data it probably still has."""
     last_row: float = float("-inf")
     look_due: float = NEVER
-    """When its runs are looked at for signs of life."""
+    """When its jobs are looked at for signs of life."""
     leaving: bool = False
     """Had notice, or was told to go: gets no more work."""
-    told: bool = False
+    dismissed: bool = False
     """We told it to go."""
     outside: bool = False
     """It has work that the engine did not start."""
@@ -197,24 +199,24 @@ class WorkerRecord:
 
     @property
     def free(self) -> int:
-        return 0 if self.leaving or self.outside else self.slots - len(self.runs)
+        return 0 if self.leaving or self.outside else self.slots - len(self.jobs)
 
     @property
     def busy(self) -> bool:
-        return self.outside or bool(self.runs)
+        return self.outside or bool(self.jobs)
 
 
 @dataclass(slots=True, eq=False)
 class Experience:
-    """What a sweep's runs have shown on one tag."""
+    """Experience with a sweep's jobs on one tag."""
 
     pace: Pace = field(default_factory=Pace)
     finished: int = 0
     too_large: set[str] = field(default_factory=set)
-    """Runs that ran out of memory there."""
+    """Jobs that ran out of memory there."""
     peak: Memory | None = None
     """The largest seen of those."""
-    told: bool = False
+    reported: bool = False
     """People know that the tag is too small."""
 
 
@@ -231,21 +233,22 @@ class SweepRecord:
     refused: str = ""
     """Why nothing more of it is started: its code cannot be loaded."""
     active: dict[str, int] = field(default_factory=dict)
-    """Runs per tag that are queued or have a worker that stays."""
+    """Jobs per tag that are queued or have a worker that stays."""
     left: int = 0
-    """Runs that are not final."""
-    climbed: list[RunRecord] = field(default_factory=list)
-    """Runs that must wait until heavy work may run."""
-    seen: dict[str, Experience] = field(default_factory=dict)
+    """Jobs that are not final."""
+    climbed: list[JobRecord] = field(default_factory=list)
+    """Jobs that must wait until heavy work may run."""
+    experience: dict[str, Experience] = field(default_factory=dict)
+    """By tag: what its jobs have shown there."""
     counts: dict[str, int] = field(default_factory=dict)
     waits_for: str = ""
 
 
 @dataclass(slots=True, eq=False)
 class TagRecord:
-    """The workers of one tag."""
+    """The workers of one tag, those that were asked for, and the jobs that wait for them."""
 
-    queue: RunQueue
+    queue: JobQueue
     minimum: int
     maximum: int | None
     workers: int = 0
@@ -253,11 +256,11 @@ class TagRecord:
     busy: int = 0
     """Of those, how many have work."""
     asked: int = 0
-    """How many workers the running sweeps ask for, by their active runs."""
+    """How many workers the running sweeps ask for, by their active jobs."""
     ahead: int = 0
-    """Runs that wait on a worker."""
+    """Jobs that wait on a worker."""
     loaded: OrderedDict[str, float] = field(default_factory=OrderedDict)
-    """Workers on which runs wait that were not asked back, with the moment a run last began there, oldest first."""
+    """Workers on which jobs wait that were not asked back, with the moment a job last began there, oldest first."""
     pace: Pace = field(default_factory=Pace)
     outside: int = 0
     """Waiting work that the engine did not start."""
@@ -268,7 +271,7 @@ class TagRecord:
     leaving: int = 0
     """Told to go and not gone yet; they still take room."""
     returning: int = 0
-    """Runs that wait out a retry's delay; idle workers are kept for them."""
+    """Jobs that wait out a retry's delay; idle workers are kept for them."""
     requested_at: float = NEVER
     idle: OrderedDict[str, float] = field(default_factory=OrderedDict)
     """Workers without work, longest idle first, with the moment they became idle."""
@@ -296,5 +299,5 @@ class TagRecord:
 
     @property
     def starved(self) -> bool:
-        """Work waits, and no worker is there or asked for."""
+        """Tell whether work waits and no worker is there or asked for."""
         return not (self.workers or self.requested) and bool(self.queue.size or self.outside)

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Sequence
 
 from scalable.engine import ending, starting
 from scalable.engine.events import (
+    JobState,
     Loss,
-    RunState,
     Sweep,
     SweepAdmitted,
     SweepCancelled,
@@ -20,22 +20,22 @@ from scalable.engine.events import (
     SweepSubmitted,
 )
 from scalable.engine.rules import Rules
-from scalable.engine.state import RunRecord, State, SweepRecord
+from scalable.engine.state import JobRecord, State, SweepRecord
 
 
 def on_submitted(state: State, event: SweepSubmitted, now: float) -> None:
     sweep = event.sweep
-    if twice := submitted_before(sweep, state.sweeps, state.runs):
-        state.alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {twice}")
+    if known := submitted_before(sweep, state.sweeps, state.jobs):
+        state.alert("duplicate-sweep", f"the sweep {sweep.id} is ignored: {known}")
         return
-    record = SweepRecord(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.runs))
+    record = SweepRecord(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.jobs))
     state.sweeps[sweep.id] = state.waiting[sweep.id] = state.closing[sweep.id] = record
     state.admission_due = True
-    state.runs |= {run.id: RunRecord(run, run.tag) for run in sweep.runs}
+    state.jobs |= {job.id: JobRecord(job, job.tag) for job in sweep.jobs}
     problem = impossible(sweep, state.rules)
-    for run in sweep.runs if problem or state.braked else ():
-        final = RunState.REFUSED if problem else RunState.STOPPED
-        ending.end(state, state.runs[run.id], final, problem or state.braked)
+    for job in sweep.jobs if problem or state.braked else ():
+        final = JobState.REFUSED if problem else JobState.STOPPED
+        ending.end(state, state.jobs[job.id], final, problem or state.braked)
 
 
 def on_cancelled(state: State, event: SweepCancelled, now: float) -> None:
@@ -43,15 +43,15 @@ def on_cancelled(state: State, event: SweepCancelled, now: float) -> None:
     if record is None or record.ended:
         return
     record.cancelled = True
-    for run in record.sweep.runs:
-        ending.stop(state, state.runs[run.id], ending.CANCELLED, Loss.OPERATOR)
+    for job in record.sweep.jobs:
+        ending.stop(state, state.jobs[job.id], ending.CANCELLED, Loss.OPERATOR)
 
 
 def admit(state: State) -> None:
     """Give places to waiting sweeps, in the order they came."""
     holders = [(name, sweep.kind) for name, sweep in state.placed.items()]
     before: list[tuple[str, SweepKind]] = []
-    for sweep in sorted(state.waiting.values(), key=lambda one: one.order):
+    for sweep in sorted(state.waiting.values(), key=lambda waiting: waiting.order):
         name = sweep.sweep.id
         sweep.waits_for = obstacle(sweep.kind, holders, before, state.rules.policies.concurrency.normal)
         if sweep.waits_for:
@@ -65,9 +65,9 @@ def admit(state: State) -> None:
         state.closing[name] = sweep
         for record in climbed:
             starting.enqueue(state, record)
-        for run in sweep.sweep.runs if not climbed else ():
-            record = state.runs[run.id]
-            if record.state is RunState.HELD:
+        for job in sweep.sweep.jobs if not climbed else ():
+            record = state.jobs[job.id]
+            if record.state is JobState.HELD:
                 starting.enqueue(state, record)
 
 
@@ -81,7 +81,7 @@ def close(state: State) -> None:
             sweep.ended = True
             state.place(sweep, running=False)
             state.waiting.pop(name, None)
-            complete = sweep.counts.get(RunState.FINISHED.value, 0) == len(sweep.sweep.runs)
+            complete = sweep.counts.get(JobState.FINISHED.value, 0) == len(sweep.sweep.jobs)
             state.out.append(SweepEnded(name, complete, dict(sweep.counts)))
             state.admission_due = True
         elif sweep.climbed and sweep.left == len(sweep.climbed) and sweep.running:
@@ -97,7 +97,7 @@ def close(state: State) -> None:
 def obstacle(
     kind: SweepKind, holders: Iterable[tuple[str, SweepKind]], before: Sequence[tuple[str, SweepKind]], normal: int
 ) -> str:
-    """Why a sweep may not start now; empty if it may.
+    """Say why a sweep may not start now; empty if it may.
 
     ``holders`` have a place, ``before`` wait for one and came earlier, ``normal`` is how many may run at once.
     """
@@ -117,30 +117,30 @@ def obstacle(
     return ""
 
 
-def submitted_before(sweep: Sweep, sweeps: Container[str], runs: Container[str]) -> str:
-    """What of a sweep is known already, by itself or by one of its runs; empty if all of it is new."""
+def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str]) -> str:
+    """Say what of a sweep is known already, the sweep or one of its jobs; empty if all of it is new."""
     if sweep.id in sweeps:
         return "it was submitted before"
-    seen: set[str] = set()
-    for run in sweep.runs:
-        if run.id in runs:
-            return f"its run {run.id} was submitted before"
-        if run.id in seen:
-            return f"its run {run.id} stands in it twice"
-        seen.add(run.id)
+    ids: set[str] = set()
+    for job in sweep.jobs:
+        if job.id in jobs:
+            return f"its run {job.id} was submitted before"
+        if job.id in ids:
+            return f"its run {job.id} stands in it twice"
+        ids.add(job.id)
     return ""
 
 
 def impossible(sweep: Sweep, rules: Rules) -> str:
-    """Why no worker can ever serve a sweep; empty if one can."""
-    for tag in {run.tag: None for run in sweep.runs}:
+    """Say why no worker can ever serve a sweep; empty if one can."""
+    for tag in {job.tag: None for job in sweep.jobs}:
         if tag not in rules.kinds:
             return f"no workers are tagged {tag!r}; known tags: {', '.join(sorted(rules.kinds))}"
         kind = rules.kinds[tag]
         if kind.maximum == 0 or not rules.pools[kind.pool].most(tag, {}):
             return f"the pool {kind.pool} can never hold a worker tagged {tag!r}"
-    for run in sweep.runs:
-        allowed = rules.kinds[run.tag].memory
-        if run.memory is not None and run.memory > allowed:
-            return f"memory check: {run.id} is expected to use {run.memory}, a {run.tag} worker may use {allowed}"
+    for job in sweep.jobs:
+        allowed = rules.kinds[job.tag].memory
+        if job.memory is not None and job.memory > allowed:
+            return f"memory check: {job.id} is expected to use {job.memory}, a {job.tag} worker may use {allowed}"
     return ""

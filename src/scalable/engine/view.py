@@ -1,4 +1,4 @@
-"""What others may read of an engine: its runs, workers, sweeps and tags, and why a run is where it is.
+"""What others may read of an engine: its jobs, workers, sweeps and tags, and why a job is where it is.
 
 The classes below name what may be read of the engine's records; a type checker rejects any change through them. Nobody
 outside this package reads the state itself.
@@ -12,18 +12,18 @@ from typing import Protocol
 from scalable import stuck
 from scalable.engine import fleet
 from scalable.engine.budget import startable
-from scalable.engine.events import Run, RunState
+from scalable.engine.events import Job, JobState
 from scalable.engine.rules import Rules
-from scalable.engine.state import Attempt, RunRecord, State
+from scalable.engine.state import Attempt, JobRecord, State
 from scalable.quantities import Duration
 from scalable.wording import plural
 
 
-class RunView(Protocol):
-    """A run, where it is and what became of its attempts."""
+class JobView(Protocol):
+    """A job, where it is and what became of its attempts."""
 
     @property
-    def run(self) -> Run:
+    def job(self) -> Job:
         """What was submitted."""
 
     @property
@@ -31,7 +31,7 @@ class RunView(Protocol):
         """Where it runs next, or ran last."""
 
     @property
-    def state(self) -> RunState:
+    def state(self) -> JobState:
         """Where it is."""
 
     @property
@@ -51,8 +51,8 @@ class WorkerView(Protocol):
     """A worker that joined and is not gone."""
 
     @property
-    def runs(self) -> Collection[str]:
-        """Runs that have begun on it."""
+    def jobs(self) -> Collection[str]:
+        """Jobs that have begun on it."""
 
 
 class SweepView(Protocol):
@@ -64,7 +64,7 @@ class SweepView(Protocol):
 
 
 class TagView(Protocol):
-    """The workers of one tag, those that were asked for, and the runs that wait for them."""
+    """The workers of one tag, those that were asked for, and the jobs that wait for them."""
 
     @property
     def minimum(self) -> int:
@@ -96,24 +96,24 @@ class TagView(Protocol):
 
     @property
     def queued(self) -> int:
-        """Runs that wait for a worker."""
+        """Jobs that wait for a worker."""
 
     @property
     def ahead(self) -> int:
-        """Runs that wait on a worker behind others."""
+        """Jobs that wait on a worker behind others."""
 
     @property
     def returning(self) -> int:
-        """Runs that wait out a retry's delay."""
+        """Jobs that wait out a retry's delay."""
 
 
 class View:
-    """What an engine shows of itself, always as it is now."""
+    """The readable side of an engine, always as it is now."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.rules: Rules = state.rules
-        self.runs: Mapping[str, RunView] = state.runs
+        self.jobs: Mapping[str, JobView] = state.jobs
         self.workers: Mapping[str, WorkerView] = state.workers
         self.sweeps: Mapping[str, SweepView] = state.sweeps
         self.tags: Mapping[str, TagView] = state.tags
@@ -133,24 +133,24 @@ class View:
         """Why the budget stopped everything; empty if it did not."""
         return self._state.braked
 
-    def silence_s(self, run: str) -> float:
-        """Return for how long a run on a worker has been silent, by the rule that decides who is stuck."""
-        record = self._state.runs[run]
+    def silence_s(self, job: str) -> float:
+        """Return for how long a job on a worker has been silent, by the rule that decides who is stuck."""
+        record = self._state.jobs[job]
         return stuck.silence(self.handled, record.sign, self._state.workers[record.worker].last_row)
 
     def cooled_down(self, tag: str) -> float:
         """Return when workers of a tag may be asked for again after idle ones were given back."""
         return fleet.cooled_down(self._state, tag)
 
-    def explain(self, run: str, now: float) -> list[str]:
-        """Say why a run is where it is: past attempts first, the present last."""
-        return explain(self._state, run, now)
+    def explain(self, job: str, now: float) -> list[str]:
+        """Say why a job is where it is: past attempts first, the present last."""
+        return explain(self._state, job, now)
 
 
-def explain(state: State, run: str, now: float) -> list[str]:
-    record = state.runs.get(run)
+def explain(state: State, job: str, now: float) -> list[str]:
+    record = state.jobs.get(job)
     if record is None:
-        return [f"no run is called {run}"]
+        return [f"no run is called {job}"]
     lines = [
         f"attempt {a.number} on {a.worker} ({a.tag}) was lost after {Duration(a.ended - a.started)}: {a.cause.value}"
         + (f", peak {a.peak}" if a.peak else "")
@@ -160,48 +160,49 @@ def explain(state: State, run: str, now: float) -> list[str]:
     return [*lines, present(state, record, now)]
 
 
-def present(state: State, record: RunRecord, now: float) -> str:
-    sweep = state.sweeps[record.run.sweep]
+def present(state: State, record: JobRecord, now: float) -> str:
+    sweep = state.sweeps[record.job.sweep]
     match record.state:
-        case RunState.HELD if record in sweep.climbed:
+        case JobState.HELD if record in sweep.climbed:
             why = sweep.waits_for or "the rest of its sweep must end first"
             return f"waits for {record.tag} workers, which run alone: {why}"
-        case RunState.HELD:
-            return f"waits for its sweep {record.run.sweep} to be admitted: {sweep.waits_for or 'not looked at yet'}"
-        case RunState.QUEUED:
+        case JobState.HELD:
+            return f"waits for its sweep {record.job.sweep} to be admitted: {sweep.waits_for or 'not looked at yet'}"
+        case JobState.QUEUED:
             return f"queued for a {record.tag} worker: {queue_reason(state, record, now)}"
-        case RunState.DELAYED:
+        case JobState.DELAYED:
             return f"is tried again in {Duration(max(0.0, record.not_before - now))} on {record.tag}"
-        case RunState.GIVEN:
+        case JobState.GIVEN:
             worker = state.workers[record.worker]
-            before = len(worker.runs) + list(worker.ahead).index(record.run.id)
+            before = len(worker.jobs) + list(worker.ahead).index(record.job.id)
             return f"waits on {worker.id} behind {before} other{'s' if before > 1 else ''}"
-        case RunState.RUNNING:
+        case JobState.RUNNING:
             silent = max(0.0, now - record.sign)
             ran = Duration(now - record.started)
             return f"runs on {record.worker} for {ran}, attempt {record.attempt}, last sign of life {silent:.0f} s ago"
-        case RunState.KILLING:
+        case JobState.KILLING:
             cause = record.killed_for.value if record.killed_for else "stopped"
             return f"is being killed on {record.worker}: {cause}"
     ended: str = record.state.value
     return f"{ended}: {record.reason}" if record.reason else ended
 
 
-def queue_reason(state: State, record: RunRecord, now: float) -> str:
-    tags = state.tags[record.tag]
+def queue_reason(state: State, record: JobRecord, now: float) -> str:
+    tag_record = state.tags[record.tag]
     kind = state.rules.kinds[record.tag]
     if state.paused:
         return state.paused
-    if tags.requested:
-        return f"{tags.requested} workers were asked for {now - tags.requested_at:.0f} s ago and have not joined"
-    if now < tags.ask_again:
-        return f"the last request was refused; asking again in {tags.ask_again - now:.0f} s"
+    if tag_record.requested:
+        ago = now - tag_record.requested_at
+        return f"{tag_record.requested} workers were asked for {ago:.0f} s ago and have not joined"
+    if now < tag_record.ask_again:
+        return f"the last request was refused; asking again in {tag_record.ask_again - now:.0f} s"
     cooled = fleet.cooled_down(state, record.tag)
-    if not tags.workers and now < cooled:
+    if not tag_record.workers and now < cooled:
         return f"no worker; idle ones were given back and may be asked for again in {cooled - now:.0f} s"
-    if tags.workers >= fleet.room_for(state, record.tag):
-        taken = f"all {tags.workers} workers are busy" if tags.workers else "no worker"
+    if tag_record.workers >= fleet.room_for(state, record.tag):
+        taken = f"all {tag_record.workers} workers are busy" if tag_record.workers else "no worker"
         return f"{taken} and the pool {kind.pool} is full"
     if not startable(state, now, record):
         return "what is left of the budget does not cover it"
-    return f"{tags.busy} of {tags.workers} workers are busy, {plural(tags.queue.size, 'run')} waiting"
+    return f"{tag_record.busy} of {tag_record.workers} workers are busy, {plural(tag_record.queue.size, 'run')} waiting"

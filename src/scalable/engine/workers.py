@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-from scalable.engine.events import NEVER, OutsideWork, RemoveWorker, RunState, TakeBack
-from scalable.engine.state import RunRecord, State, WorkerRecord
+from scalable.engine.events import NEVER, JobState, OutsideWork, RemoveWorker, TakeBack
+from scalable.engine.state import JobRecord, State, WorkerRecord
 
 
 def join(state: State, worker: str, tag: str, now: float) -> None:
-    tags = state.tags[tag]
+    tag_record = state.tags[tag]
     if worker in state.workers:
         return
     state.fleet += 1
     state.workers[worker] = WorkerRecord(worker, tag, state.rules.kinds[tag].slots, joined=now)
-    tags.workers += 1
-    tags.requested = max(0, tags.requested - 1)
-    tags.requested_at = now if tags.requested else NEVER
-    tags.refusals = 0
-    tags.idle[worker] = now
+    tag_record.workers += 1
+    tag_record.requested = max(0, tag_record.requested - 1)
+    tag_record.requested_at = now if tag_record.requested else NEVER
+    tag_record.refusals = 0
+    tag_record.idle[worker] = now
 
 
 def retire(state: State, record: WorkerRecord) -> None:
-    """From now on the worker gets no work and does not count, nor does the work that will end with it."""
+    """Give a worker no more work; neither it nor the work that will end with it counts any longer."""
     if not record.leaving:
-        for run in record.runs:
-            state.count(state.runs[run], active=False)
+        for job in record.jobs:
+            state.count(state.jobs[job], active=False)
         record.leaving = True
         state.fleet += 1
-        tags = state.tags[record.tag]
-        tags.workers -= 1
-        tags.leaving += 1
-        tags.busy -= record.busy
-        tags.idle.pop(record.id, None)
-        tags.roomy.pop(record.id, None)
+        tag_record = state.tags[record.tag]
+        tag_record.workers -= 1
+        tag_record.leaving += 1
+        tag_record.busy -= record.busy
+        tag_record.idle.pop(record.id, None)
+        tag_record.roomy.pop(record.id, None)
 
 
 def dismiss(state: State, record: WorkerRecord, reason: str, *, forced: bool = False) -> RemoveWorker:
     retire(state, record)
-    record.told = True
+    record.dismissed = True
     return RemoveWorker(record.id, record.tag, reason, forced)
 
 
 def release(state: State, record: WorkerRecord) -> None:
-    """Do not keep, and pay, a worker that had notice until it is taken away."""
-    if record.leaving and not record.told and not record.busy:
+    """Send a worker without work away that had notice, instead of paying for it until it is taken."""
+    if record.leaving and not record.dismissed and not record.busy:
         state.out.append(dismiss(state, record, "had notice to leave", forced=True))
 
 
-def gone(state: State, record: WorkerRecord) -> None:
-    """The worker no longer exists."""
+def forget(state: State, record: WorkerRecord) -> None:
+    """Strike a worker off that no longer exists."""
     retire(state, record)
     state.fleet += 1
     state.tags[record.tag].leaving -= 1
@@ -55,80 +55,80 @@ def gone(state: State, record: WorkerRecord) -> None:
     del state.workers[record.id]
 
 
-def occupy(state: State, worker: WorkerRecord, run: str) -> None:
-    """A run begins."""
-    if worker.runs or worker.outside:
-        worker.runs[run] = None
-        moved(state, worker, was_busy=True)
+def occupy(state: State, worker: WorkerRecord, job: str) -> None:
+    """Note that a job begins on a worker."""
+    if worker.jobs or worker.outside:
+        worker.jobs[job] = None
+        recount(state, worker, was_busy=True)
     else:
-        worker.runs[run] = None
-        moved(state, worker, was_busy=False)
+        worker.jobs[job] = None
+        recount(state, worker, was_busy=False)
 
 
-def vacate(state: State, worker: WorkerRecord, run: str, now: float) -> None:
-    """A run that had begun is over."""
-    worker.runs.pop(run, None)
-    moved(state, worker, was_busy=True, now=now)
+def vacate(state: State, worker: WorkerRecord, job: str, now: float) -> None:
+    """Note that a job that had begun is over."""
+    worker.jobs.pop(job, None)
+    recount(state, worker, was_busy=True, now=now)
 
 
-def moved(state: State, worker: WorkerRecord, *, was_busy: bool, now: float = 0.0) -> None:
+def recount(state: State, worker: WorkerRecord, *, was_busy: bool, now: float = 0.0) -> None:
     """Keep count after a worker's work changed."""
     if worker.leaving:
         return
-    tags = state.tags[worker.tag]
-    busy = worker.outside or bool(worker.runs)
+    tag_record = state.tags[worker.tag]
+    busy = worker.outside or bool(worker.jobs)
     if busy != was_busy:
         if busy:
             worker.served = True
-            tags.busy += 1
-            tags.idle.pop(worker.id, None)
+            tag_record.busy += 1
+            tag_record.idle.pop(worker.id, None)
         else:
-            tags.busy -= 1
-            tags.idle[worker.id] = now
+            tag_record.busy -= 1
+            tag_record.idle[worker.id] = now
     if worker.slots > 1:
-        if worker.runs and worker.free:
-            tags.roomy[worker.id] = None
+        if worker.jobs and worker.free:
+            tag_record.roomy[worker.id] = None
         else:
-            tags.roomy.pop(worker.id, None)
+            tag_record.roomy.pop(worker.id, None)
 
 
-def put_ahead(state: State, worker: WorkerRecord, record: RunRecord) -> None:
-    """A run waits on a worker behind others."""
-    tags = state.tags[worker.tag]
-    record.state = RunState.GIVEN
-    worker.ahead[record.run.id] = None
-    tags.ahead += 1
-    if worker.id not in tags.loaded:
-        tags.loaded[worker.id] = max(state.runs[run].started for run in worker.runs)
+def put_ahead(state: State, worker: WorkerRecord, record: JobRecord) -> None:
+    """Let a job wait on a worker behind others."""
+    tag_record = state.tags[worker.tag]
+    record.state = JobState.GIVEN
+    worker.ahead[record.job.id] = None
+    tag_record.ahead += 1
+    if worker.id not in tag_record.loaded:
+        tag_record.loaded[worker.id] = max(state.jobs[job].started for job in worker.jobs)
 
 
-def leave_line(state: State, worker: WorkerRecord, run: str) -> None:
-    """A run no longer waits on a worker."""
-    tags = state.tags[worker.tag]
-    del worker.ahead[run]
-    tags.ahead -= 1
+def leave_line(state: State, worker: WorkerRecord, job: str) -> None:
+    """Note that a job no longer waits on a worker."""
+    tag_record = state.tags[worker.tag]
+    del worker.ahead[job]
+    tag_record.ahead -= 1
     if not worker.ahead:
-        tags.loaded.pop(worker.id, None)
+        tag_record.loaded.pop(worker.id, None)
 
 
 def take_back(state: State, worker: WorkerRecord) -> None:
-    """Ask for all runs back that wait on a worker; the last first, since each that comes goes before the rest."""
+    """Ask for all jobs back that wait on a worker; the last first, since each that comes goes before the rest."""
     state.tags[worker.tag].loaded.pop(worker.id, None)
-    for run in reversed(worker.ahead):
-        record = state.runs[run]
-        if record.state is RunState.GIVEN:
-            state.out.append(TakeBack(run, record.attempt, worker.id))
+    for job in reversed(worker.ahead):
+        record = state.jobs[job]
+        if record.state is JobState.GIVEN:
+            state.out.append(TakeBack(job, record.attempt, worker.id))
 
 
-def outside(state: State, event: OutsideWork, now: float) -> None:
+def note_outside_work(state: State, event: OutsideWork, now: float) -> None:
     """Note which workers of a tag do work that is not ours, and how much of it waits."""
-    tags = state.tags[event.tag]
-    tags.outside, tags.lent = event.waiting, len(event.busy)
+    tag_record = state.tags[event.tag]
+    tag_record.outside, tag_record.lent = event.waiting, len(event.busy)
     for worker in state.workers.values():
         if worker.tag != event.tag:
             continue
         worker.holding = worker.id in event.holding
         if worker.outside != (worker.id in event.busy):
-            was = worker.busy
+            was_busy = worker.busy
             worker.outside = not worker.outside
-            moved(state, worker, was_busy=was, now=now)
+            recount(state, worker, was_busy=was_busy, now=now)

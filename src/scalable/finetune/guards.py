@@ -35,7 +35,7 @@ def check_market(configuration: Mapping[str, Any]) -> None:
     market = configuration["market"]
     if not isinstance(market, str) or (market != SYNTHETIC and not Path(market).expanduser().is_dir()):
         refuse("market", market, f"is neither {SYNTHETIC} nor a folder", "write synthetic, or a folder of <ASSET>.csv")
-    number(configuration, "years", 0, MOST_YEARS)
+    check_number(configuration, "years", 0, MOST_YEARS)
 
 
 def check_bars(configuration: Mapping[str, Any]) -> None:
@@ -58,7 +58,7 @@ def check_bars(configuration: Mapping[str, Any]) -> None:
 
 def check_barriers(configuration: Mapping[str, Any]) -> None:
     for name in ("take_profit", "stop_loss"):
-        number(configuration, name, 0, 100)
+        check_number(configuration, name, 0, 100)
 
 
 def check_folds(configuration: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ def check_folds(configuration: Mapping[str, Any]) -> None:
         )
 
 
-def number(configuration: Mapping[str, Any], name: str, above: float, most: float) -> None:
+def check_number(configuration: Mapping[str, Any], name: str, above: float, most: float) -> None:
     value = configuration[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
         refuse(name, value, f"is not a number above {above:g}, at most {most:g}", "write e.g. 1.0")

@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from scalable.catalogue import FACTORS
 from scalable.findings import Finding, Severity
 from scalable.manifest.machines import NodeType, Pool, Profile
-from scalable.manifest.models import Manifest
-from scalable.manifest.shipped import PROFILES
+from scalable.manifest.models import PROFILES, Manifest
 from scalable.manifest.targets import BUILT_IN, REGISTERED, KubernetesTarget, LocalTarget, SlurmTarget
 from scalable.manifest.work import Together
 from scalable.quantities import Money, Price
@@ -44,7 +43,7 @@ def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
 
 
 def undefined(path: str, noun: str, name: str, known: Iterable[str]) -> Finding:
-    """A name that nothing has: lists the ones there are and proposes the nearest."""
+    """Return a name that nothing has: lists the ones there are and proposes the nearest."""
     message, remedy = not_defined(noun, name, known)
     return Finding.error(f"undefined-{noun}", path, message, remedy)
 
@@ -67,15 +66,15 @@ def check_components(manifest: Manifest) -> Iterator[Finding]:
 
 def check_tasks(manifest: Manifest) -> Iterator[Finding]:
     for name, task in manifest.tasks.items():
-        here = f"tasks.{name}"
+        path = f"tasks.{name}"
         if task.component not in manifest.components:
-            yield undefined(f"{here}.component", "component", task.component, manifest.components)
+            yield undefined(f"{path}.component", "component", task.component, manifest.components)
         for place, need in enumerate(task.needs):
             if need not in manifest.tasks:
-                yield undefined(f"{here}.needs[{place}]", "task", need, manifest.tasks)
+                yield undefined(f"{path}.needs[{place}]", "task", need, manifest.tasks)
             elif need in task.arguments:
                 message = f"{need!r} is both an argument and a task it needs"
-                yield Finding.error("two-values", f"{here}.arguments.{need}", message, "rename one of them")
+                yield Finding.error("two-values", f"{path}.arguments.{need}", message, "rename one of them")
     left = {name: set(task.needs) & set(manifest.tasks) for name, task in manifest.tasks.items()}
     while ready := [name for name, needs in left.items() if not needs]:
         for name in ready:
@@ -97,36 +96,36 @@ def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Find
     foreign = any(target.provider not in BUILT_IN for target in manifest.targets.values())
     known = [*BUILT_IN, *REGISTERED, *(providers if foreign else ())]
     for name, target in manifest.targets.items():
-        here = f"targets.{name}"
+        path = f"targets.{name}"
         if target.provider not in known:
-            yield undefined(f"{here}.provider", "provider", target.provider, known)
+            yield undefined(f"{path}.provider", "provider", target.provider, known)
             continue
         for option in target.model_extra or {}:
             if target.provider in BUILT_IN:
                 near = get_close_matches(option, list(type(target).model_fields), n=1)
                 message = f"the provider {target.provider} has no option {option!r}; it is ignored"
                 remedy = f"write {near[0]}" if near else "remove it"
-                yield Finding.warning("unknown-option", f"{here}.{option}", message, remedy)
+                yield Finding.warning("unknown-option", f"{path}.{option}", message, remedy)
         if isinstance(target, SlurmTarget) and target.comm_port is not None:
             message = "comm_port is no longer needed and is ignored"
-            yield Finding.warning("ignored-option", f"{here}.comm_port", message, "remove it")
+            yield Finding.warning("ignored-option", f"{path}.comm_port", message, "remove it")
         differing = [name for name, part in manifest.components.items() if part.memory or part.env]
         if isinstance(target, LocalTarget) and not target.processes and len(manifest.components) > 1 and differing:
             message = f"all workers share one process: memory and env of {', '.join(differing)} cannot differ"
-            yield Finding.warning("shared-process", f"{here}.processes", message, "write processes: true")
+            yield Finding.warning("shared-process", f"{path}.processes", message, "write processes: true")
 
 
 def check_pools(manifest: Manifest) -> Iterator[Finding]:
     for name, pool in manifest.pools.items():
-        here = f"pools.{name}"
+        path = f"pools.{name}"
         node = manifest.nodes.get(pool.node)
         if node is None:
-            yield undefined(f"{here}.node", "node", pool.node, manifest.nodes)
+            yield undefined(f"{path}.node", "node", pool.node, manifest.nodes)
             continue
         free = node.allocatable or node
         if pool.used and (pool.used.cpu > free.cpu or pool.used.memory > free.memory):
             remedy = f"write at most {free.cpu} CPU and {free.memory}"
-            yield Finding.error("used-over-node", f"{here}.used", f"more is used than a {pool.node} has", remedy)
+            yield Finding.error("used-over-node", f"{path}.used", f"more is used than a {pool.node} has", remedy)
         if node.price is None:
             message = f"the node {pool.node} of pool {name} has no price, so its cost cannot be forecast"
             remedy = "write e.g. price: 0.1644 EUR/h"
@@ -170,12 +169,12 @@ def fits(profile: Profile, node: NodeType) -> bool:
 
 def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
     for name, sweep in manifest.sweeps.items():
-        here = f"sweeps.{name}"
+        path = f"sweeps.{name}"
         if isinstance(sweep.assets, str) and sweep.assets not in manifest.groups:
-            yield undefined(f"{here}.assets", "group", sweep.assets, manifest.groups)
+            yield undefined(f"{path}.assets", "group", sweep.assets, manifest.groups)
         factor = FACTORS.get(sweep.factor)
         if factor is None and sweep.variants is None:
-            near = undefined(f"{here}.factor", "factor", sweep.factor, FACTORS)
+            near = undefined(f"{path}.factor", "factor", sweep.factor, FACTORS)
             yield replace(near, remedy=f"{near.remedy}, or give your own factor its variants")
         if factor is not None and sweep.run is None:
             for index, variant in enumerate(sweep.variants or []):
@@ -183,7 +182,7 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
                     known = ", ".join(str(v) for v in factor.variants)
                     message = f"{shown(variant)} is not a variant of {factor.name}"
                     yield Finding.error(
-                        "unknown-variant", f"{here}.variants[{index}]", message, f"choose one of {known}"
+                        "unknown-variant", f"{path}.variants[{index}]", message, f"choose one of {known}"
                     )
         for setting in sweep.settings:
             if setting in OWN_KEYS or setting == sweep.factor:
@@ -195,28 +194,28 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
                         f"{message}the sweep has a key for it",
                         f"write {OWN_KEYS[setting]} beside settings",
                     )
-                yield Finding.error("unread-setting", f"{here}.settings.{setting}", message, remedy)
-        yield from check_size(manifest, here, sweep.profile, sweep.pool)
+                yield Finding.error("unread-setting", f"{path}.settings.{setting}", message, remedy)
+        yield from check_size(manifest, path, sweep.profile, sweep.pool)
         assets = manifest.groups.get(sweep.assets, ()) if isinstance(sweep.assets, str) else sweep.assets
         variants = sweep.variants or (factor.variants if factor else ())
         rows = len(variants) * len(assets) * sweep.folds * len(sweep.costs_bps)
         if rows > MAX_ROWS:
             message = f"{rows:,} rows are more than the {MAX_ROWS:,} a sweep may have"
-            yield Finding.error("too-many-rows", here, message, "split it into several sweeps")
+            yield Finding.error("too-many-rows", path, message, "split it into several sweeps")
 
 
-def check_size(manifest: Manifest, here: str, profile: str | None, pool: str | None) -> Iterator[Finding]:
-    """A named profile and pool exist, and the one fits on the nodes of the other."""
+def check_size(manifest: Manifest, path: str, profile: str | None, pool: str | None) -> Iterator[Finding]:
+    """Yield a named profile and pool exist, and the one fits on the nodes of the other."""
     if profile is not None and profile not in manifest.profiles:
-        yield undefined(f"{here}.profile", "profile", profile, manifest.profiles)
+        yield undefined(f"{path}.profile", "profile", profile, manifest.profiles)
     if pool is not None and pool not in manifest.pools:
-        yield undefined(f"{here}.pool", "pool", pool, manifest.pools)
+        yield undefined(f"{path}.pool", "pool", pool, manifest.pools)
     if profile in manifest.profiles and pool in manifest.pools:
         node = manifest.nodes.get(manifest.pools[pool].node)
         if node is not None and not fits(manifest.profiles[profile], node):
             message = f"a worker of profile {profile} does not fit on a node of pool {pool}"
             yield Finding.error(
-                "profile-over-pool", f"{here}.profile", message, "choose a smaller profile or another pool"
+                "profile-over-pool", f"{path}.profile", message, "choose a smaller profile or another pool"
             )
 
 
@@ -227,14 +226,14 @@ def check_workloads(manifest: Manifest) -> Iterator[Finding]:
         yield from check_together(manifest, f"scenarios.{name}", scenario)
 
 
-def check_together(manifest: Manifest, here: str, together: Together) -> Iterator[Finding]:
+def check_together(manifest: Manifest, path: str, together: Together) -> Iterator[Finding]:
     for sweep in together.sweeps:
         if sweep not in manifest.sweeps and sweep not in manifest.profiles:
             known = [*manifest.sweeps, *manifest.profiles]
-            yield undefined(f"{here}.sweeps.{sweep}", "sweep or profile", sweep, known)
+            yield undefined(f"{path}.sweeps.{sweep}", "sweep or profile", sweep, known)
     for workload in together.workloads:
         if workload not in manifest.workloads:
-            yield undefined(f"{here}.workloads.{workload}", "workload", workload, manifest.workloads)
+            yield undefined(f"{path}.workloads.{workload}", "workload", workload, manifest.workloads)
 
 
 def check_budget(manifest: Manifest) -> Iterator[Finding]:
@@ -247,17 +246,17 @@ def check_budget(manifest: Manifest) -> Iterator[Finding]:
                 path = f"budget.months.{month}.{scenario}"
                 yield undefined(path, "scenario", scenario, manifest.scenarios)
     for name, option in budget.options.items():
-        here = f"budget.options.{name}"
+        option_path = f"budget.options.{name}"
         if option.sweep not in manifest.sweeps:
-            yield undefined(f"{here}.sweep", "sweep", option.sweep, manifest.sweeps)
-        yield from check_size(manifest, here, None, option.pool)
+            yield undefined(f"{option_path}.sweep", "sweep", option.sweep, manifest.sweeps)
+        yield from check_size(manifest, option_path, None, option.pool)
     for name, question in budget.growth.items():
-        here = f"budget.growth.{name}"
-        yield from check_together(manifest, here, question)
+        option_path = f"budget.growth.{name}"
+        yield from check_together(manifest, option_path, question)
         if question.assets is not None and question.assets not in manifest.groups:
-            yield undefined(f"{here}.assets", "group", question.assets, manifest.groups)
+            yield undefined(f"{option_path}.assets", "group", question.assets, manifest.groups)
         if question.node is not None and question.node not in manifest.nodes:
-            yield undefined(f"{here}.node", "node", question.node, manifest.nodes)
+            yield undefined(f"{option_path}.node", "node", question.node, manifest.nodes)
     for name, fixed in budget.fixed.items():
         pool = manifest.pools.get(name)
         monthly = pool_month(manifest, pool) if pool else None
@@ -272,9 +271,9 @@ def pool_month(manifest: Manifest, pool: Pool) -> Money | None:
 
 
 def check_currency(manifest: Manifest) -> Iterator[Finding]:
-    """All money must be in the currency of the budget, or of the first price."""
+    """Check that all money is in the currency of the budget, or of the first price."""
     amounts = list(money_in(manifest))
-    amounts.sort(key=lambda found: found[0] != "budget.monthly")
+    amounts.sort(key=lambda amount: amount[0] != "budget.monthly")
     for path, money in amounts:
         first_path, first = amounts[0]
         if money.currency != first.currency:
@@ -285,7 +284,7 @@ def check_currency(manifest: Manifest) -> Iterator[Finding]:
 
 
 def money_in(part: Any, path: str = "") -> Iterator[tuple[str, Money]]:
-    """Every amount and price of a manifest with its path."""
+    """Yield every amount and price of a manifest with its path."""
     if isinstance(part, Money):
         yield path, part
     elif isinstance(part, Price):

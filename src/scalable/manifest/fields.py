@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
 
 from scalable.errors import QuantityError
 from scalable.manifest.tree import FromVariable, plain_value
@@ -25,7 +25,7 @@ MOST = 1_000_000  # of anything that is counted one by one: workers, nodes, fold
 
 
 def importable(run: str | None) -> str | None:
-    """A function by where it is imported from."""
+    """Return a function by where it is imported from."""
     if run is not None and not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", run):
         raise QuantityError(f"{shown(run)} names no function", "write package.module:function")
     return run
@@ -51,10 +51,10 @@ def whole(minimum: int, most: int = MOST) -> Callable[[object, ValidationInfo], 
 
 
 def port(value: object, info: ValidationInfo) -> int:
-    found = whole(1)(value, info)
-    if found > LAST_PORT:
-        raise QuantityError(f"{found} is no port", f"write one from 1024 to {LAST_PORT}")
-    return found
+    port_number = whole(1)(value, info)
+    if port_number > LAST_PORT:
+        raise QuantityError(f"{port_number} is no port", f"write one from 1024 to {LAST_PORT}")
+    return port_number
 
 
 def number(minimum: float, *, exclusive: bool = False) -> Callable[[object, ValidationInfo], float]:
@@ -97,7 +97,7 @@ def positive(value: object, info: ValidationInfo) -> Duration:
 
 
 def single(value: object) -> object:
-    """One message for what is none of them, instead of one for each of the things it could have been."""
+    """Give one message for what is none of them, instead of one for each thing it could have been."""
     if not isinstance(value, str | int | float):
         raise QuantityError(f"{shown(value)} is no single value", "write a text, a number, true or false")
     return value
@@ -112,6 +112,7 @@ def _integer(minimum: int) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(word), WithJsonSchema({"type": "string", "minLength": 1})]
+Importable = Annotated[Text | None, AfterValidator(importable)]
 Flag = Annotated[bool, BeforeValidator(boolean), WithJsonSchema({"type": "boolean"})]
 Count = Annotated[int, BeforeValidator(whole(1)), _integer(1)]
 Many = Annotated[int, BeforeValidator(whole(1, 10**12)), _integer(1)]

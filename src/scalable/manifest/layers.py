@@ -16,7 +16,7 @@ VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^${}]*))?\}|\$\{[^
 def overlaid(
     root: Mapping, target: str | None, overlay: str | None, env: Environment[str, str], problems: list[Finding]
 ) -> Mapping:
-    """The manifest with the overlay the target names, then the one asked for, merged in.
+    """Return the manifest with the overlay the target names, then the one asked for, merged in.
 
     An overlay may stand on another by its own ``overlay:`` key, and may change which overlay the target names;
     a chain that comes back to itself is an error.
@@ -50,7 +50,7 @@ def apply(name: str, path: str, at: Node, applied: list[str], problems: list[Fin
 
 
 def chain(root: Mapping, name: str, above: list[str], problems: list[Finding]) -> Mapping:
-    """An overlay with those it stands on merged under it."""
+    """Return an overlay with those it stands on merged under it."""
     place, node = locate(root, ("overlays", name))
     if name in above:
         message = f"the overlay is cyclic: {' → '.join([*above, name])}"
@@ -111,7 +111,7 @@ def merged(below: Mapping, above: Mapping) -> Mapping:
 
 
 def substituted(node: Node, env: Environment[str, str], problems: list[Finding], path: str = "") -> Node:
-    """The tree with ``${VAR}`` and ``${VAR:-default}`` replaced; ``$$`` stands for a dollar sign.
+    """Return the tree with ``${VAR}`` and ``${VAR:-default}`` replaced; ``$$`` stands for a dollar sign.
 
     An unquoted value is read again afterwards, so ``max_workers: ${N}`` is a number. Messages keep showing the
     source text: what a variable holds may be a secret.

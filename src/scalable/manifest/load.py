@@ -16,8 +16,7 @@ from scalable.errors import QuantityError, UsageError
 from scalable.findings import Finding, Severity
 from scalable.manifest import layers, tree
 from scalable.manifest.checks import check
-from scalable.manifest.models import Manifest
-from scalable.manifest.shipped import with_shipped
+from scalable.manifest.models import Manifest, with_shipped
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.wording import shown
@@ -47,7 +46,7 @@ def load_file(
 
 
 def read(path: Path) -> str:
-    """The text of a file, refused with its place when it is missing, too large or no UTF-8."""
+    """Return the text of a file, refused with its place when it is missing, too large or no UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(tree.MAX_BYTES + 1)
@@ -81,7 +80,7 @@ def load_text(
     providers: Iterable[str] = (),
     further: Callable[[Manifest], Iterable[Finding]] = lambda manifest: (),
 ) -> Loaded:
-    """The manifest with its overlay and variables applied, or a ``ManifestError`` with all that is wrong.
+    """Return the manifest with its overlay and variables applied, or a ``ManifestError`` with all that is wrong.
 
     ``further`` looks for what only those know who compute the sweeps, in a manifest that is good by itself.
     """
@@ -134,7 +133,7 @@ def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str
 
 
 def follows(finding: Finding, gone: set[str | int]) -> bool:
-    """Whether a finding only says that something which was taken out is missing."""
+    """Return whether a finding only says that something which was taken out is missing."""
     if finding.code.startswith(("undefined-", "missing-price", "profile-over")):
         if any(f"'{name}'" in finding.message for name in gone):
             return True
@@ -158,7 +157,7 @@ SINGLE = frozenset({"version", "project", "budget", "policies", "alerts", "store
 
 
 def choose_target(root: tree.Mapping, asked: str | None) -> str | None:
-    """The target asked for, else the first of the manifest."""
+    """Return the target asked for, else the first of the manifest."""
     node = tree.locate(root, ("targets",))[1]
     names = list(node.items) if isinstance(node, tree.Mapping) else []
     if asked is not None:
@@ -203,8 +202,8 @@ def begins(path: str, start: str) -> bool:
     return path == start or path.startswith((f"{start}.", f"{start}["))
 
 
-def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
-    """A finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
+def concealed(finding: Finding, loc: Loc, root: tree.Node) -> Finding:
+    """Return a finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
     depth = len(loc)
     while (node := tree.locate(root, loc[:depth])[1]) is None:
         depth -= 1
@@ -214,21 +213,21 @@ def concealed(found: Finding, loc: Loc, root: tree.Node) -> Finding:
             source = scalar.source.replace("\\", r"\\")
             for held in (shown(scalar.value), repr(scalar.value), scalar.text):
                 whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
-                found = replace(found, message=whole.sub(source, found.message))
-            rest = found.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
-            found = replace(found, path=found.path[:written_part] + rest)
-    return found
+                finding = replace(finding, message=whole.sub(source, finding.message))
+            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
+            finding = replace(finding, path=finding.path[:written_part] + rest)
+    return finding
 
 
 def findings_of(error: Any, root: tree.Node) -> list[Finding]:
-    """What one of pydantic's errors says: usually one finding, several where a check collected them."""
+    """Return what one of pydantic's errors says: usually one finding, several where a check collected them."""
     cause = error.get("ctx", {}).get("error")
     others = cause.others if isinstance(cause, QuantityError) else []
     return [finding_of(error, root), *(finding_of({**error, "ctx": {"error": other}}, root) for other in others)]
 
 
 def finding_of(error: Any, root: tree.Node) -> Finding:
-    """One of pydantic's errors as a finding with its place and what to write."""
+    """Return one of pydantic's errors as a finding with its place and what to write."""
     loc = real(error["loc"], root)
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, QuantityError):
@@ -305,7 +304,7 @@ EXAMPLES = {
 
 
 def real(loc: Loc, root: tree.Node) -> Loc:
-    """A pydantic location without what the source does not have: union members and ``[key]`` marks."""
+    """Return a pydantic location without what the source does not have: union members and ``[key]`` marks."""
     path: list[str | int] = []
     for part in loc:
         if part == "[key]":
@@ -321,7 +320,7 @@ def real(loc: Loc, root: tree.Node) -> Loc:
 
 
 def fields_at(loc: Loc) -> list[str]:
-    """The keys that are known at a path, for messages about one that is not."""
+    """Return the keys that are known at a path, for messages about one that is not."""
     current: Any = Manifest
     for part in loc:
         if is_model(current):

@@ -1,4 +1,7 @@
-"""The typed form of ``scalable.yaml``, all sections together; names that refer to others are checked elsewhere."""
+"""The typed form of ``scalable.yaml``, all sections together; names that refer to others are checked elsewhere.
+
+Then what every manifest has without writing it, and the JSON Schema that editors complete by.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Tag, field_validator
 
+from scalable.catalogue import GROUPS
 from scalable.errors import QuantityError
-from scalable.manifest.alerts import Alerts
-from scalable.manifest.fields import Count, CountOrNone, Flag, Section, Text, Texts, Variant, importable
-from scalable.manifest.machines import NodeType, Pool, Profile
-from scalable.manifest.money import Budget
-from scalable.manifest.policies import Policies
+from scalable.manifest.fields import Count, CountOrNone, Flag, Importable, Section, Text, Texts, Variant
+from scalable.manifest.machines import NodeType, Peak, Pool, Profile, Resources
+from scalable.manifest.policies import Alerts, Budget, Policies
 from scalable.manifest.targets import (
+    BUILT_IN,
     AwsTarget,
     GcpTarget,
     KubernetesTarget,
@@ -22,7 +25,7 @@ from scalable.manifest.targets import (
     provider_of,
 )
 from scalable.manifest.work import Scenario, Sweep, Workload, once
-from scalable.quantities import Memory
+from scalable.quantities import Cpu, Memory
 from scalable.wording import shown
 
 
@@ -72,7 +75,7 @@ class Component(Section):
 
 class Task(Section):
     component: Text
-    run: Text | None = None
+    run: Importable = None
     """What ``scalable run`` calls, as package.module:function; tasks without it are started by workflow scripts."""
     arguments: dict[str, Any] = {}
     """Passed to the function by name."""
@@ -81,11 +84,6 @@ class Task(Section):
     cache: Flag = False
     """Called once for the same arguments; later its result is taken from the cache."""
     outputs: dict[str, Literal["file", "dir"]] = {}
-
-    @field_validator("run")
-    @classmethod
-    def function(cls, run: str | None) -> str | None:
-        return importable(run)
 
 
 Group = Annotated[Texts, AfterValidator(once)]
@@ -132,3 +130,54 @@ class Manifest(Section):
         if type(version) is not int or version != 1:
             raise QuantityError(f"{shown(version)} is not a version of the manifest", "write version: 1")
         return version
+
+
+def size(cpu: int, gib: int) -> Resources:
+    return Resources(cpu=Cpu.of(cpu), memory=Memory.of_gib(gib))
+
+
+def peak(typical: int, highest: int) -> Peak:
+    return Peak(typical=Memory.of_gib(typical), highest=Memory.of_gib(highest))
+
+
+PROFILES = {
+    "standard": Profile(request=size(2, 2), limit=size(4, 8), peak=peak(2, 2)),
+    "heavy": Profile(request=size(2, 12), limit=size(4, 24), peak=peak(12, 15), alone=True, min_nodes=2),
+    "wfrb": Profile(request=size(1, 2), limit=size(2, 4), peak=peak(2, 3)),
+}
+
+
+def with_shipped(manifest: Manifest) -> Manifest:
+    groups = {name: list(assets) for name, assets in GROUPS.items()}
+    return manifest.model_copy(
+        update={"profiles": {**PROFILES, **manifest.profiles}, "groups": {**groups, **manifest.groups}}
+    )
+
+
+VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}
+MEMORY = {"type": "string", "pattern": Memory.pattern, "examples": [Memory.written]}
+NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema; fields that take a value also take ``${VAR}``, which is replaced before checking."""
+    schema = Manifest.model_json_schema(mode="validation")
+    parts = schema["$defs"]
+    parts["Peak"] = {"anyOf": [MEMORY, parts["Peak"]]}
+    parts["Minutes"] = {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, parts["Minutes"]]}
+    parts["Fork"] = {"anyOf": [parts["Fork"]["properties"]["policy"], parts["Fork"]]}
+    for name in ("Scenario", "Growth"):
+        fields = parts[name]["properties"]
+        fields["workloads"] = {"anyOf": [NAMES, fields["workloads"]]}
+    parts["Target"]["properties"]["provider"]["not"] = {"enum": list(BUILT_IN)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **open_up(schema), "title": "scalable.yaml"}
+
+
+def open_up(part: Any) -> Any:
+    if isinstance(part, list):
+        return [open_up(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: open_up(value) for key, value in part.items()}
+    narrow = part.get("type") == "string" and ("pattern" in part or "enum" in part)
+    return {"anyOf": [part, VARIABLE]} if narrow or part.get("type") in ("integer", "number", "boolean") else part

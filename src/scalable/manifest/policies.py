@@ -1,16 +1,36 @@
-"""The rules a manifest may set; the defaults are what the requirements ask for."""
+"""The rules a manifest may set; the defaults are what the requirements ask for.
+
+Margins, retries and limits first, then whom alerts are told to, then what a month may cost.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, WithJsonSchema, field_validator, model_validator
+from pydantic import BeforeValidator, SecretStr, WithJsonSchema, field_validator, model_validator
 
 from scalable.errors import QuantityError
-from scalable.manifest.fields import Count, CountOrNone, Flag, Positive, Section, Text, Wait, one_or_many
-from scalable.quantities import Duration, Share
+from scalable.manifest.fields import (
+    BOOLS,
+    Count,
+    CountOrNone,
+    Flag,
+    Positive,
+    Section,
+    Text,
+    Wait,
+    as_number,
+    one_or_many,
+)
+from scalable.manifest.work import Stated, Together
+from scalable.observe.alerts import RULES, Rule, adjusted
+from scalable.quantities import Duration, Money, Price, Share
 from scalable.stuck import STUCK_AFTER_S
-from scalable.wording import shown
+from scalable.wording import not_defined, shown
+
+if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
 
 ForkPolicy = Literal["deny", "warn", "allow"]
 MODULE = {"type": "string", "minLength": 1}
@@ -77,8 +97,8 @@ class Grpc(Section):
     """GRPC_POLL_STRATEGY, e.g. poll; gRPC's own choice when not given."""
 
     def variables(self) -> dict[str, str]:
-        found = {"GRPC_ENABLE_FORK_SUPPORT": "1" if self.support else "0"}
-        return {**found, "GRPC_POLL_STRATEGY": self.poll} if self.poll else found
+        variables = {"GRPC_ENABLE_FORK_SUPPORT": "1" if self.support else "0"}
+        return {**variables, "GRPC_POLL_STRATEGY": self.poll} if self.poll else variables
 
 
 class Fork(Section):
@@ -125,3 +145,136 @@ class Policies(Section):
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
+
+
+OFF = "off"
+Numbers = dict[str, float | None]
+BY_NAME = {rule.name: rule for rule in RULES}
+
+
+def address(value: object) -> object:
+    """Return a web address, or nothing if its variable is empty.
+
+    What it is stays out of the message: it is a secret.
+    """
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+        good = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        good = False
+    if not good:
+        raise QuantityError("webhook is no web address", "export SLACK_WEBHOOK=https://… and write ${SLACK_WEBHOOK}")
+    return value
+
+
+def threshold(rule: Rule, value: object) -> float | None:
+    """In the rule's own unit: 90% or 0.9, 20m, 3; off turns it off."""
+    value = as_number(value)
+    if value is False or (isinstance(value, str) and BOOLS.get(value.lower()) is False):
+        return None
+    match rule.unit:
+        case "share":
+            return float(Share.parse(value))
+        case "seconds":
+            return Duration.parse(value).seconds
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+        raise QuantityError(f"{shown(value)} is no threshold", f"write a number from 0, or {OFF}")
+    return float(value)
+
+
+class Alerts(Section):
+    """Alerts while a session runs; without this section they are in its journal, the console and the terminal."""
+
+    webhook: Annotated[
+        SecretStr | None, BeforeValidator(address), WithJsonSchema({"type": "string", "pattern": r"\$\{"})
+    ] = None
+    """Where they are sent, too, as Slack takes messages: a variable, ${SLACK_WEBHOOK}, not the address itself."""
+    thresholds: Annotated[
+        Numbers, WithJsonSchema({"type": "object", "additionalProperties": {"type": ["number", "string", "boolean"]}})
+    ] = {}
+    """By the alert's name, e.g. WorkerMemory: 90%, RunLong: 30m; off turns one off."""
+
+    @field_validator("thresholds", mode="before")
+    @classmethod
+    def known(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        thresholds: Numbers = {}
+        problems = []
+        for name, value in values.items():
+            if name not in BY_NAME:
+                problems.append(QuantityError(*not_defined("alert", str(name), BY_NAME), (name,)))
+                continue
+            try:
+                thresholds[name] = threshold(BY_NAME[name], value)
+            except QuantityError as error:
+                problems.append(QuantityError(f"{name}: {error.message}", error.remedy, (name,)))
+        QuantityError.raise_all(problems)
+        return thresholds
+
+
+def rules_of(manifest: Manifest) -> tuple[Rule, ...]:
+    """With the manifest's thresholds; how long it lets a run be silent, or last, is no alert before."""
+    stuck = manifest.policies.stuck
+    allowed = {"Stuck": stuck.after, "RunLong": stuck.walltime}
+    longer = {
+        name: time.seconds
+        for name, time in allowed.items()
+        if time is not None and time.seconds > BY_NAME[name].when.threshold
+    }
+    return adjusted({**longer, **manifest.alerts.thresholds})
+
+
+class Sessions(Section):
+    """How often a scenario happens in a month and for how long."""
+
+    sessions: CountOrNone
+    hours: Positive
+    nodes: Count | None = None
+    """As many as the scenario needs when not given."""
+
+
+class Option(Section):
+    """One way to run a sweep, to be compared with others."""
+
+    sweep: Text
+    pool: Text
+    workers: Count
+    nodes: Count | None = None
+    """Keep the pool to so many nodes."""
+    stated: Stated | None = None
+
+
+class Growth(Together):
+    """A question about more: more assets, more at once, another node type, or nodes that never stop."""
+
+    assets: Text | None = None
+    """A group that replaces the assets of the sweeps."""
+    node: Text | None = None
+    """A node type that replaces the pool's."""
+    always_on: CountOrNone = 0
+
+    @model_validator(mode="after")
+    def something(self) -> Growth:
+        if bool(self.sweeps or self.workloads) == bool(self.always_on):
+            raise QuantityError(
+                "a growth question has either sweeps and workloads, or always_on",
+                "write e.g. {sweeps: {standard: 1}, assets: defi_full}",
+            )
+        if self.always_on and self.node is None:
+            raise QuantityError("always_on needs a node", "write e.g. {node: PRO2-M, always_on: 2}")
+        return self
+
+
+class Budget(Section):
+    monthly: Money
+    fixed: dict[str, Money] = {}
+    price: Price | None = None
+    """An hourly price for projections instead of the node's own, such as a rounded one."""
+    months: dict[str, dict[str, Sessions]] = {}
+    options: dict[str, Option] = {}
+    growth: dict[str, Growth] = {}
+    stated: Stated | None = None
+    """For all sweeps together: rows, and hours on a single worker."""

@@ -63,11 +63,21 @@ class LocalTarget(Target):
     """What an hour of a CPU costs, if it shall be counted."""
 
 
+def clock_time(value: Any) -> Any:
+    wanted = r"(?=.*[1-9])(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d"  # not nothing
+    if value is not None and not (isinstance(value, str) and re.fullmatch(wanted, value)):
+        raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
+    return value
+
+
+Walltime = Annotated[Text | None, BeforeValidator(clock_time)]
+
+
 class SlurmTarget(Target):
     provider: Literal["slurm"]
     queue: Text | None = None
     account: Text | None = None
-    walltime: Text | None = None
+    walltime: Walltime = None
     interface: Text | None = None
     logs_location: Text | None = None
     container_runtime: Literal["apptainer", "none"] = "apptainer"
@@ -86,18 +96,6 @@ class SlurmTarget(Target):
     """How the user's code reaches workers: by a folder both see, by an upload, or it is in the image already."""
     comm_port: int | None = None
     """Accepted from older manifests and ignored."""
-
-    @field_validator("walltime", mode="before")
-    @classmethod
-    def clock(cls, value: Any) -> Any:
-        return clock_time(value)
-
-
-def clock_time(value: Any) -> Any:
-    wanted = r"(?=.*[1-9])(\d+-)?\d{1,3}:[0-5]\d:[0-5]\d"  # not nothing
-    if value is not None and not (isinstance(value, str) and re.fullmatch(wanted, value)):
-        raise QuantityError(f"{shown(value)} is not a walltime", 'write HH:MM:SS, e.g. "04:00:00"')
-    return value
 
 
 class CloudTarget(Target):
@@ -205,7 +203,7 @@ class SecretKey(Section):
 
 
 def plain_or_secret(value: Any) -> Any:
-    """One message for what is neither, instead of one for each of the things it could have been."""
+    """Give one message for what is neither, instead of one for each thing it could have been."""
     secret = isinstance(value, SecretKey) or (isinstance(value, dict) and value.keys() == {"secret", "key"})
     if not secret and not isinstance(value, str | int | float):
         raise QuantityError(f"{shown(value)} is no variable's value", "write a text, or {secret: NAME, key: KEY}")
@@ -258,17 +256,12 @@ class KubernetesTarget(CloudTarget):
     """The Python of the image."""
     code: Literal["image", "upload"] = "image"
     """How the user's code reaches workers: it is in the image already, or a small project is uploaded."""
-    walltime: Text | None = None
+    walltime: Walltime = None
     """After this a worker is ended, whatever happens to the driver."""
     claim: Text | None = None
     """A PersistentVolumeClaim for the driver's folder .scalable when it runs in the cluster, where a store may lie."""
     egress: list[Text] = []
     """What else pods connect to, as host:port; a deployed namespace lets nothing else through."""
-
-    @field_validator("walltime", mode="before")
-    @classmethod
-    def clock(cls, value: Any) -> Any:
-        return clock_time(value)
 
     @field_validator("namespace")
     @classmethod
@@ -290,6 +283,6 @@ class KubernetesTarget(CloudTarget):
 
 
 def provider_of(value: Any) -> str:
-    """Which model reads a target; a provider registered by others is read by the base."""
+    """Return which model reads a target; a provider registered by others is read by the base."""
     provider = value.get("provider") if isinstance(value, dict) else getattr(value, "provider", None)
     return provider if provider in BUILT_IN else "other"

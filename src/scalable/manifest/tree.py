@@ -66,7 +66,7 @@ Node = Scalar | Sequence | Mapping
 
 
 def compose(source: str, file: str, problems: list[Finding] | None = None) -> Mapping:
-    """The tree of a document, or a ``ManifestError`` that says where it is no readable mapping.
+    """Return the tree of a document, or a ``ManifestError`` that says where it is no readable mapping.
 
     What does not keep the rest from being read (a key written twice) is added to ``problems`` if that is given.
     """
@@ -250,7 +250,7 @@ WORDS: dict[str, bool | None] = {
 
 
 def plain_value(text: str) -> str | int | float | bool | None:
-    """What an unquoted word means in YAML 1.2's core schema."""
+    """Return what an unquoted word means in YAML 1.2's core schema."""
     if text in WORDS:
         return WORDS[text]
     if INTEGER.fullmatch(text):
@@ -274,7 +274,7 @@ class FromVariable(str):
 
 
 def to_python(node: Node) -> Any:
-    """The plain values of a tree."""
+    """Return the plain values of a tree."""
     if isinstance(node, Scalar):
         return FromVariable(node.text) if node.quoted and node.variable else node.value
     if isinstance(node, Sequence):
@@ -283,7 +283,7 @@ def to_python(node: Node) -> Any:
 
 
 def locate(root: Node, path: tuple[str | int, ...]) -> tuple[SourcePlace, Node | None]:
-    """Where a path stands: its value if there is one, else the nearest thing above it that exists."""
+    """Return where a path stands: its value if there is one, else the nearest thing above it that exists."""
     node: Node = root
     for part in path:
         if isinstance(node, Mapping) and str(part) in node.items:
@@ -297,7 +297,7 @@ def locate(root: Node, path: tuple[str | int, ...]) -> tuple[SourcePlace, Node |
 
 
 def key_place(root: Node, path: tuple[str | int, ...]) -> SourcePlace:
-    """Where the key itself stands, for findings about the key rather than its value."""
+    """Return where the key itself stands, for findings about the key rather than its value."""
     place, parent = locate(root, path[:-1])
     if isinstance(parent, Mapping):
         return parent.keys.get(str(path[-1]), place)

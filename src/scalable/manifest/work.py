@@ -12,6 +12,7 @@ from scalable.manifest.fields import (
     Count,
     CountOrNone,
     Flag,
+    Importable,
     Many,
     Positive,
     Section,
@@ -19,7 +20,6 @@ from scalable.manifest.fields import (
     Variant,
     Wait,
     as_number,
-    importable,
 )
 from scalable.quantities import Memory, Money, Share
 from scalable.wording import shown
@@ -67,7 +67,7 @@ class Sweep(Section):
     """Trials when not given: 15 standard, 30 deep."""
     trials: Count | None = None
     seed: CountOrNone = 0
-    run: Text | None = None
+    run: Importable = None
     """package.module:function of a workload of your own."""
     settings: dict[str, Variant] = {}
     """Values of the workload's configuration that differ from its defaults, the same for every row."""
@@ -97,11 +97,6 @@ class Sweep(Section):
                 at = (index,) if isinstance(value, list) else ()
                 raise QuantityError(f"{shown(asset)} is not an asset", "write a group's name or [AAVEUSDC, …]", at)
         return tuple(listed) if isinstance(value, list) else value
-
-    @field_validator("run")
-    @classmethod
-    def function(cls, run: str | None) -> str | None:
-        return importable(run)
 
     @model_validator(mode="before")
     @classmethod
@@ -170,7 +165,7 @@ class Scenario(Together):
 
 
 def once(values: Any) -> Any:
-    """A list in which nothing stands twice: a cell of the grid has one row."""
+    """Return a list in which nothing stands twice: a cell of the grid has one row."""
     seen = set()
     wrong = []
     for index, value in enumerate(values):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
         UnknownRunError as UnknownRunError,
         runs_dir as runs_dir,
     )
-    from scalable.observe.history import HistoryError as HistoryError, learn as learn
-    from scalable.observe.journal import Journal as Journal, JournalError as JournalError
+    from scalable.observe.history import learn as learn
+    from scalable.observe.journal import Journal as Journal
     from scalable.observe.liveness import State as State, state_of as state_of
     from scalable.observe.reading import Records as Records, read as read
     from scalable.observe.redact import redact_text as redact_text
@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # the names of HOMES once more, for type checkers
 
 HOMES = {
     "folders": ("RunFolder", "RunFolderError", "UnknownRunError", "runs_dir"),
-    "history": ("HistoryError", "learn"),
-    "journal": ("Journal", "JournalError"),
+    "history": ("learn",),
+    "journal": ("Journal",),
     "liveness": ("State", "state_of"),
     "reading": ("Records", "read"),
     "redact": ("redact", "redact_text"),

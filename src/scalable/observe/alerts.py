@@ -76,14 +76,14 @@ class Rule:
     """How long it must be over before that is told."""
 
     def promql(self) -> str:
-        """The condition for Prometheus; how long it must hold stands beside it in a rule."""
+        """Return the condition for Prometheus; how long it must hold stands beside it in a rule."""
         first = self.when.promql()
         return f"({first}) and ({self.and_.promql()})" if self.and_ else first
 
     def finding(self, labels: Mapping[str, str], value: float) -> Finding:
         """Return what the rule says where its condition holds with this value."""
         about = next((labels[name] for name in METRICS[self.when.metric].labels), "")
-        text = self.summary.format_map({**labels, "value": told(value, self.unit)})
+        text = self.summary.format_map({**labels, "value": value_text(value, self.unit)})
         return Finding(self.name, self.severity, about, text, self.remedy.format_map(labels))
 
     def annotations(self) -> dict[str, str]:
@@ -93,7 +93,7 @@ class Rule:
         return {"summary": self.summary.format_map(names), "remedy": self.remedy.format_map(names)}
 
     def scaled(self, factor: float) -> Rule:
-        """The same with all durations so many times as long, also those that figures are compared with."""
+        """Return the same with all durations so many times as long, also those that figures are compared with."""
         return replace(
             self, when=shorter(self.when, factor), and_=shorter(self.and_, factor) if self.and_ else None,
             for_s=self.for_s * factor, keep_s=self.keep_s * factor,
@@ -172,13 +172,13 @@ def scaled(factor: float, rules: Iterable[Rule] = RULES) -> tuple[Rule, ...]:
 
 
 def adjusted(thresholds: Mapping[str, float | None]) -> tuple[Rule, ...]:
-    """The rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
-    found = []
+    """Return the rules with thresholds of one's own, by their names; without those whose threshold is nothing."""
+    rules = []
     for rule in RULES:
         own = thresholds.get(rule.name, rule.when.threshold)
         if own is not None:
-            found.append(replace(rule, when=replace(rule.when, threshold=own)))
-    return tuple(found)
+            rules.append(replace(rule, when=replace(rule.when, threshold=own)))
+    return tuple(rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Watch:
     looked: bool = False
 
     def evaluate(self, samples: Iterable[Sample], now: float) -> list[Change]:
-        """What began and what ended since the last call."""
+        """Return what began and what ended since the last call."""
         values: dict[str, dict[Labels, float]] = {}
         for sample in samples:
             values.setdefault(sample.metric, {})[sample.key] = sample.value
@@ -233,13 +233,13 @@ class Watch:
     @property
     def firing(self) -> list[Change]:
         """All that is so now, the oldest first."""
-        found = [
+        changes = [
             Change(rule, dict(labels), "firing", case.fired, case.value)
             for rule in self.rules
             for (name, labels), case in self.cases.items()
             if name == rule.name and case.fired is not None
         ]
-        return sorted(found, key=lambda one: (one.since, one.rule.name, sorted(one.labels.items())))
+        return sorted(changes, key=lambda change: (change.since, change.rule.name, sorted(change.labels.items())))
 
     def apply(self, rule: Rule, values: Mapping[str, Mapping[Labels, float]], now: float) -> list[Change]:
         met = self.meeting(rule.when, values, now)
@@ -264,13 +264,13 @@ class Watch:
     def meeting(
         self, condition: Condition, values: Mapping[str, Mapping[Labels, float]], now: float
     ) -> dict[Labels, float]:
-        found = values.get(condition.metric, {})
+        figures = values.get(condition.metric, {})
         if condition.increase_s is not None:
-            found = {labels: self.growth(condition, labels, value, now) for labels, value in found.items()}
+            figures = {labels: self.growth(condition, labels, value, now) for labels, value in figures.items()}
         if condition.over is not None:
             whole = values.get(condition.over, {})
-            found = {labels: value / whole[labels] for labels, value in found.items() if whole.get(labels)}
-        return {labels: value for labels, value in found.items() if condition.met(value)}
+            figures = {labels: value / whole[labels] for labels, value in figures.items() if whole.get(labels)}
+        return {labels: value for labels, value in figures.items() if condition.met(value)}
 
     def growth(self, condition: Condition, labels: Labels, value: float, now: float) -> float:
         """A counter that was not there at the last look began at 0; one that is there at the first began as it is."""
@@ -294,7 +294,7 @@ def shorter(condition: Condition, factor: float) -> Condition:
     )
 
 
-def told(value: float, unit: Unit) -> str:
+def value_text(value: float, unit: Unit) -> str:
     match unit:
         case "share":
             return percent(round(value, 2))

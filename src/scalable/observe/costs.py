@@ -210,7 +210,7 @@ class Ledger:
         return Bill(self.currency, self.basis, total, tuple(shares), beside, foreseen, dict(pools), self.assumed)
 
     def costs(self, ends: Mapping[str, int], *, over: bool) -> list[int]:
-        """What each machine cost: its part of the metered sum, by price and time."""
+        """Return what each machine cost: its part of the metered sum, by price and time."""
         computed = [paid(machine.price, ends[name] - machine.since) for name, machine in self.machines.items()]
         return split(self.total(sum(computed), over=over), computed)
 
@@ -224,28 +224,28 @@ class Ledger:
         return run in self.pieces and self.pieces[run].over
 
     def tenancies(self, now: int) -> dict[str, Tenancy]:
-        """What was on each machine; attempts under way occupy it until now."""
-        found: defaultdict[str, Tenancy] = defaultdict(Tenancy)
+        """Return what was on each machine; attempts under way occupy it until now."""
+        tenancies: defaultdict[str, Tenancy] = defaultdict(Tenancy)
         for worker, (machine, _) in self.lodgers.items():
-            one = found[machine]
-            one.left = latest(one.left, self.gone.get(worker, now))
+            tenancy = tenancies[machine]
+            tenancy.left = latest(tenancy.left, self.gone.get(worker, now))
             if worker in self.worked_until:
-                one.last = latest(one.last, self.worked_until[worker])
+                tenancy.last = latest(tenancy.last, self.worked_until[worker])
         for run, piece in self.pieces.items():
             for worker, time in piece.occupied.items():
                 machine, part = self.lodgers.get(worker, ("", 0))
-                found[machine].used[run] += time * part
-                found[machine].lost[run] += piece.lost.get(worker, 0) * part
+                tenancies[machine].used[run] += time * part
+                tenancies[machine].lost[run] += piece.lost.get(worker, 0) * part
         for (run, _), (worker, begin) in self.under_way.items():
             machine, part = self.lodgers.get(worker, ("", 0))
             end = self.gone.get(worker, now)
-            found[machine].used[run] += max(0, end - begin) * part
-            found[machine].last = latest(found[machine].last, end)
-        return found
+            tenancies[machine].used[run] += max(0, end - begin) * part
+            tenancies[machine].last = latest(tenancies[machine].last, end)
+        return tenancies
 
 
 def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
-    """When it is paid no longer, as far as is known or must be assumed."""
+    """Return when it is paid no longer, as far as is known or must be assumed."""
     if machine.until is not None:
         return max(machine.since, machine.until)
     if not over:
@@ -258,12 +258,12 @@ def attempt_of(record: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def part(cost: int, time: int, whole: int) -> int:
-    """What some of a machine's time cost."""
+    """Return what some of a machine's time cost."""
     return cost * min(max(0, time), whole) // whole if whole > 0 else 0
 
 
-def latest(one: int | None, other: int) -> int:
-    return other if one is None else max(one, other)
+def latest(known: int | None, other: int) -> int:
+    return other if known is None else max(known, other)
 
 
 def micros(seconds: float) -> int:
@@ -271,23 +271,23 @@ def micros(seconds: float) -> int:
 
 
 def grains(price: object) -> int:
-    """A price by the hour as it stands in the journal: a text, so that no digit is lost."""
+    """Return a price by the hour as it stands in the journal: a text, so that no digit is lost."""
     try:
-        found = Decimal(text(price) or "0")
+        price_by_hour = Decimal(text(price) or "0")
     except InvalidOperation:
         return 0
-    return int(found * GRAINS) if found.is_finite() and 0 <= found <= LARGEST else 0
+    return int(price_by_hour * GRAINS) if price_by_hour.is_finite() and 0 <= price_by_hour <= LARGEST else 0
 
 
 def part_of(record: Mapping[str, Any]) -> int:
-    """Which part of its machine one slot of a worker takes; all of it if nothing is said."""
+    """Return which part of its machine one slot of a worker takes; all of it if nothing is said."""
     part = number(record.get("part"))
     whole = round(part * WHOLE) if part is not None and 0 < part <= 1 else WHOLE
     return whole // max(1, count(record.get("slots")))
 
 
 def left_of_budget(ledger: Ledger, spent: Money | None) -> Money | None:
-    """What may still be spent; nothing where there is no budget."""
+    """Return what may still be spent; nothing where there is no budget."""
     if ledger.budget is None:
         return None
     if spent is None or spent.currency != ledger.budget.currency:

@@ -14,43 +14,43 @@ OUR_OWN = re.compile(r" - distributed\.[\w.]+ - INFO - |^scalable worker: ")  # 
 SETTINGS = re.compile(r"(?<=-m scalable\.worker\.runner) \{.*")  # how a runner is told what to do
 
 
-def evidence_lines(found: Mapping[str, Any]) -> list[str]:
+def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
     """Processes, stacks, what faulthandler told and the log's end."""
-    return [line for _, line in zip(range(MOST_LINES), all_lines(found), strict=False)]
+    return [line for _, line in zip(range(MOST_LINES), all_lines(evidence), strict=False)]
 
 
-def all_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    processes = [mapping(one) for one in listed(found.get("processes"))]
+def all_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
+    processes = [mapping(entry) for entry in listed(evidence.get("processes"))]
     if processes:
-        size = f", {Memory(used)} in memory" if (used := count(found.get("memory"))) else ""
+        size = f", {Memory(used)} in memory" if (used := count(evidence.get("memory"))) else ""
         yield f"processes{size}"
-    for one in processes:
-        yield f"  {process_line(one)}"
+    for entry in processes:
+        yield f"  {process_line(entry)}"
     before = None
-    for one in [mapping(one) for one in listed(found.get("stacks"))]:
-        if before != one.get("pid"):
-            before = one.get("pid")
+    for entry in [mapping(entry) for entry in listed(evidence.get("stacks"))]:
+        if before != entry.get("pid"):
+            before = entry.get("pid")
             yield f"stacks of {count(before)}"
-        yield f"  {text(one.get('thread')) or '?'}{'  (using a CPU)' if one.get('active') is True else ''}"
-        yield from (f"    {text(frame)}" for frame in listed(one.get("frames")))
-    if "py-spy" not in text(found.get("stacks_by")):  # else it says the same once more
-        yield from block("faulthandler", text(found.get("faulthandler")).splitlines())
-    said = [text(line) for line in listed(found.get("log"))]
-    yield from block("last lines of the log", [line for line in said if not OUR_OWN.search(line)])
-    if detail := text(found.get("detail")):
+        yield f"  {text(entry.get('thread')) or '?'}{'  (using a CPU)' if entry.get('active') is True else ''}"
+        yield from (f"    {text(frame)}" for frame in listed(entry.get("frames")))
+    if "py-spy" not in text(evidence.get("stacks_by")):  # else it says the same once more
+        yield from block("faulthandler", text(evidence.get("faulthandler")).splitlines())
+    log = [text(line) for line in listed(evidence.get("log"))]
+    yield from block("last lines of the log", [line for line in log if not OUR_OWN.search(line)])
+    if detail := text(evidence.get("detail")):
         yield from block("detail", detail.splitlines())
 
 
-def process_line(one: Mapping[str, Any]) -> str:
+def process_line(process: Mapping[str, Any]) -> str:
     facts = [
-        text(one.get("state")),
-        f"in {waits}" if (waits := text(one.get("waits_in"))) else "",
-        f"{threads} threads" if (threads := count(one.get("threads"))) > 1 else "",
-        str(Memory(size)) if (size := count(one.get("resident"))) else "",
-        f"{cpu:.1f} s of CPU" if (cpu := number(one.get("cpu_s"))) is not None else "",
+        text(process.get("state")),
+        f"in {waits}" if (waits := text(process.get("waits_in"))) else "",
+        f"{threads} threads" if (threads := count(process.get("threads"))) > 1 else "",
+        str(Memory(size)) if (size := count(process.get("resident"))) else "",
+        f"{cpu:.1f} s of CPU" if (cpu := number(process.get("cpu_s"))) is not None else "",
     ]
-    who = f"{count(one.get('pid'))} (of {count(one.get('parent'))})"
-    return f"{who}  {', '.join(filter(None, facts))}  {SETTINGS.sub('', text(one.get('command')))}"
+    who = f"{count(process.get('pid'))} (of {count(process.get('parent'))})"
+    return f"{who}  {', '.join(filter(None, facts))}  {SETTINGS.sub('', text(process.get('command')))}"
 
 
 def block(title: str, lines: list[str]) -> Iterator[str]:

@@ -25,8 +25,8 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int:
-    found = number(value)
-    return int(found) if found is not None and found > 0 else 0
+    amount = number(value)
+    return int(amount) if amount is not None and amount > 0 else 0
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -46,16 +46,16 @@ def tag_of(record: Mapping[str, Any]) -> str:
 
 
 def money(value: object) -> Money | None:
-    """An amount from its shape ``{"amount", "currency"}``."""
+    """Return an amount from its shape ``{"amount", "currency"}``."""
     amount, currency = number(mapping(value).get("amount")), text(mapping(value).get("currency"))
     return Money(Decimal(repr(amount)), currency) if amount is not None and amount >= 0 and currency else None
 
 
 def memory(value: object) -> int | None:
     """Bytes, from a number or from a text like ``8GiB``."""
-    found = number(value)
-    if found is not None:
-        return int(found) if found > 0 else None
+    amount = number(value)
+    if amount is not None:
+        return int(amount) if amount > 0 else None
     try:
         return Memory.parse(value).bytes if isinstance(value, str) else None
     except QuantityError:
@@ -63,7 +63,7 @@ def memory(value: object) -> int | None:
 
 
 def month(moment: float) -> str:
-    """The month a bill is for, as ``2026-04``; in UTC like every time here."""
+    """Return the month a bill is for, as ``2026-04``; in UTC like every time here."""
     try:
         return f"{datetime.fromtimestamp(moment, UTC):%Y-%m}"
     except (ValueError, OverflowError, OSError):

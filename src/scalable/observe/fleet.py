@@ -150,7 +150,7 @@ class Fleet:
                 peak.bytes, peak.task = used, task
 
     def left(self, worker: Worker, moment: float, *, counted: bool) -> bool:
-        """Whether it was connected; one that never joined, or went before, changes no count."""
+        """Return whether it was connected; one that never joined, or went before, changes no count."""
         since, worker.joined, worker.gone, worker.waits = worker.joined, None, True, ""
         self.want(worker, False)
         if since is None:
@@ -175,7 +175,7 @@ class Fleet:
             self.timeline = thinned(self.timeline)
 
     def busy_share(self, tag: str, until: float) -> float | None:
-        """Which part of the time they were there the workers of a tag spent on tasks."""
+        """Return which part of the time they were there the workers of a tag spent on tasks."""
         offered, busy = self.kinds[tag].slot_seconds if tag in self.kinds else 0.0, 0
         for name, worker in self.workers.items():
             if worker.tag == tag:
@@ -192,7 +192,7 @@ class Fleet:
 
 
 def by_tag(timeline: list[Point]) -> dict[str, list[tuple[float, float]]]:
-    """How many workers of each tag there are over time."""
+    """Return how many workers of each tag there are over time."""
     lines: dict[str, list[tuple[float, float]]] = {}
     for moment, tag, live in timeline:
         lines.setdefault(tag, []).append((moment, float(live)))
@@ -200,7 +200,7 @@ def by_tag(timeline: list[Point]) -> dict[str, list[tuple[float, float]]]:
 
 
 def thinned(timeline: list[Point]) -> list[Point]:
-    """Every other point of each tag, and its last one."""
+    """Return every other point of each tag, and its last one."""
     whole, seen, kept = Counter(tag for _, tag, _ in timeline), Counter[str](), []
     for point in timeline:
         tag = point[1]

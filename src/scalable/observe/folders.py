@@ -1,8 +1,9 @@
 """The folder of a run: one small class that owns every path in it, and finds runs again.
 
 ``.scalable/runs/run-<UTC time>-<project>-<8 hex>/`` (``SCALABLE_RUNS_DIR`` moves it) holds ``run.json`` (what is
-running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``logs/``, ``incidents/``, ``works/`` (what did
-not finish, to be run again by hand), ``control/`` (what people ask of it while it runs) and at the end ``report.json``.
+running), ``live.json`` (what is true this moment), ``journal.jsonl``, ``events.jsonl`` (what the engine was told and
+answered), ``logs/``, ``incidents/``, ``works/`` (what did not finish, to be run again by hand), ``control/`` (what
+people ask of it while it runs) and at the end ``report.json``.
 The hex digits are the microseconds of the start and some chance, so that names sort as runs started.
 """
 
@@ -22,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import jsonable
 from scalable.observe.files import make_private, open_regular, write_beside
+from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
@@ -69,25 +70,25 @@ class RunFolder:
 
     @classmethod
     def open(cls, run: str | Path, base: Path | str | None = None) -> RunFolder:
-        """A run by its id, or by the path of its folder."""
-        for found in (cls(runs_dir(base).absolute() / run), cls(Path(run).absolute())):
+        """Return a run by its id, or by the path of its folder."""
+        for folder in (cls(runs_dir(base).absolute() / run), cls(Path(run).absolute())):
             with suppress(OSError):  # a name that is too long to exist
-                if found.path.is_dir() and (NAME.fullmatch(found.run_id) or found.journal.exists()):
-                    return found
+                if folder.path.is_dir() and (NAME.fullmatch(folder.run_id) or folder.journal.exists()):
+                    return folder
         raise UnknownRunError(f"run {str(run)!r} is not recorded in {runs_dir(base)}; {cls.known(base)}")
 
     @classmethod
     def find(
         cls, run_id: str | None = None, *, manifest: str | Path | None = None, base: Path | str | None = None
     ) -> RunFolder:
-        """The run that is meant: the one named, else the latest, of one manifest if that is named."""
+        """Return the run that is meant: the one named, else the latest, of one manifest if that is named."""
         if run_id is not None:
             return cls.open(run_id, base)
-        found = cls.latest(base, manifest)
-        if found is None:
+        folder = cls.latest(base, manifest)
+        if folder is None:
             of = f" of {manifest}" if manifest is not None else ""
             raise UnknownRunError(f"no run{of} is recorded in {runs_dir(base)}; {cls.known(base)}")
-        return found
+        return folder
 
     @classmethod
     def latest(cls, base: Path | str | None = None, manifest: str | Path | None = None) -> RunFolder | None:
@@ -96,7 +97,7 @@ class RunFolder:
 
     @classmethod
     def known(cls, base: Path | str | None = None) -> str:
-        """What to say after "is not recorded"."""
+        """Return what to say after "is not recorded"."""
         latest = [run.run_id for run in reversed(cls.list(base)[-NAMED:])]
         return f"the latest: {', '.join(latest)}" if latest else f"none is there; {RUNS_DIR} says where to look"
 
@@ -107,6 +108,11 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         return self.path / "journal.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """What the engine was told and what it answered; not there for runs of early versions."""
+        return self.path / "events.jsonl"
 
     @property
     def run_file(self) -> Path:
@@ -140,11 +146,11 @@ class RunFolder:
         return self.path / "works"
 
     def log(self, worker: str) -> Path:
-        """Where a worker's output goes."""
+        """Return where a worker's output goes."""
         return self.logs / f"{own_name(worker, 'worker')}.log"
 
     def work(self, run: str) -> Path:
-        """Where the pickled function and arguments of a run are kept that did not finish."""
+        """Return where the pickled function and arguments of a run are kept that did not finish."""
         return self.works / f"{own_name(run, 'run')}.pickle"
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
@@ -155,11 +161,11 @@ class RunFolder:
         self._write(self.report_file, report)
 
     def facts(self) -> dict[str, Any]:
-        """What ``run.json`` says; nothing if it is missing or cannot be read."""
+        """Return what ``run.json`` says; nothing if it is missing or cannot be read."""
         return read_json(self.run_file)
 
     def live(self) -> dict[str, Any]:
-        """What ``live.json`` says; nothing if the session is over, or it cannot be read."""
+        """Return what ``live.json`` says; nothing if the session is over, or it cannot be read."""
         return read_json(self.live_file)
 
     def must_be_own(self) -> None:
@@ -183,7 +189,7 @@ class RunFolder:
 
     @classmethod
     def list(cls, base: Path | str | None = None) -> tuple[RunFolder, ...]:
-        """All runs, the oldest first. One that is dated in the future would be the latest for ever: it comes first."""
+        """Return all runs, the oldest first; a future date would be the latest for ever, so it counts as oldest."""
         runs = runs_dir(base)
         try:
             names = [entry.name for entry in os.scandir(runs) if NAME.fullmatch(entry.name) and entry.is_dir()]
@@ -195,7 +201,7 @@ class RunFolder:
 
 
 def runs_dir(base: Path | str | None = None) -> Path:
-    """Where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``."""
+    """Return where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``."""
     return Path(base or os.environ.get(RUNS_DIR) or ".scalable/runs")
 
 
@@ -205,23 +211,23 @@ def targets_dir(base: Path | str | None = None) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """An object in a file; an empty one if it is missing or cannot be read."""
+    """Return an object in a file; an empty one if it is missing or cannot be read."""
     try:
         with open_regular(path) as file:
-            found = json.loads(file.read().decode("utf-8", "replace"))
+            content = json.loads(file.read().decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def safe_name(text: str, instead: str) -> str:
-    """A text as part of a file name on any system: plain letters, digits, dots, dashes."""
+    """Return a text as part of a file name on any system: plain letters, digits, dots, dashes."""
     simple = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", simple).strip("-._")[:LONGEST_NAME].rstrip("-._") or instead
 
 
 def own_name(text: str, instead: str) -> str:
-    """The same; names that are no file names, or too long, get a part that keeps them apart."""
+    """Return the same; names that are no file names, or too long, get a part that keeps them apart."""
     name = safe_name(text, instead)
     if name == text:
         return name

@@ -21,7 +21,7 @@ from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.sweeps import SweepProgress
 from scalable.observe.view import RunView
-from scalable.quantities import Memory, Money, plain
+from scalable.quantities import Memory, Money, decimal_text
 
 logger = logging.getLogger("scalable")
 
@@ -41,10 +41,6 @@ PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS,
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
 
-class HistoryError(ScalableError):
-    """A history that cannot be read or written; nothing was learned, nothing was lost."""
-
-
 def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     """Merge a run into the history of a runs folder; whether there was anything new in it."""
     folder = Path(base)
@@ -59,19 +55,19 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
-        raise HistoryError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+        raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
 
 
 def known(path: Path) -> dict[str, Any]:
-    """What the file says now. One that cannot be understood is left alone: a person may have edited it."""
+    """Return what the file says now. One that cannot be understood is left alone: a person may have edited it."""
     try:
         history = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError) as error:
-        raise HistoryError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
+        raise ScalableError(f"{path} cannot be read: {error}; move it away, this run is not learned") from None
     if not isinstance(history, dict) or not all(isinstance(history.get(k, t()), t) for k, t in PARTS.items()):
-        raise HistoryError(f"{path} is no history; move it away, this run is not learned")
+        raise ScalableError(f"{path} is no history; move it away, this run is not learned")
     return history
 
 
@@ -119,40 +115,46 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         "provider": text(view.started.get("provider")),
         "cpus": cpus,
     }
-    known = [one for one in listed(units.get(sweep.factor)) if isinstance(one, dict)]
-    same = [one for one in known if all(one.get(name) == value for name, value in circumstances.items())]
-    means = [value for one in same for value in map(number, one.get("means") or ()) if value is not None]
+    known = [units_before for units_before in listed(units.get(sweep.factor)) if isinstance(units_before, dict)]
+    same = [
+        units_before
+        for units_before in known
+        if all(units_before.get(name) == value for name, value in circumstances.items())
+    ]
+    means = [
+        value for units_before in same for value in map(number, units_before.get("means") or ()) if value is not None
+    ]
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
-        earlier = [value for one in same for value in one.get("seconds", ())]
+        earlier = [value for units_before in same for value in units_before.get("seconds", ())]
         durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
-    found = {
+    entry = {
         **circumstances,
         "seconds": durations,
         "means": levels(means, sum(durations) / len(durations)),
         "cores": cores,
         "rows": max(1, sweep.rows_per_unit),
     }
-    units[sweep.factor] = [*(one for one in known if one not in same), found]
+    units[sweep.factor] = [*(units_before for units_before in known if units_before not in same), entry]
 
 
 def levels(means: list[float], latest: float) -> list[float]:
-    """The mean of a unit in each of the latest sweeps of the same work, the latest last."""
+    """Return the mean of a unit in each of the latest sweeps of the same work, the latest last."""
     alike = [mean for mean in means if latest / OTHER_WORK <= mean <= latest * OTHER_WORK]
     return [*alike, round(latest, 6)][-MOST_SWEEPS:]
 
 
 def session(view: RunView) -> dict[str, Any]:
-    """One session for the acceptance criteria."""
-    found: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
+    """Return one session for the acceptance criteria."""
+    facts: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
     for name, took in (("scale_up_s", view.fleet.slowest_start_s), ("scale_down_s", view.fleet.slowest_end_s)):
         if took is not None and possible(took):
-            found[name] = round(took, 6)
-    return found
+            facts[name] = round(took, 6)
+    return facts
 
 
 def possible(seconds: float) -> bool:
-    """Whether something can have taken so long; clocks that were wrong must not spoil the history."""
+    """Return whether something can have taken so long; clocks that were wrong must not spoil the history."""
     return round(seconds, 6) > 0 and seconds < LONGEST_S
 
 
@@ -161,8 +163,8 @@ def spent(before: object, view: RunView) -> dict[str, str]:
 
     Only a clock that was wrong speaks of a month to come; kept, it would hide what is spent until that month.
     """
-    told, today = max(view.spent_by_month), month(time.time())
-    amount, latest = view.spent_by_month[told], min(told or today, today)
+    latest_month, today = max(view.spent_by_month), month(time.time())
+    amount, latest = view.spent_by_month[latest_month], min(latest_month or today, today)
     then = text(mapping(before).get("month"))
     try:
         paid = Money.parse(mapping(before).get("amount") if then else before) if before else None
@@ -179,7 +181,7 @@ def spent(before: object, view: RunView) -> dict[str, str]:
 
 
 def written(when: str, amount: Money) -> dict[str, str]:
-    return {"month": when, "amount": f"{plain(round(amount.amount, 6))} {amount.currency}"}
+    return {"month": when, "amount": f"{decimal_text(round(amount.amount, 6))} {amount.currency}"}
 
 
 def bytes_of(peak: object) -> int:
@@ -201,7 +203,7 @@ def locked(path: Path, wait_s: float) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise HistoryError(f"{path} is held by another process; this run is not learned") from None
+                    raise ScalableError(f"{path} is held by another process; this run is not learned") from None
                 time.sleep(0.02)
         yield
     finally:

@@ -2,37 +2,35 @@
 
 A file is written beside and then linked to the first free number, so numbers are unique whoever writes, and no reader
 sees a part. What becomes of the run is added later. Files that cannot be read are told of and passed over.
+How serious an incident is, seen with those before it, and what would have prevented it stand at the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import jsonable
-from scalable.observe.escalation import AGAIN_WITHIN_S, advice, severity
 from scalable.observe.fields import count, mapping, number, text, texts
 from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
+from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
+from scalable.quantities import Duration, Memory
 
 LONGEST_TEXT = 20_000  # characters of one text
 LARGEST = 1 << 21  # bytes of a record; evidence is left out of a larger one
 RUNS_LOOKED_AT = 100  # earlier runs of the same folder, the latest ones
 MOST_EARLIER = 50  # earlier incidents that are read; the latest ones
 NAMED = 20  # numbers listed in a message
-
-
-class IncidentError(ScalableError):
-    """An incident that cannot be recorded."""
 
 
 class UnknownIncidentError(UsageError):
@@ -65,31 +63,34 @@ class Incident:
 
     def to_dict(self) -> dict[str, Any]:
         """As it is written down: plain, bounded and without secrets."""
-        found = {**{one.name: getattr(self, one.name) for one in fields(self)}, "evidence": dict(self.evidence)}
-        return dict(redact(jsonable({"id": found.pop("id"), **found}, LONGEST_TEXT)))
+        facts = {
+            **{field_.name: getattr(self, field_.name) for field_ in fields(self)},
+            "evidence": dict(self.evidence),
+        }
+        return dict(redact(jsonable({"id": facts.pop("id"), **facts}, LONGEST_TEXT)))
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Incident:
+    def of(cls, facts: Mapping[str, Any]) -> Incident:
         """From what a file says; what makes no sense is left out."""
         return cls(
-            kind=text(found.get("kind")) or "unknown",
-            id=count(found.get("id")),
-            run=text(found.get("run")),
-            attempt=count(found.get("attempt")),
-            worker=text(found.get("worker")),
-            tag=text(found.get("tag")) or None,
-            host=text(found.get("host")),
-            started=number(found.get("started")),
-            found=number(found.get("found")),
-            found_after_s=number(found.get("found_after_s")),
-            threshold_s=number(found.get("threshold_s")),
-            guilty=text(found.get("guilty")),
-            evidence=mapping(found.get("evidence")),
-            done=texts(found.get("done")),
-            outcome=text(found.get("outcome")),
-            prevent=texts(found.get("prevent")),
-            severity=text(found.get("severity")),
-            escalation=text(found.get("escalation")),
+            kind=text(facts.get("kind")) or "unknown",
+            id=count(facts.get("id")),
+            run=text(facts.get("run")),
+            attempt=count(facts.get("attempt")),
+            worker=text(facts.get("worker")),
+            tag=text(facts.get("tag")) or None,
+            host=text(facts.get("host")),
+            started=number(facts.get("started")),
+            found=number(facts.get("found")),
+            found_after_s=number(facts.get("found_after_s")),
+            threshold_s=number(facts.get("threshold_s")),
+            guilty=text(facts.get("guilty")),
+            evidence=mapping(facts.get("evidence")),
+            done=texts(facts.get("done")),
+            outcome=text(facts.get("outcome")),
+            prevent=texts(facts.get("prevent")),
+            severity=text(facts.get("severity")),
+            escalation=text(facts.get("escalation")),
         )
 
 
@@ -115,7 +116,7 @@ class IncidentFolder:
             while not write_new(self.file(at), text_of(replace(incident, id=at))):
                 at += 1
         except OSError as error:
-            raise IncidentError(f"no incident can be recorded in {self.path}: {error.strerror}") from None
+            raise ScalableError(f"no incident can be recorded in {self.path}: {error.strerror}") from None
         return replace(incident, id=at)
 
     def update(self, number: int, *, outcome: str | None = None, done: tuple[str, ...] = ()) -> Incident:
@@ -125,21 +126,21 @@ class IncidentFolder:
         try:
             write_beside(self.file(number), text_of(changed))
         except OSError as error:
-            raise IncidentError(f"{self.file(number)} cannot be written: {error.strerror}") from None
+            raise ScalableError(f"{self.file(number)} cannot be written: {error.strerror}") from None
         return changed
 
     def all(self) -> list[Incident]:
-        """Those that can be read, in the order of their numbers; ``damaged`` has the others."""
+        """Return those that can be read, in the order of their numbers; ``damaged`` has the others."""
         self.damaged = {}
-        found = []
+        incidents = []
         for at in self.numbers():
             try:
-                found.append(self.read(at))
+                incidents.append(self.read(at))
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, RecursionError) as error:
                 self.damaged[self.file(at).name] = getattr(error, "strerror", None) or "it holds no incident"
-        return found
+        return incidents
 
     def get(self, number: int) -> Incident:
         known = self.numbers()
@@ -149,15 +150,15 @@ class IncidentFolder:
         try:
             return self.read(number)
         except (OSError, ValueError, RecursionError):
-            raise IncidentError(f"{self.file(number)} cannot be read: it is damaged") from None
+            raise ScalableError(f"{self.file(number)} cannot be read: it is damaged") from None
 
     def read(self, number: int) -> Incident:
         """Raises ``ValueError`` for a file that holds no incident."""
         with open_regular(self.file(number)) as file:
-            found = json.loads(file.read().decode("utf-8", "replace"))
-        if not isinstance(found, dict) or not text(found.get("kind")):
+            content = json.loads(file.read().decode("utf-8", "replace"))
+        if not isinstance(content, dict) or not text(content.get("kind")):
             raise ValueError("no incident")
-        return replace(Incident.of(found), id=number)
+        return replace(Incident.of(content), id=number)
 
     def numbers(self) -> list[int]:
         try:
@@ -171,16 +172,16 @@ class IncidentFolder:
 
 
 def earlier(run_folder: Path, now: float) -> list[Incident]:
-    """The latest incidents of a day, in this run and those beside it; never more than is read in a moment."""
+    """Return the latest incidents of a day, in this run and those beside it; never more than is read in a moment."""
     runs = {run_folder.absolute()}
     with suppress(RunFolderError):
         runs |= {run.path for run in RunFolder.list(run_folder.absolute().parent)[-RUNS_LOOKED_AT:]}
     files = sorted((file for run in runs for file in recent_files(run / "incidents", now)), reverse=True)
-    found = []
+    incidents = []
     for _, file in files[:MOST_EARLIER]:
         with suppress(OSError, ValueError, RecursionError):
-            found.append(IncidentFolder(file.parent.parent).read(int(file.stem)))
-    return found
+            incidents.append(IncidentFolder(file.parent.parent).read(int(file.stem)))
+    return incidents
 
 
 def recent_files(folder: Path, now: float) -> Iterator[tuple[float, Path]]:
@@ -193,11 +194,11 @@ def recent_files(folder: Path, now: float) -> Iterator[tuple[float, Path]]:
 
 
 def text_of(incident: Incident) -> str:
-    said = json.dumps(incident.to_dict(), indent=2, ensure_ascii=False) + "\n"
-    if len(said) > LARGEST:
-        left_out = {"notes": [f"the evidence was left out: it had {len(said):,} characters"]}
+    content = json.dumps(incident.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    if len(content) > LARGEST:
+        left_out = {"notes": [f"the evidence was left out: it had {len(content):,} characters"]}
         return text_of(replace(incident, evidence=left_out))
-    return said
+    return content
 
 
 def write_new(path: Path, content: str) -> bool:
@@ -224,3 +225,92 @@ def span(numbers: list[int]) -> str:
     if len(numbers) > NAMED:
         return f"{numbers[0]} to {numbers[-1]}"
     return ", ".join(map(str, numbers))
+
+
+AGAIN_WITHIN_S = 86_400.0  # the same within 24 hours
+MUCH_MEMORY = 8 * 1024**3
+NORMAL, HIGH = "normal", "high"
+WAITING = re.compile(
+    r"\b(acquire|wait|join|lock|get|recv|poll|select|_wait_for_tstate_lock|__enter__)\b", re.IGNORECASE
+)
+
+
+class Severity(NamedTuple):
+    level: str
+    """``normal`` or ``high``."""
+    escalation: str
+    """Why it is high and what to do; empty if it is not."""
+
+
+def severity(incident: Incident, earlier: Iterable[Incident]) -> Severity:
+    """Return the same kind at the same place within a day, a fork in new code, or more than 8 GiB make it high."""
+    before = [previous for previous in earlier if within_a_day(previous, incident)]
+    same = [previous for previous in before if (previous.kind, place(previous)) == (incident.kind, place(incident))]
+    reasons = []
+    if same:
+        last = max(same, key=moment)
+        ago = Duration(max(0.0, moment(incident) - moment(last)))
+        reasons.append(
+            f"the same happened {ago} before ({len(same) + 1} times within 24 h): trying again does not help; "
+            "change the code at that place, or mark the run failed (scalable mark-failed)"
+        )
+    if forked(incident) and not any(forked(previous) and place(previous) == place(incident) for previous in before):
+        reasons.append(
+            "a fork with threads in code that was not seen to do that: look at who added it, pass n_jobs=1, and "
+            "test it with scalable.testing.assert_fork_safe"
+        )
+    if (used := memory(incident)) > MUCH_MEMORY:
+        reasons.append(
+            f"it used {Memory(used)}, more than {Memory(MUCH_MEMORY)}: find what grows before giving it more"
+        )
+    return Severity(HIGH if reasons else NORMAL, "; ".join(reasons))
+
+
+def advice(incident: Incident) -> tuple[str, ...]:
+    """Return what would have prevented it, a sentence each."""
+    notes = " ".join(map(text, incident.evidence.get("notes") or ()))
+    if incident.kind == "fork refused":
+        return ("pass n_jobs=1, or start processes by spawn; policies.fork.allow names modules that may fork",)
+    if incident.kind == "out of memory":
+        return (more_memory(incident),)
+    if incident.kind != "stuck":
+        return ()
+    if "is stopped" in notes:
+        return ("somebody stopped the process (SIGSTOP, Ctrl-Z, a debugger); nothing in the code is to blame",)
+    if forked(incident) or "was forked" in notes or re.search(r"\bfork", incident.guilty):
+        return ("pass n_jobs=1, or  policies.fork: deny",)
+    if WAITING.search(incident.guilty.partition(" in ")[0]):
+        return ("give that wait a timeout, so that it ends in an error that says what was missing",)
+    return ("if it was only slow, report progress (scalable.progress) or declare the step (scalable.long_step)",)
+
+
+def more_memory(incident: Incident) -> str:
+    """Return the size to ask for, from the peak; from the limit if no peak was measured."""
+    used, limit = Memory(memory(incident)), Memory(count(incident.evidence.get("limit")))
+    size = Memory.to_ask_for(used, limit)
+    if size is None:
+        return "ask for more memory, or give each run less to do at once"
+    why = f"it used {used}" if used >= limit else f"{limit} is the limit now"
+    return f"ask for memory: {size.exact} ({why}), or give each run less to do at once"
+
+
+def memory(incident: Incident) -> int:
+    """Return the most it is known to have used."""
+    return max(count(incident.evidence.get("peak")), count(incident.evidence.get("memory")))
+
+
+def forked(incident: Incident) -> bool:
+    return incident.kind == "fork refused" or count(incident.evidence.get("fork_warnings")) > 0
+
+
+def place(incident: Incident) -> str:
+    """Where it happened, without the lines, which change with every edit; its kind of work if that is not known."""
+    return re.sub(r":\d+", "", incident.guilty) or f"{incident.tag or ''} {incident.run.partition('-')[0]}"
+
+
+def within_a_day(incident: Incident, other: Incident) -> bool:
+    return incident is not other and 0 <= moment(other) - moment(incident) <= AGAIN_WITHIN_S
+
+
+def moment(incident: Incident) -> float:
+    return incident.found or incident.started or 0.0

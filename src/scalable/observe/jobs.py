@@ -63,7 +63,7 @@ class JobHistory:
         return next((event.incident for event in reversed(self.events) if event.incident), 0)
 
     def close(self, session: State) -> str:
-        """How it stands, in a sentence, once the session is over or if it cannot be asked."""
+        """Return how it stands, in a sentence, once the session is over or if it cannot be asked."""
         if self.direct or not self.state:
             return DIRECTLY if self.known else "never heard of"
         if self.state in FINAL:
@@ -74,7 +74,7 @@ class JobHistory:
         return f"the session ended {ran}: {session.value}"
 
     def state_in(self, session: State) -> str:
-        """What to call it: nothing runs or waits in a session that is over."""
+        """Return what to call it: nothing runs or waits in a session that is over."""
         return UNFINISHED if session.over and self.state not in FINAL and self.state else self.state
 
 
@@ -83,7 +83,7 @@ def unfinished(view: RunView) -> list[str]:
 
 
 def events_of(view: RunView) -> list[Event]:
-    """Everything that is known of the job; what was just said is not said again."""
+    """Return everything that is known of the job; what was just said is not said again."""
     events: list[Event] = []
     for record in view.events:
         kind = record["kind"]
@@ -107,9 +107,9 @@ def ended(record: Mapping[str, Any]) -> str:
     seconds, peak = number(record.get("seconds")), memory(record.get("peak"))
     after = f" after {Duration(max(0.0, seconds))}" if seconds is not None else ""
     used = f", peak {Memory(peak)}" if peak else ""
-    said = f", {message}" if message and message != outcome else ""
+    error = f", {message}" if message and message != outcome else ""
     word = "finished" if outcome == FINISHED else f"was lost{after}: {outcome}"
-    return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{said}"
+    return f"attempt {record.get('attempt', '?')} {word}{after if outcome == FINISHED else ''}{used}{error}"
 
 
 def retried(record: Mapping[str, Any]) -> str:

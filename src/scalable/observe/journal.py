@@ -10,25 +10,31 @@ from __future__ import annotations
 
 import atexit
 import errno
+import json
 import logging
 import os
 import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from scalable.errors import ScalableError
 from scalable.findings import Finding
-from scalable.observe.encoding import LONGEST_LINE, line_of
 from scalable.observe.files import private_mode
 from scalable.observe.reading import Records, read
+from scalable.observe.redact import redact, suspicious
 from scalable.wording import plural
 
-__all__ = ["Journal", "JournalError", "Records", "read"]
+__all__ = ["Journal", "Records", "read"]
 
 logger = logging.getLogger("scalable")
 
@@ -37,10 +43,6 @@ SYNC_EVERY_S = 2.0  # a machine that loses power loses at most these seconds
 AT_ONCE = frozenset({"run-started", "worker-lost", "incident", "alert", "ended"})  # what someone may be waiting for
 MOST_WAITING = 100_000  # records kept for a disk that does not take them: some 30 MB
 CLOSE_WITHIN_S = 10.0  # how long closing waits for a disk that hangs
-
-
-class JournalError(ScalableError):
-    """A journal that cannot be opened."""
 
 
 class Journal:
@@ -66,7 +68,7 @@ class Journal:
             mode = private_mode(self.path.parent) & 0o666
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
         except OSError as error:
-            raise JournalError(f"the journal cannot be opened: {error}") from None
+            raise ScalableError(f"the journal cannot be opened: {error}") from None
         if ends_in_the_middle(self._file):
             self._rest = b"\n"
         self._thread = threading.Thread(target=self._run, name="scalable-journal", daemon=True)
@@ -164,9 +166,70 @@ class Journal:
 
 
 def ends_in_the_middle(file: int) -> bool:
-    """Whether the last line of a file has no end, because whoever wrote it was killed."""
+    """Return whether the last line of a file has no end, because whoever wrote it was killed."""
     try:
         size = os.lseek(file, 0, os.SEEK_END)
         return size > 0 and os.pread(file, 1, size - 1) not in (b"\n", b"")
     except OSError:  # a pipe or a device
         return False
+
+
+LONGEST_LINE = 1 << 16  # characters above which long texts in a record are cut
+LONGEST_TEXT = 4000  # characters of a text in such a record
+DEEPEST = 30  # levels of nesting that are written
+
+
+def line_of(record: dict[str, Any]) -> bytes:
+    """Return a record as a line of the journal."""
+    try:
+        text = encode(record)
+    except (TypeError, ValueError, RecursionError):
+        record = jsonable(record)
+        text = encode(record)
+    if len(text) > LONGEST_LINE:
+        record = jsonable(record)
+        text = encode(record)
+    if suspicious(text):
+        text = encode(redact(jsonable(record, len(text))))
+    return (text + "\n").encode("utf-8", "backslashreplace")  # half a surrogate pair stays valid JSON that way
+
+
+def text_of(value: Any) -> str:
+    """Anything as JSON, whole."""
+    try:
+        text = encode(value)
+    except (TypeError, ValueError, RecursionError):
+        value = jsonable(value)
+        text = encode(value)
+    return encode(redact(jsonable(value, len(text)))) if suspicious(text) else text
+
+
+def jsonable(value: Any, longest: int = LONGEST_TEXT, depth: int = 0) -> Any:
+    """Anything as what JSON has; nothing of an unknown object is called."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value) if len(value) <= longest else f"{value[:longest]}… ({len(value):,} characters)"
+    if isinstance(value, Enum):
+        return jsonable(value.value, longest, depth + 1)
+    if isinstance(value, Integral):
+        return int(value) if abs(int(value)) < 1 << 64 else None
+    if isinstance(value, Real | Decimal):
+        return float(value) if isfinite(value) else None
+    if isinstance(value, Path):
+        return jsonable(str(value), longest)
+    if depth > DEEPEST:
+        return f"<{type(value).__name__}>"
+    if isinstance(value, Mapping):
+        return {
+            name if isinstance(name, str) else str(jsonable(name)): jsonable(inner, longest, depth + 1)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [jsonable(inner, longest, depth + 1) for inner in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name), longest, depth + 1) for field in fields(value)}
+    return f"<{type(value).__name__}>"
+
+
+encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=jsonable).encode

@@ -1,13 +1,17 @@
-"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there."""
+"""Whether a run still runs: what its journal says, and if that says nothing, whether its process is there.
+
+``Follower`` keeps the view of a run whose journal is still written.
+"""
 
 from __future__ import annotations
 
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +41,21 @@ class State(Enum):
 
 
 def state_of(view: RunView, facts: Mapping[str, Any] | None = None) -> State:
-    """Where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
+    """Return where a run is. ``facts`` are those of ``run.json``, for a journal that has not got its first line yet."""
     if view.status:
         ends = {state.value: state for state in (State.OK, State.FAILED, State.INTERRUPTED)}
         return ends.get(view.status, State.FAILED)
-    told = view.started or facts or {}
-    pid, began = number(told.get("pid")), number(told.get("t")) or view.first
+    start = view.started or facts or {}
+    pid, began = number(start.get("pid")), number(start.get("t")) or view.first
     if pid is None and not view.records:
         return State.EMPTY
-    if pid is None or text(told.get("host")) != socket.gethostname():
+    if pid is None or text(start.get("host")) != socket.gethostname():
         return State.RUNNING
-    return State.RUNNING if is_there(int(pid), began, text(told.get("process"))) else State.GONE
+    return State.RUNNING if is_there(int(pid), began, text(start.get("process"))) else State.GONE
 
 
 def running(base: Path | str | None = None) -> list[RunFolder]:
-    """The runs that have not ended, the latest first."""
+    """Return the runs that have not ended, the latest first."""
     return [run for run in reversed(RunFolder.list(base)[-LOOKED_AT:]) if is_running(run)]
 
 
@@ -69,7 +73,7 @@ def is_running(run: RunFolder) -> bool:
 
 
 def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
-    """Whether a process still is there; a zombie, or a later process of that number, is not.
+    """Return whether a process still is there; a zombie, or a later process of that number, is not.
 
     It is known by its ``identity``; where that was not recorded, by the time ``began`` at which it was there.
     """
@@ -83,7 +87,7 @@ def is_there(pid: int, began: float | None = None, identity: str = "") -> bool:
 
 
 def signalled(pid: int) -> bool:
-    """The same where there is no /proc, as far as it can be known."""
+    """Return the same where there is no /proc, as far as it can be known."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -91,3 +95,35 @@ def signalled(pid: int) -> bool:
     except OSError:
         return True
     return True
+
+
+class Follower:
+    """Takes in, at every look, what was written since the last one."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self.records, self.view = read(self.run.journal), RunView()
+        self.reading: Iterator[dict[str, Any]] | None = None
+
+    def look(self, most: int | None = None) -> bool:
+        """Take in at most so many records; return whether that was all there is by now.
+
+        Starts from the beginning when another journal has taken the place of the one that was read.
+        """
+        if self.records.shrunk:
+            self.start_anew()
+        self.reading = self.reading or self.records.new()
+        before = self.view.records
+        for record in islice(self.reading, most):
+            self.view.take(record)
+        if most is not None and self.view.records - before == most:
+            return False
+        self.reading = None
+        return True
+
+    @property
+    def state(self) -> State:
+        return state_of(self.view, self.run.facts())

@@ -32,7 +32,7 @@ def log_files(folder: Path) -> dict[str, Path]:
 
 
 def merged(logs: dict[str, Sequence[str]]) -> Iterator[Line]:
-    """All lines in the order of their times; a line without one follows the line before it in its own log."""
+    """Yield all lines in the order of their times; a line without one follows the line before it in its own log."""
 
     def stamped(name: str, lines: Sequence[str]) -> Iterator[tuple[str, str, int, str]]:
         latest = ""
@@ -69,7 +69,7 @@ class LogReader:
 
     def begin(self, most: int, *, last: bool = False) -> dict[str, Sequence[str]]:
         """Return the last lines of each log; with ``last`` also a line that has no end yet."""
-        found: dict[str, Sequence[str]] = {}
+        lines_by_log: dict[str, Sequence[str]] = {}
         files = self.files()
         for name, path in files.items():
             end = ending(path, most, self.share(len(files)))
@@ -79,12 +79,12 @@ class LogReader:
             lines = self.cut(name, end.data, last=last)
             if end.begin and len(lines) < most:
                 self.cut_off.add(name)
-            found[name] = lines[-most:] if most else []
-        return found
+            lines_by_log[name] = lines[-most:] if most else []
+        return lines_by_log
 
     def new(self, *, last: bool = False) -> dict[str, Sequence[str]]:
         """Return what was added since."""
-        found: dict[str, Sequence[str]] = {}
+        lines_by_log: dict[str, Sequence[str]] = {}
         files = self.files()
         self.behind = False
         for name, path in files.items():
@@ -96,8 +96,8 @@ class LogReader:
             behind = bool(added) and self.at[name] < size
             self.behind |= behind
             if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last and not behind):
-                found[name] = lines
-        return found
+                lines_by_log[name] = lines
+        return lines_by_log
 
     def share(self, files: int) -> int:
         return max(BLOCK, self.most_bytes // max(1, files))

@@ -22,11 +22,12 @@ from typing import Any
 
 from scalable import proc
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.encoding import jsonable
 from scalable.observe.fields import mapping, number, text
 from scalable.observe.folders import RunFolder
+from scalable.observe.journal import jsonable
 from scalable.observe.liveness import is_running
 from scalable.observe.redact import redact
+from scalable.wording import plural
 
 ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
 WITHIN_S = 30.0  # how long an answer is waited for; a session that is well needs less than one
@@ -102,7 +103,7 @@ def ask(
 
 
 def wait(run: RunFolder, name: str, deadline: float, stop: Callable[[], bool]) -> dict[str, Any] | None:
-    """The answer, or nothing if time is over, or the session ended without one or is stopped."""
+    """Return the answer, or nothing if time is over, or the session ended without one or is stopped."""
     look_s, alive_at = LOOK_S, time.monotonic() + ALIVE_EVERY_S
     while True:
         late = time.monotonic() >= deadline or stop()
@@ -140,7 +141,7 @@ def silence(run: RunFolder, question: str, within_s: float, taken: bool) -> str:
 
 
 def stopped(run: RunFolder) -> int | None:
-    """The session's process, if it is on this machine and was stopped."""
+    """Return the session's process, if it is on this machine and was stopped."""
     facts = run.facts()
     pid = number(facts.get("pid"))
     if pid is None or text(facts.get("host")) != socket.gethostname():
@@ -157,11 +158,11 @@ class Mailbox:
 
     def questions(self) -> Iterator[Question]:
         """New ones, the oldest first, each once. Damaged, foreign and outdated ones are answered here."""
-        found = names(self.folder)
-        if found and time.monotonic() >= self.tidy_at:
+        file_names = names(self.folder)
+        if file_names and time.monotonic() >= self.tidy_at:
             self.tidy_at = time.monotonic() + KEPT_S / 10
-            self.tidy(found)
-        for name in sorted(name for name in found if name.endswith(ASK)):
+            self.tidy(file_names)
+        for name in sorted(name for name in file_names if name.endswith(ASK)):
             question = self.take(name)
             if isinstance(question, Question):
                 yield question
@@ -169,7 +170,7 @@ class Mailbox:
                 self.answer(name.removesuffix(ASK), {"ok": False, "error": question})
 
     def take(self, name: str) -> Question | str:
-        """A question, or why it is none; nothing if its asker has just taken it back."""
+        """Return a question, or why it is none; nothing if its asker has just taken it back."""
         path = self.folder / name
         try:
             data, owner = read(path)
@@ -183,25 +184,29 @@ class Mailbox:
         if owner not in (os.geteuid(), 0):
             return "the question is another user's; ask as the user who started the session"
         try:
-            told = mapping(json.loads(data))
+            question = mapping(json.loads(data))
         except (ValueError, RecursionError):
-            told = {}
-        kind, asked, within_s = text(told.get("ask")), number(told.get("asked")), number(told.get("within_s"))
+            question = {}
+        kind, asked, within_s = (
+            text(question.get("ask")),
+            number(question.get("asked")),
+            number(question.get("within_s")),
+        )
         if not kind or asked is None or within_s is None or len(data) > LARGEST:
             return "the question is damaged or of another version of scalable; ask again with this one"
         if (late := time.time() - asked - within_s) > SKEW_S:
             return f"the question came {late:.0f} s too late and nothing was done; ask again, or set the clocks right"
-        return Question(name.removesuffix(ASK), kind, mapping(told.get("arguments")), text(told.get("by")))
+        return Question(name.removesuffix(ASK), kind, mapping(question.get("arguments")), text(question.get("by")))
 
     def answer(self, question: str, answer: Mapping[str, Any]) -> None:
         """Answer a question by its id. What is bytes goes into a file beside; a disk that takes nothing is no error."""
-        told = dict(answer)
+        reply = dict(answer)
         try:
             for key, value in answer.items():
                 if isinstance(value, bytes):
-                    told[key] = {"file": f"{question}.{key}{BYTES}"}
-                    write(self.folder / told[key]["file"], value)
-            content = redact(jsonable(told, LONGEST_TEXT))
+                    reply[key] = {"file": f"{question}.{key}{BYTES}"}
+                    write(self.folder / reply[key]["file"], value)
+            content = redact(jsonable(reply, LONGEST_TEXT))
             write(self.folder / f"{question}{ANSWER}", json.dumps(content).encode("utf-8", "backslashreplace"))
         except OSError as error:
             remove(self.folder, question)
@@ -209,9 +214,9 @@ class Mailbox:
             with suppress(OSError):
                 write(self.folder / f"{question}{ANSWER}", json.dumps(short).encode())
 
-    def tidy(self, found: list[str]) -> None:
+    def tidy(self, file_names: list[str]) -> None:
         """Remove answers that nobody fetched, and what writers left that were killed."""
-        for name in found:
+        for name in file_names:
             path = self.folder / name
             with suppress(OSError):
                 if name.endswith((ANSWER, BYTES, PART)) and time.time() - path.lstat().st_mtime > KEPT_S:
@@ -232,7 +237,7 @@ def names(folder: Path) -> list[str]:
 
 
 def read(path: Path) -> tuple[bytes, int]:
-    """A file's content and owner; a link is not followed, and nothing waits for the other end of a pipe."""
+    """Return a file's content and owner; a link is not followed, and nothing waits for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         facts = os.fstat(descriptor)
@@ -257,7 +262,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def restored(folder: Path, name: str) -> dict[str, Any] | None:
-    """An answer with the bytes that lie beside it; one that cannot be read is empty."""
+    """Return an answer with the bytes that lie beside it; one that cannot be read is empty."""
     try:
         answer = json.loads((folder / f"{name}{ANSWER}").read_bytes())
         for key, value in answer.items():
@@ -265,12 +270,12 @@ def restored(folder: Path, name: str) -> dict[str, Any] | None:
                 answer[key] = (folder / value["file"]).read_bytes()
     except (OSError, ValueError, AttributeError):
         return {}
-    found: dict[str, Any] = answer
-    return found
+    content: dict[str, Any] = answer
+    return content
 
 
 def withdrawn(path: Path) -> bool:
-    """Whether we removed it, and nobody else had."""
+    """Return whether we removed it, and nobody else had."""
     try:
         path.unlink()
     except OSError:
@@ -290,3 +295,22 @@ def who() -> str:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (OSError, KeyError, ImportError):  # a user without a name, as in many containers
         return f"user {os.getuid()}@{socket.gethostname()}"
+
+
+def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
+    """Return what becomes of runs and workers, a phrase each."""
+    stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
+    phrases = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    phrases += [f"{plural(running, 'run')} may end"] if running else []
+    phrases += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
+    return phrases + (["workers go"] if now else [])
+
+
+def not_paused(answer: Mapping[str, Any]) -> str:
+    """Return what a pause does not reach; empty if it reaches everything."""
+    outside = answer["outside"]
+    return f"{plural(outside, 'task')} handed to Dask directly cannot be paused and go on" if outside else ""
+
+
+def killed(answer: Mapping[str, Any]) -> str:
+    return f"killed {answer['killed']}: {answer['follows']}"

@@ -99,15 +99,15 @@ POSITIONS = {name: at for at, name in enumerate(METRICS)}
 
 def exposition(samples: Iterable[Sample]) -> str:
     """The text that Prometheus reads: metrics in the catalogue's order, their samples in that of their labels."""
-    found: dict[str, list[Sample]] = {}
+    by_metric: dict[str, list[Sample]] = {}
     for sample in samples:
-        found.setdefault(sample.metric, []).append(sample)
+        by_metric.setdefault(sample.metric, []).append(sample)
     lines = []
-    for name in sorted(found, key=POSITIONS.__getitem__):
+    for name in sorted(by_metric, key=POSITIONS.__getitem__):
         metric = METRICS[name]
         lines.append(f"# HELP {name} {metric.help.translate(ESCAPES)}")
         lines.append(f"# TYPE {name} {metric.kind}")
-        lines += sorted(f"{name}{labels_of(metric, sample)} {exposed(sample.value)}" for sample in found[name])
+        lines += sorted(f"{name}{labels_of(metric, sample)} {exposed(sample.value)}" for sample in by_metric[name])
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -6,8 +6,7 @@ Only whole records come out: a JSON object with a time ``t`` and a ``kind``. Wha
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ Record = dict[str, Any]
 
 CHUNK = 1 << 20  # bytes read at once
 LATEST = 1e12  # seconds; no clock shows such a time
-POLL_S = 0.2  # how often a followed file is looked at; the writer flushes as often
 LONGEST = 1 << 26  # bytes without an end of line that may still become a record
 ENDINGS = 20  # lines among which that of the end is: others may write what they had under way
 TAIL = 1 << 16  # bytes at the end of a journal in which its last records are looked for
@@ -26,34 +24,20 @@ TAIL = 1 << 16  # bytes at the end of a journal in which its last records are lo
 class Records:
     """The records of a journal, in order. Iterate over it, or ask ``new`` again and again."""
 
-    def __init__(
-        self, path: Path, *, follow: bool = False, stop: Callable[[], bool] | None = None, poll_s: float = POLL_S
-    ) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
         self.torn = False
         """The last line has no end: its writer was killed while writing it, or is about to go on."""
         self.damaged = 0
         """Whole lines that are no records."""
-        self._follow, self._stop, self._poll_s = follow, stop, poll_s
         self._position = 0
         self._rest = b""
 
     def __iter__(self) -> Iterator[Record]:
-        if not self._follow:
-            yield from self.new()
-            if (last := parsed(self._rest)) is not None:  # all of it was written but the line's end
-                self._rest, self.torn = b"", False
-                yield last
-            return
-        while True:
-            last_look = self._stop is not None and self._stop()
-            for record in self.new():
-                yield record
-                if record["kind"] == "ended":
-                    return
-            if last_look:
-                return
-            time.sleep(self._poll_s)
+        yield from self.new()
+        if (last := parsed(self._rest)) is not None:  # all of it was written but the line's end
+            self._rest, self.torn = b"", False
+            yield last
 
     @property
     def shrunk(self) -> bool:
@@ -64,7 +48,7 @@ class Records:
             return False
 
     def new(self) -> Iterator[Record]:
-        """What was written since the last call. A file that does not exist yet has no records."""
+        """Yield what was written since the last call. A file that does not exist yet has no records."""
         try:
             file = open_regular(self.path)
         except FileNotFoundError:
@@ -85,11 +69,9 @@ class Records:
                     self.damaged += 1
 
 
-def read(
-    path: Path | str, *, follow: bool = False, stop: Callable[[], bool] | None = None, poll_s: float = POLL_S
-) -> Records:
-    """Read a journal. ``follow`` waits for more until the run has ended, or until ``stop`` says there will be none."""
-    return Records(Path(path), follow=follow, stop=stop, poll_s=poll_s)
+def read(path: Path | str) -> Records:
+    """Read a journal."""
+    return Records(path)
 
 
 def ending(path: Path) -> Record | None:
@@ -105,7 +87,7 @@ def ending(path: Path) -> Record | None:
 
 
 def parsed(line: bytes) -> Record | None:
-    """The record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
+    """Return the record in a line, if it is one. Bytes that are no UTF-8 do not cost the rest of it."""
     if not line:
         return None
     try:

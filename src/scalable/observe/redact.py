@@ -97,7 +97,7 @@ FILE = re.compile(r"/(?:etc|home|root|run|var|usr|opt|tmp|mnt|srv|dev|proc|data|
 
 
 def redact(value: Any, depth: int = 0) -> Any:
-    """The same value without its secrets; what it is made of is copied, never changed."""
+    """Return the same value without its secrets; what it is made of is copied, never changed."""
     if isinstance(value, str):
         return redact_text(value)
     if depth > DEEPEST:
@@ -117,7 +117,7 @@ def redact(value: Any, depth: int = 0) -> Any:
 
 
 def asks(flag: object, value: object) -> bool:
-    """Whether a command's argument is the secret its flag before it asked for, as in ``--token abc``."""
+    """Return whether a command's argument is the secret its flag before it asked for, as in ``--token abc``."""
     if not (isinstance(flag, str) and flag.startswith("-") and "=" not in flag and isinstance(value, str)):
         return False
     return not value.startswith("-") and (looks_secret(flag) or (flag in LOGIN_FLAGS and ":" in value))
@@ -148,33 +148,32 @@ class Redactor:
 
 
 def suspicious(text: str) -> bool:
-    """Whether a closer look is needed; never says no to a text that holds something to hide."""
+    """Return whether a closer look is needed; never says no to a text that holds something to hide."""
     lowered = text.lower()
-    return (
-        any(sign in lowered for sign in SIGNS)
-        or SIGN.search(lowered) is not None
-        or any(value in text for value in KNOWN.values())
-    )
+    for sign in SIGNS:  # every record passes here; ``any`` takes twice as long
+        if sign in lowered:
+            return True
+    return SIGN.search(lowered) is not None or any(value in text for value in KNOWN.values())
 
 
 class KnownSecrets:
     """Values of this process's environment variables, and of others it was told of, that have secret names."""
 
     def __init__(self) -> None:
-        self.told: set[str] = set()
-        self.found: tuple[str, ...] = ()
+        self.added: set[str] = set()
+        self.known: tuple[str, ...] = ()
         self.looked = float("-inf")
 
     def values(self) -> tuple[str, ...]:
         if time.monotonic() - self.looked >= LOOK_AGAIN_S:
             self.looked = time.monotonic()
             own = self.of(os.environ)
-            self.found = tuple(sorted(own | self.told, key=len, reverse=True))
-        return self.found
+            self.known = tuple(sorted(own | self.added, key=len, reverse=True))
+        return self.known
 
     def add(self, environment: Mapping[str, str]) -> None:
         """Know those of another environment, too."""
-        self.told |= self.of(environment)
+        self.added |= self.of(environment)
         self.looked = float("-inf")
 
     @staticmethod
@@ -190,25 +189,25 @@ class KnownSecrets:
 
 
 def secrets_in(name: str, value: str) -> tuple[str, ...]:
-    """What of a variable nobody may read: all of it, the password in an address, or nothing."""
+    """Return what of a variable nobody may read: all of it, the password in an address, or nothing."""
     if looks_secret(name) and not names_a_file(name, value):
         return (value,)
     return tuple(match[1] for match in PASSWORD_IN_ADDRESS.finditer(value))
 
 
 def names_a_file(name: str, value: str) -> bool:
-    """Whether a variable says where a secret lies rather than what it is."""
+    """Return whether a variable says where a secret lies rather than what it is."""
     return value.startswith("/") and bool(FILE_NAME.search(name) or FILE.fullmatch(value))
 
 
 @lru_cache(maxsize=4096)
 def looks_secret(name: str) -> bool:
-    """Whether what has this name (a key, an environment variable) is likely a secret."""
+    """Return whether what has this name (a key, an environment variable) is likely a secret."""
     return SECRET_NAME.search(name) is not None
 
 
 def hidden(value: Any) -> Any:
-    """What stands for the value of a secret name. Mappings are judged by the names in them."""
+    """Return what stands for the value of a secret name. Mappings are judged by the names in them."""
     if isinstance(value, str | bytes):
         return HIDDEN
     if isinstance(value, list | tuple):

@@ -1,11 +1,13 @@
-"""A view in the shape of ``scalable report --format json``, which ``report.json`` has too."""
+"""A view in the shapes that machines read: ``scalable report --format json``, and ``scalable status`` while it runs."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from scalable.observe.bills import Bill
-from scalable.observe.fields import count, mapping, memory, money, number
+from scalable.observe.costs import left_of_budget
+from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, number
 from scalable.observe.folders import RunFolder
 from scalable.observe.liveness import State, state_of
 from scalable.observe.reading import read
@@ -18,7 +20,7 @@ FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler"
 
 
 def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
-    """All there is to say about a run; ``now`` is for runs that have not ended."""
+    """Return all there is to say about a run; ``now`` is for runs that have not ended."""
     until = end_of(view, state, now)
     bill = view.bill(until, over=state.over)
     return {
@@ -26,8 +28,10 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         "workers": {tag: workers(view, tag) for tag in sorted(view.fleet.kinds)},
         "scaling": {"up": view.scaled["up"], "down": view.scaled["down"], "decisions": decisions(view)},
         "tasks": {tag: tasks(work, view.fleet.busy_share(tag, until)) for tag, work in sorted(view.work.items())},
-        "sweeps": {name: sweep(one) for name, one in sorted(view.sweeps.items())},
-        "failures": sorted(view.failures, key=lambda one: (one["t"], one["task"], one["error"], one["worker"])),
+        "sweeps": {name: sweep(entry) for name, entry in sorted(view.sweeps.items())},
+        "failures": sorted(
+            view.failures, key=lambda entry: (entry["t"], entry["task"], entry["error"], entry["worker"])
+        ),
         "retries": {"count": view.retries.total(), "by_cause": dict(sorted(view.retries.items()))},
         "losses": dict(sorted(view.losses.items())),
         "peaks": {
@@ -35,7 +39,7 @@ def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
         },
         "cost": bill.to_dict() if bill is not None else cost(view.spent),
         "plan_vs_actual": plan_vs_actual(view, until, bill) if view.plan else None,
-        "findings": sorted(view.findings.values(), key=lambda found: (found["t"], found["code"])),
+        "findings": sorted(view.findings.values(), key=lambda finding: (finding["t"], finding["code"])),
         "alerts": view.alerts,
         "incidents": incidents(view),
         "timeline": [{"t": t, "tag": tag, "workers": live} for t, tag, live in view.fleet.timeline],
@@ -53,11 +57,11 @@ def recorded_report(folder: RunFolder, now: float) -> tuple[RunView, dict[str, A
 
 
 def decisions(view: RunView) -> list[dict[str, Any]]:
-    return [{name: one[name] for name in DECISION} for one in view.decisions]
+    return [{name: decision[name] for name in DECISION} for decision in view.decisions]
 
 
 def end_of(view: RunView, state: State, now: float) -> float:
-    """The moment up to which things are counted: the end, the last sign of one that is gone, or now."""
+    """Return the moment up to which things are counted: the end, the last sign of one that is gone, or now."""
     if view.ended:
         return float(view.ended["t"])
     return now if state is State.RUNNING else float(view.last or now)
@@ -105,9 +109,9 @@ def tasks(work: TagTasks, busy_share: float | None) -> dict[str, Any]:
     }
 
 
-def sweep(one: SweepProgress) -> dict[str, Any]:
-    seconds = {"mean": rounded(one.took.mean), "measured": one.took.count}
-    return {**one.to_dict(), "unit_seconds": seconds, "cores": rounded(one.cores), "peak": one.peak}
+def sweep(progress: SweepProgress) -> dict[str, Any]:
+    seconds = {"mean": rounded(progress.took.mean), "measured": progress.took.count}
+    return {**progress.to_dict(), "unit_seconds": seconds, "cores": rounded(progress.cores), "peak": progress.peak}
 
 
 def peak(work: TagTasks, limit: int | None) -> dict[str, Any]:
@@ -116,19 +120,19 @@ def peak(work: TagTasks, limit: int | None) -> dict[str, Any]:
 
 
 def incidents(view: RunView) -> list[dict[str, Any]]:
-    """Those that have a file of their own, and losses that none of them tells of."""
+    """Return those that have a file of their own, and losses that none of them tells of."""
 
-    def told(one: dict[str, Any]) -> tuple[Any, Any]:
-        return one["kind"], one["run"] or one["worker"]
+    def subject(record: dict[str, Any]) -> tuple[Any, Any]:
+        return record["kind"], record["run"] or record["worker"]
 
-    known = {told(one) for one in view.recorded.values()}
+    known = {subject(incident) for incident in view.recorded.values()}
     known |= {("raised", run) for kind, run in known if kind == "fork refused"}  # the error is how the run ended
-    others = [one for one in view.incidents if told(one) not in known]
-    return sorted((*view.recorded.values(), *others), key=lambda one: (one["started"], one["id"]))
+    others = [incident for incident in view.incidents if subject(incident) not in known]
+    return sorted((*view.recorded.values(), *others), key=lambda incident: (incident["started"], incident["id"]))
 
 
 def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dict[str, Any]:
-    """What was predicted beside what came. Nothing stands where one of them is not known."""
+    """Return what was predicted beside what came. Nothing stands where one of them is not known."""
     plan = view.plan
     planned, kinds = mapping(plan.get("workers_by_tag")), view.fleet.kinds
     known_tasks, known_peaks = mapping(plan.get("tasks")), mapping(plan.get("peaks"))
@@ -150,7 +154,7 @@ def plan_vs_actual(view: RunView, until: float, bill: Bill | None = None) -> dic
             tag: pair(memory(known_peaks[tag]), work[tag].peak if tag in work else None) for tag in sorted(known_peaks)
         },
         "retries": pair(0, view.retries.total()),
-        "there": sum(one.there for one in view.sweeps.values()),
+        "there": sum(progress.there for progress in view.sweeps.values()),
     }
 
 
@@ -171,3 +175,95 @@ def cost(amount: Money | None) -> dict[str, Any] | None:
 
 def rounded(value: float | None) -> float | None:
     return round(value, 3) if value is not None else None
+
+
+WINDOW_S = 300.0  # a rate is that of the last five minutes
+ENOUGH = 3  # ended tasks that make a rate
+MOST_RUNS = 20  # of which it is told how far they are
+SHOWN = 5  # findings, the latest ones
+NOT_CONNECTED = "starting"  # why a worker is not here if its backend says nothing
+
+
+def current(view: RunView, state: State, now: float) -> dict[str, Any]:
+    until = end_of(view, state, now)
+    tasks = queue(view, state)
+    rate = rate_s(view, until)
+    left = sum(each["waiting"] + each["running"] for each in tasks.values())
+    held = [finding for finding in view.findings.values() if not finding["over"]]
+    latest = sorted(held, key=lambda finding: finding["last"], reverse=True)[:SHOWN]
+    return {
+        "run_id": view.run_id,
+        "project": view.started.get("project"),
+        "target": view.started.get("target"),
+        "state": state.value,
+        "elapsed_s": rounded(max(0.0, until - view.began)) if view.began is not None else None,
+        "host": view.started.get("host"),
+        "silent_s": rounded(max(0.0, until - view.last)) if view.last is not None else None,
+        "workers": {} if state.over else {tag: workers_now(view, tag) for tag in sorted(view.fleet.kinds)},
+        "tasks": tasks,
+        "sweeps": {name: sweep.to_dict() for name, sweep in view.sweeps.items()},
+        "runs": [] if state.over else runs(view),
+        "rate_per_min": rounded(rate * 60) if rate is not None else None,
+        "left_s": rounded(left / rate) if rate and left and not state.over else None,
+        "cost": cost(view.spent),
+        "budget_left": cost(left_of_budget(view.costs, view.spent)),
+        "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
+        "findings": latest,
+        "paused": "" if state.over else view.paused,
+        "incidents": len(view.recorded),
+        "retries": view.retries.total(),
+        "alerts": [] if state.over else list(view.firing.values()),
+    }
+
+
+def workers_now(view: RunView, tag: str) -> dict[str, Any]:
+    """Who is here is known from their coming and going; who is busy from the last gauge, else from attempts."""
+    gauge = mapping(mapping(view.gauge.get("workers")).get(tag))
+    live = view.fleet.kinds[tag].live
+    running = {worker for worker, of in view.running.values() if of == tag}
+    awaited = view.fleet.awaited(tag)
+    return {
+        "live": live,
+        "busy": min(live, count(gauge["busy"]) if "busy" in gauge else len(running)),
+        "pending": len(awaited),
+        "reasons": dict(Counter(worker.waits or NOT_CONNECTED for worker in awaited).most_common()),
+    }
+
+
+def runs(view: RunView) -> list[dict[str, Any]]:
+    """Runs that say how far they are."""
+    return [
+        {"run": run, "worker": view.running[run][0], **progress}
+        for run, progress in list(view.progress.items())[:MOST_RUNS]
+        if run in view.running
+    ]
+
+
+def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
+    gauge = {tag or UNTAGGED: counts for tag, counts in mapping(view.gauge.get("tasks")).items()}
+    running = Counter(tag for _, tag in view.running.values())
+    queues = {}
+    for tag in sorted({*gauge, *view.work, *running}):
+        counts, work = mapping(gauge.get(tag)), view.work.get(tag)
+        done = max(count(counts.get("done")), work.finished if work else 0)
+        failed = max(count(counts.get("failed")), work.failed if work else 0)
+        then = count(counts.get("done")) + count(counts.get("failed"))
+        since = done + failed - then if "done" in counts else 0  # ended after the gauge was read
+        waiting = max(0, count(counts.get("waiting")) - since)
+        busy = max(0, count(counts.get("running")) - max(0, since - count(counts.get("waiting"))))
+        began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
+        queues[tag] = {
+            "waiting": max(0, waiting - began),
+            "running": max(busy, running[tag]) if not state.over else 0,
+            "done": done,
+            "failed": failed,
+        }
+    return queues
+
+
+def rate_s(view: RunView, now: float) -> float | None:
+    """Tasks ended per second, lately."""
+    recent = [moment for moment in view.recent if now - WINDOW_S < moment <= now]
+    if len(recent) < ENOUGH:
+        return None
+    return len(recent) / max(now - min(recent), 1.0)

@@ -1,8 +1,13 @@
-"""How a run went over time, in a bounded number of points: workers, queue, rows, memory and money."""
+"""How a run went over time, in a bounded number of points: workers, queue, rows, memory and money.
+
+``Distribution`` keeps how long many things took, bounded as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import ceil, exp, log
 from typing import Any
 
 from scalable.observe.fields import UNTAGGED, count, mapping, money, number
@@ -65,7 +70,7 @@ class Series:
         return [*self.points, *([self.latest] if self.latest else [])]
 
     def line(self, name: str) -> Points:
-        """One figure over time."""
+        """Return one figure over time."""
         return [(point["t"], float(point[name])) for point in self.all_points()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,3 +78,63 @@ class Series:
         tags = dict.fromkeys(tag for point in points for tag in point["live"])
         lines = {name: [point[name] for point in points] for name in LINES}
         return {**lines, "live": {tag: [point["live"].get(tag, 0) for point in points] for tag in tags}}
+
+
+STEP = log(1.02)
+EXACT = 200  # values that are kept as they are; as many as the history remembers
+SHORTEST_S = 1e-6
+
+
+class Distribution:
+    """Positive numbers and their quantiles."""
+
+    __slots__ = ("_few", "_micros", "_steps", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._micros = 0
+        self._few: list[float] | None = []
+        self._steps: Counter[int] = Counter()
+
+    def add(self, value: float) -> None:
+        value = max(value, SHORTEST_S)
+        self.count += 1
+        self._micros += round(value * 1e6)  # whole numbers add up to the same in any order
+        self._steps[round(log(value) / STEP)] += 1
+        if self._few is not None:
+            self._few.append(value)
+            if len(self._few) > EXACT:
+                self._few = None
+
+    @property
+    def total(self) -> float:
+        return self._micros / 1e6
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+    def quantile(self, share: float) -> float | None:
+        """Return the value that ``share`` of all values do not exceed."""
+        if not self.count:
+            return None
+        return next(self._at([max(1, ceil(share * self.count))]))
+
+    def sample(self, most: int = EXACT) -> list[float]:
+        """At most so many values that stand for all of them, from small to large."""
+        size = min(most, self.count)
+        return list(self._at([max(1, ceil((place + 0.5) * self.count / size)) for place in range(size)]))
+
+    def _at(self, ranks: list[int]) -> Iterator[float]:
+        """Yield the values with these ranks, which rise and count from 1."""
+        if self._few is not None:
+            ordered = sorted(self._few)
+            yield from (ordered[rank - 1] for rank in ranks)
+            return
+        steps = iter(sorted(self._steps.items()))
+        step, seen = next(steps)
+        for rank in ranks:
+            while seen < rank:
+                step, more = next(steps)
+                seen += more
+            yield exp(step * STEP)

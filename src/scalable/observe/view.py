@@ -14,12 +14,10 @@ from typing import Any
 
 from scalable.observe.bills import Bill
 from scalable.observe.costs import Ledger
-from scalable.observe.distribution import Distribution
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.observe.fleet import Fleet
-from scalable.observe.grids import Grids
-from scalable.observe.series import Series
-from scalable.observe.sweeps import SweepProgress, UnitEnd
+from scalable.observe.series import Distribution, Series
+from scalable.observe.sweeps import Grids, SweepProgress, UnitEnd
 from scalable.quantities import Money
 
 OUT_OF_MEMORY = "out of memory"
@@ -154,7 +152,7 @@ class RunView:
 
     @property
     def out_of_memory(self) -> int:
-        return sum(max(told.values()) for told in self.short_of_memory.values())
+        return sum(max(counts.values()) for counts in self.short_of_memory.values())
 
     @property
     def failed(self) -> int:
@@ -180,11 +178,11 @@ class RunView:
         return self.work_began - self.began - (asked - ready)
 
     def memory_limit(self, tag: str) -> int | None:
-        """What a worker of a tag may use, as planned."""
+        """Return what a worker of a tag may use, as planned."""
         return memory(mapping(mapping(self.plan.get("resources_by_tag")).get(tag)).get("memory"))
 
     def bill(self, until: float, *, over: bool) -> Bill | None:
-        """What the run cost and for what, up to a moment; nothing where nothing is charged."""
+        """Return what the run cost and for what, up to a moment; nothing where nothing is charged."""
         question = (self.records, until, over)
         if self.last_bill is None or self.last_bill[0] != question:
             self.last_bill = question, self.costs.bill(until, over=over)
@@ -335,9 +333,9 @@ class RunView:
         if id_ and len(self.incident_kinds) < MOST_JOBS:
             self.incident_kinds[id_] = kind
         if known is not None or (id_ and (len(self.recorded) < MOST_LISTED or id_ > min(self.recorded))):
-            told = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
+            copied = {name: record.get(name) for name in ("run", "worker", "tag", "severity", "outcome")}
             detail = text(record.get("text"))
-            facts = {"id": id_, "kind": kind, **told, "started": record["t"], "evidence": {"detail": detail}}
+            facts = {"id": id_, "kind": kind, **copied, "started": record["t"], "evidence": {"detail": detail}}
             self.recorded[id_] = {**facts, "started": known["started"]} if known is not None else facts
             if len(self.recorded) > MOST_LISTED:
                 del self.recorded[min(self.recorded)]
@@ -365,27 +363,27 @@ class RunView:
 
     def take_alert(self, record: Mapping[str, Any]) -> None:
         name, state = text(record.get("alert")) or "unknown", text(record.get("state"))
-        told = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
+        alert = {each: record.get(each) for each in ALERT if each in record} | {"alert": name}
         about = f"{name} {sorted(mapping(record.get('labels')).items())}"
         if state == "resolved":
             self.firing.pop(about, None)
         elif state == "firing" and len(self.firing) < MOST_LISTED:
-            self.firing[about] = told
+            self.firing[about] = alert
         self.alert_count += 1
-        self.alerts.append(told)
+        self.alerts.append(alert)
         del self.alerts[:-MOST_LISTED]
 
     def take_finding(self, record: Mapping[str, Any]) -> None:
         key, moment = finding_key(record), record["t"]
-        told = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
+        texts = {name: text(record.get(name)) for name in ("text", "remedy", "severity", "about")}
         if key in self.findings:
             known = self.findings[key]
             known["times"] += 1
             known["t"] = min(known["t"], moment)
             if moment >= known["last"]:
-                known |= {**told, "last": moment}
+                known |= {**texts, "last": moment}
         elif len(self.findings) < MOST_LISTED:
-            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **told, "times": 1, "over": False}
+            self.findings[key] = {"t": moment, "last": moment, "code": key[0], **texts, "times": 1, "over": False}
         self.withdraw(key)
 
     def take_finding_over(self, record: Mapping[str, Any]) -> None:
@@ -418,11 +416,11 @@ class RunView:
         if peak is not None and (peak, key) > (work.peak or 0, work.peak_of):
             work.peak, work.peak_of = peak, key
 
-    def lose(self, record: Mapping[str, Any], cause: str, told: str, detail: str) -> None:
+    def lose(self, record: Mapping[str, Any], cause: str, whose: str, detail: str) -> None:
         worker = text(record.get("worker"))
         self.losses[cause] += 1
         if cause == OUT_OF_MEMORY:
-            self.short_of_memory.setdefault(worker, Counter())[told] += 1
+            self.short_of_memory.setdefault(worker, Counter())[whose] += 1
         facts = {"kind": cause, "run": text(record.get("run")) or None, "worker": worker, "tag": record.get("tag")}
         evidence = {"detail": detail} if detail else {}
         self.incidents.append({"id": self.losses.total(), **facts, "started": record["t"], "evidence": evidence})
@@ -430,7 +428,7 @@ class RunView:
 
 
 def concerns(record: Mapping[str, Any], job: str) -> bool:
-    """Whether a record tells of a job, or of what an operator did about it."""
+    """Return whether a record tells of a job, or of what an operator did about it."""
     name = text(record.get("run"))
     match record["kind"]:
         case "operator":
@@ -446,7 +444,7 @@ def concerns(record: Mapping[str, Any], job: str) -> bool:
 
 
 def finding_key(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Which situation a finding tells of, whatever its figures are."""
+    """Return which situation a finding tells of, whatever its figures are."""
     return text(record.get("code")), text(record.get("about")) or text(record.get("text"))
 
 

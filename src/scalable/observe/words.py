@@ -20,8 +20,8 @@ BESIDE = {
 """Why something is charged to no row."""
 
 
-def plain(value: object) -> str:
-    """One line of text from what others wrote: a text, or the telling part of a record."""
+def one_line(value: object) -> str:
+    """Return one line of text from what others wrote: a text, or the telling part of a record."""
     if isinstance(value, dict):
         value = value.get("reason") or value.get("text") or value.get("detail") or value.get("alert") or ""
     line = " ".join(str(value).split())
@@ -29,8 +29,8 @@ def plain(value: object) -> str:
 
 
 def step(run: Mapping[str, Any]) -> str:
-    """How far a run is, such as ``trial 22/30``."""
-    far, note = step_number(run), plain(run.get("note") or "")
+    """Return how far a run is, such as ``trial 22/30``."""
+    far, note = step_number(run), one_line(run.get("note") or "")
     return note if far and note.endswith(far) else f"{note} {far}".strip()  # a note may say it itself
 
 
@@ -53,8 +53,8 @@ def size(bytes_: int | None) -> str:
 
 
 def paid(amount: object) -> str:
-    found = money(amount)
-    return str(found) if found is not None else ""
+    amount_paid = money(amount)
+    return str(amount_paid) if amount_paid is not None else ""
 
 
 def fine(amount: float, currency: str) -> str:
@@ -84,7 +84,7 @@ def stamp(when: float | None, form: str) -> str:
 
 
 def measured(value: float | None) -> str:
-    """A metric."""
+    """Return a metric."""
     if value is None:
         return UNKNOWN
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

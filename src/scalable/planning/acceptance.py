@@ -10,10 +10,9 @@ from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.planning.front import Choice
 from scalable.planning.history import History
-from scalable.planning.loads import jobs_of, loads_of, sweep_load
-from scalable.planning.month import months
+from scalable.planning.loads import loads_of, planned_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.scenarios import margin_table
+from scalable.planning.scenarios import margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration, percent
 from scalable.wording import plural
@@ -120,13 +119,13 @@ def overlap(site: Site, history: History) -> list[Criterion]:
     late = []
     for name in mixed:
         try:
-            jobs = jobs_of(site, name, site.manifest.scenarios[name], history)
-            outcome = site.stage(jobs).simulate()
+            planned = planned_sweeps(site, name, site.manifest.scenarios[name], history)
+            outcome = site.stage(planned).simulate()
         except PlanningError:
             late.append(name)
             continue
-        ready = max(site.pools[job.pool].provision.seconds for job in jobs)
-        over = rows[name].nodes_paid > max(site.pools[job.pool].most for job in jobs)
+        ready = max(site.pools[sweep.pool].provision.seconds for sweep in planned)
+        over = rows[name].nodes_paid > max(site.pools[sweep.pool].most for sweep in planned)
         if over or not outcome.complete or max(span.started for span in outcome.sweeps.values()) > ready:
             late.append(name)
     pool = loads_of(site, widest, site.manifest.scenarios[widest], history)[1]

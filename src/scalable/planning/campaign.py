@@ -83,8 +83,8 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
     """Plan every sweep, then simulate them together under the admission rules."""
     choice, history = choice or Choice(), history or History()
     plans = [plan_sweep(site, name, choice, history) for name in site.manifest.sweeps]
-    jobs = [sweep_load(site, plan.sweep, history).job(plan.workers) for plan in plans]
-    stage = site.stage(jobs, apart=standing_apart(plans))
+    planned = [sweep_load(site, plan.sweep, history).planned(plan.workers) for plan in plans]
+    stage = site.stage(planned, apart=standing_apart(plans))
     outcome = stage.simulate(choice.seed)
     if outcome.unfinished:
         raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
@@ -95,7 +95,7 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
         wall_s=outcome.wall_s,
         cost=cost,
         nodes_peak=outcome.peak_nodes + sum(site.pools[pool].least for pool in stage.pools),
-        notes=((site.pin.told,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
+        notes=((site.pin.note,) if site.pin is not None else ()) + tuple(stated_notes(site, plans, history)),
         budget_left=left,
         over_budget=left is not None and cost is not None and cost > left,
         pinned=site.pin.run if site.pin is not None else "",
@@ -121,7 +121,7 @@ def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[st
     if stated is None:
         return []
     rows = sum(plan.rows for plan in plans)
-    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).unit_s for plan in plans) / 3600
+    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).job_s for plan in plans) / 3600
     notes = []
     if stated.rows and stated.rows != rows:
         notes.append(f"stated are {stated.rows:,} rows; the sweeps listed have {rows:,}")

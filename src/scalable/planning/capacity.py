@@ -80,32 +80,32 @@ def fargate_size(cpus: float, memory: Memory | None, least_units: int = 0, least
     for size, amounts in FARGATE.items():
         fitting = [amount for amount in amounts if amount >= mib]
         if size >= units and fitting:
-            found = TaskSize(size, fitting[0])
-            return TaskSize(size, fitting[0], reason(found, units, mib))
+            task_size = TaskSize(size, fitting[0])
+            return TaskSize(size, fitting[0], reason(task_size, units, mib))
     largest = TaskSize(max(FARGATE), max(FARGATE[max(FARGATE)]))
     asked = f"{units / UNITS:g} vCPU and {mib / 1024:g} GB"
     remedy = "ask for less, or write cluster_type: ec2"
     raise CapacityError(f"no Fargate task has {asked}, the largest has {largest}; {remedy}")
 
 
-def reason(found: TaskSize, units: int, mib: int) -> str:
+def reason(task_size: TaskSize, units: int, mib: int) -> str:
     parts = []
-    if found.units > units:
+    if task_size.units > units:
         next_size = min(size for size in FARGATE if size >= units)
-        need = "the next size there is" if found.units == next_size else f"{mib / 1024:g} GB need them"
-        parts.append(f"{found.vcpus:g} vCPU instead of {units / UNITS:g} ({need})")
-    if found.mib > mib > 0:
-        least = found.mib == min(FARGATE[found.units])
-        why = f"the least with {found.vcpus:g} vCPU" if least else "the next size there is"
-        parts.append(f"{found.gb:g} GB instead of {mib / 1024:g} ({why})")
+        need = "the next size there is" if task_size.units == next_size else f"{mib / 1024:g} GB need them"
+        parts.append(f"{task_size.vcpus:g} vCPU instead of {units / UNITS:g} ({need})")
+    if task_size.mib > mib > 0:
+        least = task_size.mib == min(FARGATE[task_size.units])
+        why = f"the least with {task_size.vcpus:g} vCPU" if least else "the next size there is"
+        parts.append(f"{task_size.gb:g} GB instead of {mib / 1024:g} ({why})")
     return " and ".join(parts)
 
 
 @cache
 def price_list(cloud: str) -> dict[str, Any]:
     text = files("scalable.planning").joinpath("price-lists", f"{cloud}.yaml").read_text(encoding="utf-8")
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+    prices: dict[str, Any] = yaml.safe_load(text)
+    return prices
 
 
 def machine_types(cloud: str) -> Iterator[MachineType]:
@@ -116,7 +116,7 @@ def machine_types(cloud: str) -> Iterator[MachineType]:
 
 
 def known_machine(cloud: str, name: str) -> MachineType | None:
-    return next((one for one in machine_types(cloud) if one.name == name), None)
+    return next((machine for machine in machine_types(cloud) if machine.name == name), None)
 
 
 def fits(machine: MachineType, cpus: float, memory: Memory | None) -> bool:
@@ -126,11 +126,11 @@ def fits(machine: MachineType, cpus: float, memory: Memory | None) -> bool:
 def smallest_machines(cloud: str, cpus: float, memory: Memory | None) -> list[MachineType]:
     """Those of every family that hold a worker with nothing to spare; which is cheapest depends on the region."""
     best: dict[str, MachineType] = {}
-    for one in machine_types(cloud):
-        if fits(one, cpus, memory) and (one.family not in best or one.cpus < best[one.family].cpus):
-            best[one.family] = one
+    for machine in machine_types(cloud):
+        if fits(machine, cpus, memory) and (machine.family not in best or machine.cpus < best[machine.family].cpus):
+            best[machine.family] = machine
     if not best:
-        largest = max(machine_types(cloud), key=lambda one: (one.memory, one.cpus))
+        largest = max(machine_types(cloud), key=lambda machine: (machine.memory, machine.cpus))
         asked = f"{cpus:g} vCPU{f' and {memory}' if memory else ''}"
         raise CapacityError(f"no machine type that is known here has {asked}, the largest is {largest}; name one")
     return list(best.values())

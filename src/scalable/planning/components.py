@@ -16,9 +16,8 @@ from scalable.findings import Finding
 from scalable.manifest.models import Manifest
 from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
-from scalable.planning.plan import walltime
+from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.prices import Wanted, estimate, hired
-from scalable.planning.remarks import OOM_RISK
 from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.planning.rules import shared_out
 from scalable.planning.site import Site
@@ -69,14 +68,14 @@ class Load:
     slots: int
 
     def rounds(self, workers: int) -> int:
-        """How many tasks one after the other: tasks are whole."""
+        """Return how many tasks one after the other: tasks are whole."""
         return ceil(self.tasks / (workers * self.slots))
 
     def wall_s(self, workers: int) -> float:
         return self.rounds(workers) * self.mean_s
 
     def fewest(self, within_s: float) -> int:
-        """How many workers end in time; as many as there are tasks where one alone takes longer."""
+        """Return how many workers end in time; as many as there are tasks where one alone takes longer."""
         rounds = max(1, int(within_s / self.mean_s + ROUNDING))
         return ceil(self.tasks / (rounds * self.slots))
 
@@ -123,7 +122,7 @@ def plan_components(
         scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),
         objective=objective,
         policy=policy,
-        assumptions=(*((pin.told,) if pin else ()), *assumptions(tags, loads, policy), *priced(cost)),
+        assumptions=(*((pin.note,) if pin else ()), *assumptions(tags, loads, policy), *priced(cost)),
         wall_s=wall_s,
         cost_estimate=cost,
         warnings=(*too_late(loads, counts, deadline_s, allowed_s), *tight(manifest, history)),
@@ -132,7 +131,7 @@ def plan_components(
 
 
 def estimated(site: Site, counts: Mapping[str, int]) -> CostEstimate | None:
-    """What the workers cost where the target says what a CPU does, or a cloud charges for each of them."""
+    """Return what the workers cost where the target says what a CPU does, or a cloud charges for each of them."""
     parts = site.manifest.components
     if (cloud := hired(site.target)) is not None:
         return estimate(cloud, {tag: Wanted(n, parts[tag].cpus, parts[tag].memory) for tag, n in counts.items()})
@@ -143,7 +142,7 @@ def estimated(site: Site, counts: Mapping[str, int]) -> CostEstimate | None:
 
 
 def priced(cost: CostEstimate | None) -> Iterable[str]:
-    """What is hired for each kind of worker, why it is more than was asked for, and where its price is from."""
+    """Yield what is hired for each kind of worker, why it is more than was asked for, and where its price is from."""
     for line in cost.line_items if cost is not None else ():
         if "source" in line:
             rounded = f": {line['rounded']}" if line["rounded"] else ""
@@ -151,7 +150,7 @@ def priced(cost: CostEstimate | None) -> Iterable[str]:
 
 
 def loads_of(site: Site, history: History) -> dict[str, Load]:
-    """The work of each tag whose durations and number of tasks are known."""
+    """Return the work of each tag whose durations and number of tasks are known."""
     loads = {}
     for tag in site.manifest.components:
         durations, tasks = history.seconds.get(f"tag:{tag}"), history.tasks.get(f"tag:{tag}")
@@ -167,7 +166,7 @@ def by_load(tags: list[str], loads: Mapping[str, Load], total: int) -> dict[str,
     counts = dict.fromkeys(tags, 1)
 
     def slowest(tag: str) -> tuple[bool, float]:
-        """One round takes as long however many more workers there are."""
+        """Rank a tag by its rounds: one round takes as long however many more workers there are."""
         return loads[tag].rounds(counts[tag]) > 1, loads[tag].wall_s(counts[tag])
 
     for _ in range(total - len(tags)):

@@ -6,6 +6,8 @@ takes as long as its trials together, so its durations are scaled to the trials 
 workloads nobody knows, so only the same number counts. A unit that used one core takes as long on a worker with four.
 How units differ is as in the latest sweep; how long they take on the whole is the median of the latest few, because a
 machine is slower on some days than on others.
+
+The memory a unit will use, and whether that may start at all, stand at the end.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from scalable.findings import Finding
 from scalable.manifest.work import Sweep
 from scalable.planning.history import History
 from scalable.planning.history import Measured as Units
-from scalable.planning.simulation.durations import Fixed, Measured, RunLength, from_minutes
-from scalable.quantities import Cpu
+from scalable.planning.simulation.durations import Fixed, JobLength, Measured, from_minutes
+from scalable.quantities import Cpu, Memory, Share
 from scalable.sweeps.grid import Grid
 from scalable.wording import plural
 
@@ -35,7 +37,7 @@ LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothin
 class Expected:
     """What one unit takes."""
 
-    length: RunLength
+    length: JobLength
     """With all the cores it can use."""
     cores: float
     """What it can use at most."""
@@ -48,12 +50,13 @@ class Expected:
 
 def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
     """``limit`` is what the profile allows, ``worker`` what a worker has here."""
-    if (found := closest(sweep, grid, history, provider, worker)) is not None:
-        return from_units(found, grid, provider, worker)
+    if (units := closest(sweep, grid, history, provider, worker)) is not None:
+        return from_units(units, grid, provider, worker)
     plain = history.seconds.get(sweep.factor, ())
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
-        return Expected(Measured(plain), limit.cores, f"{shown(mean)} a run (mean of {len(plain)} measured)")
+        source = f"{minutes_or_seconds(mean)} a run (mean of {len(plain)} measured)"
+        return Expected(Measured(plain), limit.cores, source)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
@@ -70,7 +73,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
 
 
 def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: Cpu) -> Units | None:
-    """What was measured under the circumstances that are most like these."""
+    """Return what was measured under the circumstances that are most like these."""
     alike = [
         units
         for units in history.units.get(sweep.factor, ())
@@ -86,19 +89,19 @@ def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: C
     return min(alike, key=distance, default=None)
 
 
-def from_units(found: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
-    times = grid.trials / found.trials if found.trials else 1.0
-    seconds = tuple(times * found.usual / found.mean * one for one in found.seconds)
-    cores = max(LEAST_CORES, min(found.cores or found.cpus, found.cpus))
-    told = f"mean of {len(seconds)} measured"
-    if len(found.means) > 1:
-        told = f"median of {len(found.means)} sweeps, {len(seconds)} measured in the latest"
-    if (found.provider, found.cpus) != (provider, worker.cores):
-        told += f" on workers of {found.cpus:g} CPU, provider {found.provider}"
-    if found.trials != grid.trials:
-        told += f" with {found.trials} trials, scaled to {grid.trials}"
-    source = f"{shown(found.usual * times)} a run on {cores:.2g} CPU ({told})"
-    return Expected(Measured(seconds), cores, source, found.rows)
+def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected:
+    times = grid.trials / units.trials if units.trials else 1.0
+    seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
+    cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
+    how = f"mean of {len(seconds)} measured"
+    if len(units.means) > 1:
+        how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
+    if (units.provider, units.cpus) != (provider, worker.cores):
+        how += f" on workers of {units.cpus:g} CPU, provider {units.provider}"
+    if units.trials != grid.trials:
+        how += f" with {units.trials} trials, scaled to {grid.trials}"
+    source = f"{minutes_or_seconds(units.usual * times)} a run on {cores:.2g} CPU ({how})"
+    return Expected(Measured(seconds), cores, source, units.rows)
 
 
 def is_shipped(sweep: Sweep) -> bool:
@@ -110,5 +113,48 @@ def settings_of(sweep: Sweep) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(sweep.settings.items()))
 
 
-def shown(seconds: float) -> str:
+def minutes_or_seconds(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds >= 60 else f"{seconds:.3g} s"
+
+
+BASE = Memory.of_gib(0.6)  # interpreter with numpy, scikit-learn, xgboost and optuna imported
+BYTES_PER_VALUE = 8  # float64
+COPIES = 8  # features, training and validation parts, quantised matrix, gradients, calibration, backtest
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A peak and where the figure comes from."""
+
+    peak: Memory
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a run with this peak may start, with the numbers and what to change."""
+
+    ok: bool
+    estimate: Estimate
+    allowed: Memory
+    message: str
+
+
+def estimate_peak(samples: int, features: int, safety: float) -> Estimate:
+    values = Memory(round(samples * features * BYTES_PER_VALUE * COPIES * safety))
+    source = (
+        f"estimated: {samples:,} samples × {features} features × {BYTES_PER_VALUE} B × {COPIES} copies × {safety:g}"
+    )
+    return Estimate(BASE + values, source)
+
+
+def preflight(estimate: Estimate, *, limit: Memory, node: Memory, share: Share, larger: str | None) -> Verdict:
+    """``larger`` names the next bigger profile that would do, if there is one."""
+    of_node = Memory(int(node.bytes * share))
+    allowed = min(limit, of_node)
+    if estimate.peak <= allowed:
+        return Verdict(True, estimate, allowed, f"peak {estimate.peak} within {allowed}")
+    bound = f"the profile's limit of {limit}" if limit <= of_node else f"{share} of the node's {node}"
+    change = f"use the profile {larger}" if larger else "use fewer samples or features, or a larger node"
+    message = f"memory check: a peak of {estimate.peak} ({estimate.source}) is over {bound}; {change}"
+    return Verdict(False, estimate, allowed, message)

@@ -6,13 +6,12 @@ as many as a fixed budget of simulated runs allows. The choice is made among wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
-from typing import Any
+from math import ceil, hypot
+from typing import Any, TypeVar
 
 from scalable.errors import PlanningError, UnknownNameError
-from scalable.planning.balance import balanced
 from scalable.planning.loads import SweepLoad
 from scalable.planning.placement import margin
 from scalable.planning.simulation.outcome import Outcome
@@ -20,7 +19,7 @@ from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
 from scalable.wording import plural
 
-SIMULATED_RUNS = 60_000  # runs that all simulations of one front may have together: about 2 s
+SIMULATED_JOBS = 60_000  # runs that all simulations of one front may have together: about 2 s
 MOST_POINTS = 12  # more would not fit on a screen
 NEAR_DEADLINE = 4  # the cheapest points that should just meet a deadline are simulated too
 WORTH_PAYING_FOR = 0.02  # a point less than this part faster than a cheaper one is left out
@@ -88,7 +87,7 @@ class Choice:
 
     @classmethod
     def of(cls, objective: str | None, policy: str | None) -> Choice:
-        """What is not said is as usual."""
+        """Return what is not said is as usual."""
         return cls("balance" if objective is None else objective, "safe" if policy is None else policy)
 
 
@@ -99,7 +98,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
     foreseen = [foresee(site, load, workers, safe=safe) for workers in worth_a_look(site, load, limit)]
     manual = min(max(load.workers, site.least_workers), limit)
     allowed = [p for p in foreseen if p.guaranteed or not safe] or foreseen
-    most = max(1, min(MOST_POINTS, SIMULATED_RUNS // max(1, load.units)) - 1)
+    most = max(1, min(MOST_POINTS, SIMULATED_JOBS // max(1, load.jobs)) - 1)
     kept = {point.workers: point for point in thin(pareto(allowed), most)}
     if policy == "manual":
         kept[manual] = foresee(site, load, manual, safe=False)
@@ -125,7 +124,7 @@ def find_front(site: Site, load: SweepLoad, choice: Choice, deadline_s: float | 
 
 
 def meeting(points: Sequence[Point], policy: str, deadline_s: float | None) -> list[Point]:
-    """The points that end in time, with the policy's headroom."""
+    """Return the points that end in time, with the policy's headroom."""
     return [p for p in points if deadline_s is None or p.wall_s * HEADROOM[policy] <= deadline_s]
 
 
@@ -152,7 +151,7 @@ def check_words(objective: str, policy: str) -> None:
 
 def most_workers(site: Site, load: SweepLoad) -> int:
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak)
-    limits = [ceil(load.units / load.slots), placement.per_node * site.pools[load.pool].most]
+    limits = [ceil(load.jobs / load.slots), placement.per_node * site.pools[load.pool].most]
     if site.worker_limit is not None:
         limits.append(site.worker_limit)
     return max(1, min(limits))
@@ -160,9 +159,9 @@ def most_workers(site: Site, load: SweepLoad) -> int:
 
 def worth_a_look(site: Site, load: SweepLoad, limit: int) -> list[int]:
     """Worker counts that differ in something: the fewest for each number of rounds, and full nodes."""
-    units = ceil(load.units / load.slots)
+    turns = ceil(load.jobs / load.slots)
     most = site.pools[load.pool].most
-    rounds = {ceil(units / number) for number in range(1, 201)}
+    rounds = {ceil(turns / number) for number in range(1, 201)}
     full = set()
     for roomy in (False, True):
         per_node = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=roomy).per_node
@@ -191,7 +190,7 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
     nodes = min(max(ceil(workers / placement.per_node), spread, pool.least), pool.most)
     room = (node.allocatable or node).cpu.cores - (pool.used.cpu.cores if pool.used else 0)
     slowed = max(1.0, ceil(workers / nodes) * load.slots * load.cores / room)
-    wall = ceil(load.units / (workers * load.slots)) * load.unit_s * slowed
+    wall = ceil(load.jobs / (workers * load.slots)) * load.job_s * slowed
     price = site.price(load.pool)
     hours = (wall + site.tail_s(load.pool)) / 3600
     cost = price * (nodes - pool.least) * hours if price is not None else charged(site, load, workers, wall)
@@ -199,7 +198,7 @@ def foresee_placed(site: Site, load: SweepLoad, workers: int, *, roomy: bool) ->
 
 
 def charged(site: Site, load: SweepLoad, workers: int, wall_s: float) -> Money | None:
-    """The cost where CPUs are charged by the hour: workers are there until the last row."""
+    """Return the cost where CPUs are charged by the hour: workers are there until the last row."""
     hourly = site.hourly(load.profile, load.pool)
     return hourly * workers * (wall_s / 3600) if hourly is not None else None
 
@@ -214,7 +213,7 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
 
 def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
     apart = {load.profile_name} if point.roomy else ()
-    outcome = site.stage([load.job(point.workers, shared=shared)], apart=apart).simulate(seed)
+    outcome = site.stage([load.planned(point.workers, shared=shared)], apart=apart).simulate(seed)
     if outcome.unfinished:
         workers = plural(point.workers, "worker")
         raise PlanningError(f"sweeps.{load.name} would not finish with {workers}: {outcome.unfinished}")
@@ -255,7 +254,7 @@ def unique(points: Sequence[Point], chosen: Point) -> list[Point]:
 
 
 def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: float | None) -> Point:
-    """The point an objective asks for among those in time; the fastest if none is."""
+    """Return the point an objective asks for among those in time; the fastest if none is."""
     in_time = meeting(points, policy, deadline_s)
     if objective == "minimize cost" and in_time:
         return min(in_time, key=lambda p: (p.price, p.workers))
@@ -263,3 +262,23 @@ def choose(points: Sequence[Point], objective: str, policy: str, deadline_s: flo
     if objective == "balance" and in_time and paid:
         return balanced(pareto(in_time), lambda p: p.wall_s, lambda p: p.price)
     return min(in_time or points, key=lambda p: (p.wall_s, p.price, p.workers))
+
+
+T = TypeVar("T")
+
+
+def balanced(options: Sequence[T], *measures: Callable[[T], float]) -> T:
+    """Return the option nearest to the best of each measure, taken as a part of its range; the first among equals.
+
+    A range smaller than the best value itself counts as that value, so that a few cents are not a world of difference.
+    """
+    values = [[measure(option) for option in options] for measure in measures]
+
+    def distance(place: int) -> float:
+        return hypot(*(part(column[place], min(column), max(column)) for column in values))
+
+    return options[min(range(len(options)), key=distance)]
+
+
+def part(value: float, low: float, high: float) -> float:
+    return (value - low) / max(high - low, low) if high > low else 0.0

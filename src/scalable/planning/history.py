@@ -78,17 +78,20 @@ class History:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
-        """What a history file says. ``month`` is the one it is now, as ``2026-04``.
+        """Return what a history file says. ``month`` is the one it is now, as ``2026-04``.
 
         The planner has no clock, so it must be told; money whose month is written down counts in that month only.
         """
         try:
             return cls(
                 seconds={name: tuple(map(duration, values)) for name, values in data.get("seconds", {}).items()},
-                units={name: tuple(measured(**one) for one in found) for name, found in data.get("units", {}).items()},
+                units={
+                    name: tuple(measured(**entry) for entry in entries)
+                    for name, entries in data.get("units", {}).items()
+                },
                 startups={name: tuple(map(duration, values)) for name, values in data.get("startups", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
-                sessions=tuple(session(**one) for one in data.get("sessions", ())),
+                sessions=tuple(session(**entry) for entry in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
                 tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
             )
@@ -97,7 +100,7 @@ class History:
 
 
 def spent_in(month: str | None, spent: object) -> Money | None:
-    """What was spent this month. An amount without its month is taken to be this month's."""
+    """Return what was spent this month. An amount without its month is taken to be this month's."""
     if not spent:
         return None
     if not isinstance(spent, Mapping):
@@ -109,7 +112,7 @@ def spent_in(month: str | None, spent: object) -> Money | None:
 
 
 def duration(value: object) -> float:
-    """A duration that something can have taken."""
+    """Return a duration that something can have taken."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LONGEST_S:
         raise ValueError(f"{value!r} is not a number of seconds above 0")
     return float(value)
@@ -133,7 +136,7 @@ def measured(
 
 
 def amount(value: object) -> float:
-    """A number of CPUs."""
+    """Return a number of CPUs."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < LARGEST:
         raise ValueError(f"{shown(value)} is not a number of CPUs above 0")
     return float(value)

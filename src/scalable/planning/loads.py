@@ -1,4 +1,4 @@
-"""From what a manifest declares to what must be computed: sweeps as jobs, scenarios as loads on nodes."""
+"""From what a manifest declares to what must be computed: sweeps with their jobs, scenarios as loads on nodes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Expected, expect, settings_of
+from scalable.planning.expected import Estimate, Expected, Verdict, estimate_peak, expect, preflight, settings_of
 from scalable.planning.history import History
 from scalable.planning.margins import Load
-from scalable.planning.preflight import Estimate, Verdict, estimate_peak, preflight
 from scalable.planning.simulation.durations import Fixed
-from scalable.planning.site import Job, Site, profile_of
+from scalable.planning.site import PlannedSweep, Site, profile_of
 from scalable.quantities import Cpu
 from scalable.sweeps.grid import Grid
 
@@ -34,7 +33,7 @@ class SweepLoad:
     cpus: Cpu
     """What a worker has, which on this machine may be less than the profile's limit."""
     slots: int
-    """How many units it computes at once."""
+    """How many jobs it computes at once."""
     expected: Expected
     estimate: Estimate
     verdict: Verdict
@@ -45,24 +44,24 @@ class SweepLoad:
         return self.sweep.workers or len(self.grid.assets)
 
     @property
-    def units(self) -> int:
-        """How many distinct computations serve all rows; for a workload of one's own as it was seen to share them."""
-        return -(-len(self.grid) // self.rows_per_unit)
+    def jobs(self) -> int:
+        """How many jobs serve all rows; for a workload of one's own as it was seen to share them."""
+        return -(-len(self.grid) // self.rows_per_job)
 
     @property
-    def rows_per_unit(self) -> int:
+    def rows_per_job(self) -> int:
         if self.grid.shared:
             return self.grid.rows_per_search
         return max(1, min(self.expected.rows or 1, len(self.grid)))
 
     @property
     def cores(self) -> float:
-        """What a unit uses on a worker."""
+        """What a job uses on a worker."""
         return min(self.expected.cores, self.cpus.cores / self.slots)
 
     @property
-    def unit_s(self) -> float:
-        """What a unit takes on a worker that nobody disturbs."""
+    def job_s(self) -> float:
+        """What a job takes on a worker that nobody disturbs."""
         return self.expected.length.expected * self.expected.cores / self.cores
 
     @property
@@ -71,20 +70,20 @@ class SweepLoad:
             return SweepKind.FREE
         return SweepKind.HEAVY if self.profile.alone else SweepKind.NORMAL
 
-    def job(self, workers: int, *, shared: bool = True, pool: str | None = None) -> Job:
-        units = tuple(searches(self) if shared else rows(self))
+    def planned(self, workers: int, *, shared: bool = True, pool: str | None = None) -> PlannedSweep:
+        jobs = tuple(jobs_of(self) if shared else rows(self))
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
-        return Job(
-            self.name, self.kind, self.profile_name, place, workers, units, self.expected.length, peak, memory,
+        return PlannedSweep(
+            self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
             self.expected.cores,
         )  # fmt: skip
 
 
-def searches(load: SweepLoad) -> Iterator[tuple[str, str]]:
-    """The distinct computations, numbered, each with the asset whose data it needs."""
+def jobs_of(load: SweepLoad) -> Iterator[tuple[str, str]]:
+    """Yield the jobs, numbered, each with the asset whose data it needs."""
     grid = load.grid
     if not grid.shared:
-        yield from islice(rows(load), 0, None, load.rows_per_unit)
+        yield from islice(rows(load), 0, None, load.rows_per_job)
         return
     variants = grid.variants if FACTORS[grid.factor].in_search else ("",)
     for number, (_, _, asset) in enumerate(product(range(grid.folds), variants, grid.assets)):
@@ -143,7 +142,7 @@ def most_features(sweep: Sweep) -> int | None:
 def loads_of(
     site: Site, where: str, together: Together, history: History, assets: str | None = None
 ) -> tuple[list[Load], str]:
-    """The workers that run at the same time, and the pool they share."""
+    """Return the workers that run at the same time, and the pool they share."""
     loads: list[Load] = []
     pools: set[str] = set()
     for wanted, count in together.sweeps.items():
@@ -166,24 +165,26 @@ def loads_of(
     return loads, pools.pop()
 
 
-def jobs_of(site: Site, where: str, together: Together, history: History) -> list[Job]:
-    """The same as something to simulate: sweeps with all their searches, workloads as long as they last."""
-    jobs: list[Job] = []
+def planned_sweeps(site: Site, where: str, together: Together, history: History) -> list[PlannedSweep]:
+    """Return the same to simulate: sweeps with all their jobs, workloads as long as they last."""
+    planned: list[PlannedSweep] = []
     for wanted, count in together.sweeps.items():
         for sweep in pick_sweeps(site, where, wanted, count):
             load = sweep_load(site, sweep, history)
-            job, name = load.job(load.workers), f"{len(jobs)} {sweep}"
-            units = tuple((f"{name} {unit}", group) for unit, group in job.units)
-            jobs.append(replace(job, id=name, units=units))
+            alone, name = load.planned(load.workers), f"{len(planned)} {sweep}"
+            jobs = tuple((f"{name} {job}", group) for job, group in alone.jobs)
+            planned.append(replace(alone, id=name, jobs=jobs))
     for name, count in together.workloads.items():
         workload = site.manifest.workloads[name]
         pool = site.pool_for(workload.pool, f"workload {name}")
         duration = Fixed(workload.hours * 3600)
         for _ in range(count):
-            id, peak = f"{len(jobs)} {name}", workload.peak_memory
-            units = tuple((f"{id} {worker}", str(worker)) for worker in range(workload.workers))
-            jobs.append(Job(id, SweepKind.FREE, workload.profile, pool, workload.workers, units, duration, peak, peak))
-    return jobs
+            id, peak = f"{len(planned)} {name}", workload.peak_memory
+            jobs = tuple((f"{id} {worker}", str(worker)) for worker in range(workload.workers))
+            planned.append(
+                PlannedSweep(id, SweepKind.FREE, workload.profile, pool, workload.workers, jobs, duration, peak, peak)
+            )
+    return planned
 
 
 def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:

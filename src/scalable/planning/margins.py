@@ -137,7 +137,7 @@ def sum_sizes(demand: Sequence[tuple[Size, int]]) -> Size:
 
 
 def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins, nodes: int, taken: int) -> str:
-    """What makes the promised node count happen where requests as written do not, or what would."""
+    """Return what makes the promised node count happen where requests as written do not, or what would."""
     if not policy.spread:
         return "policies.margins.spread is off"
     raised = {}
@@ -150,8 +150,8 @@ def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins
     apart = any(placed.footprint != placed.request for placed in placements)
     kept = f"keeps at least {least} nodes" if least > 1 else "keeps workers apart" if apart else ""
     means = [f"generated pods ask for more ({asks})" if asks else "", f"a spread constraint {kept}" if kept else ""]
-    told = " and ".join(filter(None, means))
-    parts = [f"{told}, so it takes {taken}" if told else "", "raise the requests" if taken < nodes else ""]
+    cures = " and ".join(filter(None, means))
+    parts = [f"{cures}, so it takes {taken}" if cures else "", "raise the requests" if taken < nodes else ""]
     return "; ".join(filter(None, parts))
 
 

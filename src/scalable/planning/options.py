@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from scalable.errors import PlanningError
-from scalable.manifest.money import Option
-from scalable.planning.balance import balanced
+from scalable.manifest.policies import Option
+from scalable.planning.front import balanced
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import margin
@@ -54,12 +54,15 @@ class Comparison:
     options: tuple[OptionRow, ...]
     recommended: str
     reason: str
+    impossible: Mapping[str, str]
+    """Why an option cannot be, by its name."""
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "options": [row.to_dict() for row in self.options],
             "recommended": self.recommended,
             "reason": self.reason,
+            "impossible": dict(self.impossible),
         }
 
 
@@ -68,9 +71,17 @@ def compare(site: Site, history: History | None = None, seed: int = 0) -> Compar
     if budget is None or not budget.options:
         raise PlanningError("the manifest has no options; write budget.options: {NAME: {sweep, pool, workers}}")
     history = history or History()
-    rows = [option_row(site, name, option, history, seed) for name, option in budget.options.items()]
+    rows, impossible = [], {}
+    for name, option in budget.options.items():
+        try:
+            rows.append(option_row(site, name, option, history, seed))
+        except PlanningError as error:
+            impossible[name] = str(error)
+    if not rows:
+        reasons = "; ".join(f"{name}: {why}" for name, why in impossible.items())
+        raise PlanningError(f"none of the options of the budget can be: {reasons}")
     best = recommend(rows, runs_per_month(site))
-    return Comparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)))
+    return Comparison(tuple(rows), best.name, reason(best, rows, runs_per_month(site)), impossible)
 
 
 def option_row(site: Site, name: str, option: Option, history: History, seed: int) -> OptionRow:
@@ -120,16 +131,16 @@ def run(site: Site, load: SweepLoad, option: Option, seed: int, *, shared: bool)
     limit = option.nodes or site.pools[option.pool].most
     placement = site.placement(load.profile, option.pool, load.profile.memory_peak)
     spread = option.workers <= placement.per_node * limit
-    job = load.job(option.workers, shared=shared, pool=option.pool)
-    stage = site.stage([job], max_nodes=option.nodes, spread=spread)
+    planned = load.planned(option.workers, shared=shared, pool=option.pool)
+    stage = site.stage([planned], max_nodes=option.nodes, spread=spread)
     outcome = stage.simulate(seed)
-    if not outcome.complete or sum(outcome.peak_workers.values()) < min(option.workers, len(job.units)):
+    if not outcome.complete or sum(outcome.peak_workers.values()) < min(option.workers, len(planned.jobs)):
         raise PlanningError(f"{option.workers} workers of {load.profile_name} do not fit into the pool {option.pool}")
     return outcome
 
 
 def standing(site: Site, pool: str) -> Money:
-    """What is paid each month whatever runs: the pool that carries the services, and the option's own nodes."""
+    """Return what is paid each month whatever runs: the pool that carries the services, and the option's own nodes."""
     carriers = [name for name, p in site.pools.items() if p.used]
     if pool in carriers or not carriers:
         return site.standing(pool)
@@ -137,7 +148,7 @@ def standing(site: Site, pool: str) -> Money:
 
 
 def runs_per_month(site: Site) -> int:
-    """How often sweeps run in the first month of the budget; a dozen when that is not said."""
+    """Return how often sweeps run in the first month of the budget; a dozen when that is not said."""
     budget = site.manifest.budget
     first = next(iter(budget.months.values()), {}) if budget else {}
     sweeps = [line.sessions for name, line in first.items() if site.manifest.scenarios[name].sweeps]
@@ -145,7 +156,7 @@ def runs_per_month(site: Site) -> int:
 
 
 def recommend(rows: Sequence[OptionRow], runs: int) -> OptionRow:
-    """The best balance of time and money in a month, among those that keep the guarantees if any does."""
+    """Return the best balance of time and money in a month, among those that keep the guarantees if any does."""
     kept = [row for row in rows if row.guaranteed] or list(rows)
     return balanced(kept, lambda row: row.hours, lambda row: month_total(row, runs))
 

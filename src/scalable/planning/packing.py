@@ -58,9 +58,9 @@ def packed(sizes: tuple[Vector, ...], counts: Counts, room: Vector) -> Packing:
     if len(best) > bound:
         search = Search(sizes, room)
         for target in range(bound, len(best)):
-            found = search.within(counts, target)
-            if found is not None:
-                return Packing(found, exact=True)
+            packing = search.within(counts, target)
+            if packing is not None:
+                return Packing(packing, exact=True)
             if search.steps_left <= 0:
                 return Packing(best, exact=False)
     return Packing(best, exact=True)
@@ -174,7 +174,7 @@ class Search:
 
 
 def spread(packing: Packing, more: int) -> Packing:
-    """The same workers on more nodes: one is moved at a time from the fullest node to a new one."""
+    """Return the same workers on more nodes: one is moved at a time from the fullest node to a new one."""
     nodes = [list(node) for node in packing.nodes]
     for _ in range(more):
         fullest = max(nodes, key=sum)

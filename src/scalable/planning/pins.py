@@ -49,11 +49,11 @@ class Pin:
         return {"workers_by_tag": dict(self.workers), "sizes": dict(self.sizes), "sweep": self.sweep}
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         return f"pinned by rollback to {self.run}; scalable rollback --undo  lifts it"
 
     def same_as(self, other: Pin) -> bool:
-        """Whether workers are as many and as big."""
+        """Return whether workers are as many and as big."""
         return self.workers == other.workers and all(
             self.sizes.get(tag) == other.sizes.get(tag) for tag in self.workers
         )
@@ -65,7 +65,7 @@ class Pin:
         return self.sweep in ("", sweep)
 
     def applied(self, manifest: Manifest) -> Manifest:
-        """The manifest with these sizes and numbers; kinds of workers that it no longer has are passed over."""
+        """Return the manifest with these sizes and numbers; kinds of workers that it no longer has are passed over."""
         profiles, components = dict(manifest.profiles), dict(manifest.components)
         for tag, size in self.sizes.items():
             parts = checked(self.run, tag, size)
@@ -90,9 +90,9 @@ class Pin:
 
 
 def sizes_of(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """How big the workers of a manifest are, as a plan's record keeps it."""
-    found = {tag: of_profile(profile) for tag, profile in manifest.profiles.items()} if manifest.sweeps else {}
-    return {**found, **{tag: of_component(part) for tag, part in manifest.components.items()}}
+    """Return how big the workers of a manifest are, as a plan's record keeps it."""
+    profiles = {tag: of_profile(profile) for tag, profile in manifest.profiles.items()} if manifest.sweeps else {}
+    return {**profiles, **{tag: of_component(part) for tag, part in manifest.components.items()}}
 
 
 def of_profile(profile: Profile) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def of_component(part: Component) -> dict[str, Any]:
 
 
 def checked(run: str, tag: str, size: object) -> dict[str, Any]:
-    """A size that was written down, as the fields of a profile or component."""
+    """Return a size that was written down, as the fields of a profile or component."""
     try:
         if isinstance(size, Mapping) and "limit" in size:
             parts = {name: Resources.model_validate(size[name]) for name in ("request", "limit")}

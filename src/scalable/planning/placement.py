@@ -69,13 +69,13 @@ def place(
 
 
 def keeps(used: Size, there: Size, margins: Margins) -> bool:
-    """Whether what is left of CPU and memory is over what the policy promises."""
+    """Return whether what is left of CPU and memory is over what the policy promises."""
     cpu, ram = margin(used.cpu.millis, there.cpu.millis), margin(used.memory.bytes, there.memory.bytes)
     return cpu > margins.cpu and ram > margins.ram
 
 
 def margin(used: int, there: int) -> float:
-    """What is left, as a part of what is there; rounded so that exactly 15 % is not a hair over 15 %."""
+    """Return what is left, as a part of what is there; rounded so that exactly 15 % is not a hair over 15 %."""
     return round(1 - used / there, 9)
 
 
@@ -103,7 +103,7 @@ class PoolRoom:
         return pack(demand, self.node, at_least=at_least).count
 
     def most(self, tag: str, counts: Mapping[str, int]) -> int:
-        """The most workers of a tag that the pool can hold beside the others."""
+        """Return the most workers of a tag that the pool can hold beside the others."""
         others = {other: count for other, count in counts.items() if other != tag and count}
         per_node = self.requests[tag].times_in(self.node)
         if not others and self.spread_over.get(tag, 1) <= self.max_nodes:
@@ -118,7 +118,7 @@ class PoolRoom:
         return low
 
     def commitment(self, tag: str, count: int, busy_s: float = 0.0, *, idle_nodes: bool = False) -> Money | None:
-        """The most that asking for more workers can cost even if they are given back after ``busy_s``.
+        """Return the most that asking for more workers can cost even if they are given back after ``busy_s``.
 
         Where nodes may be idle each worker may land on another one, and all of these are kept for longer then.
         """

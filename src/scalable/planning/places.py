@@ -38,7 +38,7 @@ class WorkerPlace:
 
 
 def places(manifest: Manifest, apart: Collection[str] = ()) -> dict[str, WorkerPlace]:
-    """A place for every kind of worker: the profiles that sweeps run on, and components.
+    """Return a place for every kind of worker: the profiles that sweeps run on, and components.
 
     Profiles ``apart`` stand so far apart that each node by itself keeps the margins, as a plan may have chosen.
     """
@@ -79,9 +79,8 @@ def on(
     if name is None:
         return WorkerPlace(None, request, limit, nodes, at_most)
     pool = manifest.pools[name]
-    return WorkerPlace(
-        name, request, limit, nodes, at_most, dict(pool.labels), tuple(one.written for one in pool.tolerations)
-    )
+    tolerations = tuple(toleration.written for toleration in pool.tolerations)
+    return WorkerPlace(name, request, limit, nodes, at_most, dict(pool.labels), tolerations)
 
 
 def check_pools(site: Site) -> None:

@@ -1,26 +1,30 @@
-"""A plan: what a sweep will need, take and cost, computed by simulating the engine that will run it."""
+"""A plan: what a sweep will need, take and cost, computed by simulating the engine that will run it.
+
+``assumptions`` says what its figures rest on, ``find_warnings`` what its reader should know before paying.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from scalable.engine.events import RunState
+from scalable.engine.events import JobState
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.findings import Finding
 from scalable.planning.front import Choice, Point, find_front, run
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
-from scalable.planning.remarks import assumptions, find_warnings
+from scalable.planning.placement import Placement, margin
 from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.simulation.outcome import NodeSpan, Outcome
 from scalable.planning.site import Site
-from scalable.quantities import HOURS_PER_MONTH, Duration, Memory, Money
+from scalable.quantities import HOURS_PER_MONTH, Cpu, Duration, Memory, Money, percent
 from scalable.wording import plural
 
-UNSHARED_RUNS = 20_000  # above this the time without sharing is computed by formula, not simulated
+UNSHARED_JOBS = 20_000  # above this the time without sharing is computed by formula, not simulated
 SEEDS = 20  # simulations behind a range of times when runs vary in length
 
 
@@ -157,8 +161,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     if not load.verdict.ok:
         raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
     allowed = walltime(site)
-    if allowed is not None and load.unit_s > allowed:
-        takes = f"a run takes {Duration(load.unit_s)}, a job of this target {Duration(allowed)} at most"
+    if allowed is not None and load.job_s > allowed:
+        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
         raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
     deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
     front = find_front(site, load, choice, deadline)
@@ -191,8 +195,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         sweep=name,
         rows=len(load.grid),
         grid=describe(load),
-        units=load.units,
-        rows_per_unit=load.rows_per_unit,
+        units=load.jobs,
+        rows_per_unit=load.rows_per_job,
         profile=load.profile_name,
         provider=site.provider,
         pool=load.pool,
@@ -224,7 +228,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         policy=choice.policy,
         seed=seed,
         front=front.points,
-        assumptions=((pin.told,) if pin is not None else ()) + tuple(assumptions(site, load, history)),
+        assumptions=((pin.note,) if pin is not None else ()) + tuple(assumptions(site, load, history)),
         warnings=tuple(warnings),
         budget_left=left,
         over_budget=over,
@@ -235,10 +239,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
 
 def walltime(site: Site) -> float | None:
     text = getattr(site.target, "walltime", None)
-    if not text:
-        return None
-    days, _, clock = text.rpartition("-")
-    return Duration.parse(clock).seconds + 86400 * int(days or 0)
+    return Duration.of_walltime(text).seconds if text else None
 
 
 def budget_left(site: Site, history: History) -> Money | None:
@@ -266,12 +267,12 @@ def describe(load: SweepLoad) -> str:
 
 
 def unshared(site: Site, load: SweepLoad, chosen: Point, seed: int, outcome: Outcome) -> float:
-    """The time if every row did its own search."""
-    if load.rows_per_unit == 1:
+    """Return the time if every row did its own search."""
+    if load.rows_per_job == 1:
         return outcome.wall_s
-    if len(load.grid) <= UNSHARED_RUNS:
+    if len(load.grid) <= UNSHARED_JOBS:
         return run(site, load, chosen, seed, shared=False).wall_s
-    return outcome.wall_s * load.rows_per_unit
+    return outcome.wall_s * load.rows_per_job
 
 
 def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> str:
@@ -279,19 +280,104 @@ def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> s
     if left is None or site.price(load.pool) is None:
         return ""
     apart = {load.profile_name} if chosen.roomy else ()
-    outcome = site.stage([load.job(chosen.workers)], apart=apart, budget=left).simulate()
-    return f", which stops it after {outcome.states.get(RunState.FINISHED, 0)} of {plural(load.units, 'run')}"
+    outcome = site.stage([load.planned(chosen.workers)], apart=apart, budget=left).simulate()
+    return f", which stops it after {outcome.states.get(JobState.FINISHED, 0)} of {plural(load.jobs, 'run')}"
 
 
 def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[float, float] | None:
-    """The 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
-    if isinstance(load.expected.length, Fixed) or load.units * SEEDS > UNSHARED_RUNS:
+    """Return the 10th and 90th percentile of the time over several seeds; nothing when runs do not vary."""
+    if isinstance(load.expected.length, Fixed) or load.jobs * SEEDS > UNSHARED_JOBS:
         return None
     walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
     return walls[SEEDS // 10], walls[-1 - SEEDS // 10]
 
 
 def startup(site: Site, history: History) -> float | None:
-    """What sessions on such a target usually take until the first run starts."""
+    """Return what sessions on such a target usually take until the first run starts."""
     known = history.startups.get(site.provider, ())
     return median(known) if known else None
+
+
+OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
+
+
+def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
+    pool = site.pools[load.pool]
+    node = site.node(load.pool)
+    lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
+    if load.rows_per_job > 1:
+        lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
+    if known := history.startups.get(site.provider):
+        lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")
+    if node.price:
+        lines.append(f"{pool.node} costs {node.price} (manifest)")
+    if pool.max is not None and site.promises:
+        lines.append(f"a node is there after {pool.provision} and is paid until {pool.idle} after its last worker")
+    if pool.max is not None and pool.least:
+        always = f"{plural(pool.least, 'node')} of {load.pool} always on"
+        lines.append(f"not counted in the cost: {always}, {site.standing(load.pool)} a month")
+    if site.target is not None and site.target.adaptive is not None and site.target.adaptive.minimum:
+        warm = plural(site.target.adaptive.minimum, "worker")
+        lines.append(f"not counted before and after the sweep: {warm} kept warm while a session is open")
+    return lines
+
+
+def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> Iterator[Finding]:
+    """Yield what a reader of the plan should know before paying."""
+    path, policy, node = f"sweeps.{load.name}", site.manifest.policies.margins, site.node(load.pool)
+    least = load.profile.min_nodes
+    if least > site.pools[load.pool].most:
+        text = f"{load.profile_name} workers need {least} nodes, the pool {load.pool} has {chosen.nodes}"
+        yield Finding.warning("pool-too-small", path, text)
+    written = -(-chosen.workers // placement.per_node_written)
+    if written < chosen.nodes and site.promises and site.pools[load.pool].max is not None:
+        yield packed_tighter(path, load, chosen, placement, written, node.cpu * written)
+    if load.expected.warning is not None:
+        yield load.expected.warning
+    if site.local and load.cpus * chosen.workers > node.cpu:
+        times = load.cpus.millis * chosen.workers / node.cpu.millis
+        share = f"{plural(chosen.workers, 'worker')} of {load.cpus} CPU on {node.cpu}"
+        text = f"{share}: runs take {times:.2g} × as long as with a machine to themselves"
+        yield Finding.warning("cpus-shared", path, text)
+    elif site.local and load.expected.cores > load.cpus.cores:
+        times = load.expected.cores / load.cpus.cores
+        share = f"a worker has {load.cpus} of the {node.cpu} CPU here"
+        text = f"{share}: runs take {times:.2g} × as long as on {load.expected.cores:g} CPU"
+        yield Finding.warning("cpus-few", path, text)
+    elif site.promises and chosen.cpu_margin <= policy.cpu:
+        text = f"CPU margin {percent(chosen.cpu_margin)} is not over the guaranteed {policy.cpu}"
+        yield Finding.warning("cpu-margin", path, text)
+    if site.promises and chosen.ram_margin <= policy.ram:
+        text = f"RAM margin {percent(chosen.ram_margin)} is not over the guaranteed {policy.ram}"
+        yield Finding.warning("ram-margin", path, text)
+    elif chosen.ram_margin <= 0:
+        used = f"{plural(chosen.workers, 'worker')} with a peak of {load.profile.memory_peak} each"
+        text = f"{used} leave nothing of the {site.offered(load.pool).memory * max(1, chosen.nodes)} there is"
+        yield Finding.warning("no-memory-left", path, text)
+    room = (node.allocatable or node).memory.bytes * max(1, chosen.nodes)
+    worst = margin(load.estimate.peak.bytes * chosen.workers, room)
+    if site.promises and worst <= policy.ram < chosen.ram_margin:
+        at_peak = f"at a peak of {load.estimate.peak} per worker the RAM margin is {percent(worst)}"
+        text = f"{at_peak} of what pods can have, under the guaranteed {policy.ram}"
+        yield Finding.warning("ram-margin-at-peak", path, text)
+    if load.estimate.peak.bytes > OOM_RISK * load.profile.limit.memory.bytes:
+        text = f"a peak of {load.estimate.peak} is close to the limit of {load.profile.limit.memory}"
+        yield Finding.warning("memory-near-limit", path, text)
+
+
+def packed_tighter(
+    path: str, load: SweepLoad, chosen: Point, placement: Placement, written: int, capacity: Cpu
+) -> Finding:
+    """Say that by the requests of the manifest fewer nodes would come than were promised, and what is done about it."""
+    burst = load.profile.limit.cpu * chosen.workers
+    fact = (
+        f"by their requests the scheduler would put {plural(chosen.workers, 'worker')} on "
+        f"{plural(written, 'node')} ({burst} CPU of burst on {capacity})"
+    )
+    if not placement.raised:
+        text = f"{fact}; a spread constraint in the generated pods makes it {chosen.nodes}"
+        return Finding.warning("packed-tighter", path, text)
+    asked = placement.request
+    more = f"{asked.cpu} CPU" if asked.cpu > load.profile.request.cpu else f"{asked.memory}"
+    text = f"{fact}; the generated pods ask for {more} each, so it takes {chosen.nodes}"
+    return Finding.warning("packed-tighter", path, text, f"write policies.margins.spread: off to keep {written}")

@@ -55,25 +55,27 @@ class Wanted:
 
 
 def hired(target: Target | None) -> Hired | None:
-    """The target if its capacity is hired by the worker and priced here."""
+    """Return the target if its capacity is hired by the worker and priced here."""
     return target if isinstance(target, AwsTarget | GcpTarget) else None
 
 
 def region_of(target: Hired) -> str | None:
-    """Where it is; a zone lies in the region it is named after."""
+    """Return where it is; a zone lies in the region it is named after."""
     zone = getattr(target, "zone", None)
     return target.region or (zone.rpartition("-")[0] if zone else None)
 
 
 def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineType:
-    """The type that the target names, or the cheapest that holds the worker."""
+    """Return the type that the target names, or the cheapest that holds the worker."""
     cloud = target.provider
     named = target.instance_type if isinstance(target, AwsTarget) else target.machine_type
     if named is None:
         types = smallest_machines(cloud, cpus, memory)
-        listed = [(listed_machine(target, one), one) for one in types]
-        priced = [(price[0].amount, one.cpus, one.name, one) for price, one in listed if price is not None]
-        return min(priced)[-1] if priced else min(types, key=lambda one: (one.memory, one.cpus))
+        listed = [(listed_machine(target, machine), machine) for machine in types]
+        priced = [
+            (price[0].amount, machine.cpus, machine.name, machine) for price, machine in listed if price is not None
+        ]
+        return min(priced)[-1] if priced else min(types, key=lambda machine: (machine.memory, machine.cpus))
     machine = known_machine(cloud, named)
     if machine is None:  # the cloud knows it; what it has is learnt there
         return MachineType(named, named, 0, Memory(0))
@@ -85,21 +87,21 @@ def machine_for(target: Hired, cpus: float, memory: Memory | None) -> MachineTyp
 
 
 def listed_machine(target: Hired, machine: MachineType) -> tuple[Money, str] | None:
-    """The list's price of a type in the target's region, and when it was true."""
+    """Return the list's price of a type in the target's region, and when it was true."""
     prices, region = price_list(target.provider), region_of(target)
-    found = prices["machines" if target.provider == "aws" else "parts"].get(region, {})
+    regional = prices["machines" if target.provider == "aws" else "parts"].get(region, {})
     if target.provider == "aws":
-        each = found.get(machine.family)
+        each = regional.get(machine.family)
         amount = decimal(each) * machine.cpus if each is not None else None
     else:
-        parts = found.get(machine.family.split("-")[0])
+        parts = regional.get(machine.family.split("-")[0])
         memory = Decimal(machine.memory.bytes) / 2**30
         amount = decimal(parts["vcpu"]) * machine.cpus + decimal(parts["gb"]) * memory if parts else None
-    return (Money(amount, prices["currency"]), dated(found)) if amount is not None else None
+    return (Money(amount, prices["currency"]), dated(regional)) if amount is not None else None
 
 
 def charge(target: Hired, cpus: float, memory: Memory | None) -> Charge:
-    """What a worker of this size costs an hour; raises if nobody says."""
+    """Return what a worker of this size costs an hour; raises if nobody says."""
     own = target.prices
     if isinstance(target, AwsTarget) and target.cluster_type == "fargate":
         size = fargate_size(cpus, memory, target.worker_cpu or 0, target.worker_mem or 0)
@@ -143,15 +145,15 @@ def unknown(target: Hired, what: str, regions: Mapping[str, Any]) -> PriceUnknow
 
 
 def estimate(target: Hired, workers: Mapping[str, Wanted]) -> CostEstimate:
-    """What so many workers cost, line by line, with where each price is from."""
+    """Return what so many workers cost, line by line, with where each price is from."""
     lines: list[dict[str, Any]] = []
     currency = price_list(target.provider)["currency"]
     for tag, wanted in workers.items():
-        one = charge(target, wanted.cpus, wanted.memory)
-        currency = one.hourly.currency
-        facts = {"tag": tag, "workers": wanted.count, "hourly": float((one.hourly * wanted.count).amount)}
-        what = f"{wanted.count} × {tag}, {one.what} each"
-        lines.append({"what": what, **facts, "rounded": one.why, "source": one.source})
+        charged = charge(target, wanted.cpus, wanted.memory)
+        currency = charged.hourly.currency
+        facts = {"tag": tag, "workers": wanted.count, "hourly": float((charged.hourly * wanted.count).amount)}
+        what = f"{wanted.count} × {tag}, {charged.what} each"
+        lines.append({"what": what, **facts, "rounded": charged.why, "source": charged.source})
     total = sum(line["hourly"] for line in lines)
     facts = {"spot": target.spot, "prices": sorted({line["source"] for line in lines})}
     return CostEstimate(

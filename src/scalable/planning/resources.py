@@ -32,7 +32,7 @@ class Size:
         return Size(self.cpu * count, self.memory * count, self.gpus * count)
 
     def times_in(self, room: Size) -> int:
-        """How many of these fit side by side in a room."""
+        """Return how many of these fit side by side in a room."""
         pairs = (
             (self.cpu.millis, room.cpu.millis),
             (self.memory.bytes, room.memory.bytes),
@@ -53,13 +53,13 @@ def nominal(node: NodeType) -> Size:
 
 
 def offered(node: NodeType, pool: Pool) -> Size:
-    """What a node nominally has for work: all but what other services use of it."""
+    """Return what a node nominally has for work: all but what other services use of it."""
     used = Size(pool.used.cpu, pool.used.memory) if pool.used else NOTHING
     return nominal(node) - used
 
 
 def allocatable(node: NodeType, pool: Pool | None = None) -> Size:
-    """What pods can have of a node: without the system's share, and without what other services use."""
+    """Return what pods can have of a node: without the system's share, and without what other services use."""
     left = node.allocatable
     room = Size(left.cpu, left.memory, node.gpus) if left else nominal(node)
     if pool and pool.used:
@@ -73,7 +73,7 @@ def equal_part(cpus: float, workers: int) -> int:
 
 
 def burst(profile: Profile, peak: Memory | None = None) -> Size:
-    """What a worker takes at its worst: all CPUs of its limit, and the memory it was seen to use."""
+    """Return what a worker takes at its worst: all CPUs of its limit, and the memory it was seen to use."""
     return Size(profile.limit.cpu, peak or profile.memory_peak, profile.limit.gpus)
 
 

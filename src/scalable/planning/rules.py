@@ -48,14 +48,14 @@ def rules_for(
     homes = site.homes() if homes is None else homes
     kinds = {tag: kind(site, tag, home, homes) for tag, home in homes.items()}
     limits, most = bounds(site, plan, adaptive, kinds)
-    kinds = {tag: replace(one, minimum=limits[tag][0], maximum=limits[tag][1]) for tag, one in kinds.items()}
+    kinds = {tag: replace(rule, minimum=limits[tag][0], maximum=limits[tag][1]) for tag, rule in kinds.items()}
     sizes = {tag: footprint(site, home, plan, peaks or {}, spread=spread) for tag, home in homes.items()}
     rooms = {
         pool: room(site, pool, {tag: home for tag, home in homes.items() if home.pool == pool}, sizes, max_nodes)
         for pool in dict.fromkeys(home.pool for home in homes.values())
     }
     if budget is not None:
-        rooms = {pool: payable(one, budget.currency) for pool, one in rooms.items()}
+        rooms = {pool: payable(rule, budget.currency) for pool, rule in rooms.items()}
     return Rules(kinds, rooms, site.manifest.policies, budget, most_workers=most)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scalable.catalogue import profile_for
 from scalable.engine import Rules
-from scalable.engine.events import Run, SweepKind
+from scalable.engine.events import Job, SweepKind
 from scalable.engine.events import Sweep as Submission
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
@@ -22,7 +22,7 @@ from scalable.planning.resources import ScalePlan, Size, allocatable, equal_part
 from scalable.planning.rules import ladder, rules_for, tag_on
 from scalable.planning.simulation import Outcome, simulate
 from scalable.planning.simulation.cluster import ModelPool
-from scalable.planning.simulation.durations import RunLength
+from scalable.planning.simulation.durations import JobLength
 from scalable.quantities import Cpu, Duration, Memory, Money, Price
 
 if TYPE_CHECKING:
@@ -57,23 +57,23 @@ class Home:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Something to simulate: units of equal work for a number of workers."""
+class PlannedSweep:
+    """A sweep to simulate: jobs of equal work for a number of workers."""
 
     id: str
     kind: SweepKind
     profile: str
     pool: str
     workers: int
-    units: tuple[tuple[str, str], ...]
+    jobs: tuple[tuple[str, str], ...]
     """Name and group of each."""
-    duration: RunLength
+    duration: JobLength
     peak: Memory | None = None
     """What a worker usually uses, for placing it."""
     memory: Memory | None = None
-    """What a run may use at most, for the memory check."""
+    """What a job may use at most, for the memory check."""
     cores: float | None = None
-    """What a run uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
+    """What a job uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
     """
 
 
@@ -85,7 +85,7 @@ class SimulationInput:
     pools: dict[str, ModelPool]
     sweeps: list[Submission]
     caps: dict[str, float]
-    durations: dict[str, RunLength]
+    durations: dict[str, JobLength]
     uses: dict[str, float]
 
     def simulate(self, seed: int = 0) -> Outcome:
@@ -158,12 +158,12 @@ class Site:
         return self.nodes[self.pools[pool].node]
 
     def price(self, pool: str) -> Money | None:
-        """What another node of the pool costs an hour; nothing where nodes are paid anyway."""
+        """Return what another node of the pool costs an hour; nothing where nodes are paid anyway."""
         node = self.node(pool)
         return node.price.hourly if node.price and self.pools[pool].max is not None else None
 
     def standing(self, pool: str) -> Money:
-        """What the nodes of a pool that are always on cost a month."""
+        """Return what the nodes of a pool that are always on cost a month."""
         price = self.node(pool).price
         return price.monthly * self.pools[pool].least if price else Money.zero(self.currency)
 
@@ -176,7 +176,7 @@ class Site:
         return {name: price.monthly * kept[name].min for name, price in prices.items() if price is not None}
 
     def offered(self, pool: str) -> Size:
-        """What a node of the pool nominally has for work: all but what other services use of it."""
+        """Return what a node of the pool nominally has for work: all but what other services use of it."""
         return offered(self.node(pool), self.pools[pool])
 
     def tail_s(self, pool: str) -> float:
@@ -198,7 +198,7 @@ class Site:
 
     @property
     def slots(self) -> int:
-        """How many units a worker computes at once."""
+        """How many jobs a worker computes at once."""
         return getattr(self.target, "threads_per_worker", 1)
 
     @property
@@ -221,7 +221,7 @@ class Site:
     def placement(
         self, profile: Profile, pool: str, peak: Memory | None = None, *, spread: bool = True, roomy: bool = False
     ) -> Placement:
-        """How workers sit on the pool's nodes; ``roomy`` lets every single node keep the margins.
+        """Return how workers sit on the pool's nodes; ``roomy`` lets every single node keep the margins.
 
         Fixed pools are never spread: their nodes are there anyway, and sharing them is what was asked for.
         """
@@ -242,7 +242,7 @@ class Site:
         )
 
     def climb(self, name: str, pool: str) -> tuple[str, str] | None:
-        """Return where a run of a profile goes after an OOM: the next profile with more memory, and its pool.
+        """Return where a job of a profile goes after an OOM: the next profile with more memory, and its pool.
 
         That is the same pool if the profile fits on its nodes, else another for any work on which it fits.
         """
@@ -261,29 +261,29 @@ class Site:
 
     def stage(
         self,
-        jobs: Iterable[Job],
+        planned: Iterable[PlannedSweep],
         *,
         max_nodes: int | None = None,
         spread: bool = True,
         apart: Collection[str] = (),
         budget: Money | None = None,
     ) -> SimulationInput:
-        """Return rules, pools and sweeps for a simulation of these jobs, in which workers come and go with the work.
+        """Return rules, pools and sweeps for a simulation of these sweeps, in which workers come and go with the work.
 
         Profiles ``apart`` stand as a ``ScalePlan`` says.
         """
-        jobs = list(jobs)
-        if len({job.id for job in jobs}) < len(jobs):
-            raise PlanningError("two of the things to simulate have the same name")
+        planned = list(planned)
+        if len({sweep.id for sweep in planned}) < len(planned):
+            raise PlanningError("two of the sweeps to simulate have the same name")
         profiles = self.manifest.profiles
         homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
-        for job in jobs:
-            tag, profile = tag_of(job, jobs), profiles[job.profile]
-            self.placement(profile, job.pool)  # raises where it does not fit
-            homes[tag] = Home(job.profile, profile, job.pool)
-            workers[tag] = workers.get(tag, 0) + job.workers
-            if job.peak:
-                peaks[job.profile] = max(job.peak, peaks.get(job.profile, job.peak))
+        for sweep in planned:
+            tag, profile = tag_of(sweep, planned), profiles[sweep.profile]
+            self.placement(profile, sweep.pool)  # raises where it does not fit
+            homes[tag] = Home(sweep.profile, profile, sweep.pool)
+            workers[tag] = workers.get(tag, 0) + sweep.workers
+            if sweep.peak:
+                peaks[sweep.profile] = max(sweep.peak, peaks.get(sweep.profile, sweep.peak))
         plan = ScalePlan(workers, apart=frozenset(apart))
         rules = rules_for(
             self, plan, adaptive=True, budget=budget, homes=homes, peaks=peaks, spread=spread, max_nodes=max_nodes
@@ -293,15 +293,15 @@ class Site:
         rooms = {name: room for name, room in rules.pools.items() if name in used and isinstance(room, PoolRoom)}
         sweeps = [
             Submission(
-                job.id,
-                job.kind,
+                sweep.id,
+                sweep.kind,
                 tuple(
-                    Run(name, job.id, tag_of(job, jobs), group, job.duration.expected, job.memory)
-                    for name, group in job.units
+                    Job(name, sweep.id, tag_of(sweep, planned), group, sweep.duration.expected, sweep.memory)
+                    for name, group in sweep.jobs
                 ),
-                job.workers,
+                sweep.workers,
             )
-            for job in jobs
+            for sweep in planned
         ]
         return SimulationInput(
             rules=rules,
@@ -311,8 +311,8 @@ class Site:
             },
             sweeps=sweeps,
             caps={tag: self.worker_cpus(home.size, home.pool).cores for tag, home in reached.items()},
-            durations={job.id: job.duration for job in jobs},
-            uses={job.id: job.cores or profiles[job.profile].limit.cpu.cores for job in jobs},
+            durations={sweep.id: sweep.duration for sweep in planned},
+            uses={sweep.id: sweep.cores or profiles[sweep.profile].limit.cpu.cores for sweep in planned},
         )
 
     def worker_cpus(self, size: Profile | Component, pool: str) -> Cpu:
@@ -336,7 +336,7 @@ class Site:
         return price.hourly * self.worker_cpus(size, pool).cores if price is not None else None
 
     def memory_allowed(self, profile: Profile, pool: str) -> Memory:
-        """What a run may be expected to use: the profile's limit, or the policy's share of a node if that is less."""
+        """What a job may be expected to use: the profile's limit, or the policy's share of a node if that is less."""
         share = self.manifest.policies.preflight.memory
         return min(profile.limit.memory, Memory(int(self.node(pool).memory.bytes * share)))
 
@@ -349,10 +349,10 @@ def implied(manifest: Manifest, limit: int | None) -> tuple[dict[str, NodeType],
     return {JOB: NodeType(cpu=cpu, memory=memory)}, {"jobs": pool}
 
 
-def tag_of(job: Job, jobs: Iterable[Job]) -> str:
-    """Return the tag of a job's workers: their profile; with the pool too where one profile serves several."""
-    elsewhere = any(other.profile == job.profile and other.pool != job.pool for other in jobs)
-    return tag_on(job.profile, job.pool) if elsewhere else job.profile
+def tag_of(sweep: PlannedSweep, planned: Iterable[PlannedSweep]) -> str:
+    """Return the tag of a sweep's workers: their profile; with the pool too where one profile serves several."""
+    elsewhere = any(other.profile == sweep.profile and other.pool != sweep.pool for other in planned)
+    return tag_on(sweep.profile, sweep.pool) if elsewhere else sweep.profile
 
 
 def size_of(size: Profile | Component) -> Size:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.observe.alerts import TOLD_OTHERWISE, Change, Rule, Watch
 from scalable.session.webhook import Webhook
-from scalable.wording import plural
+from scalable.wording import some_of
 
 if TYPE_CHECKING:
     from scalable.observe.journal import Journal
@@ -57,7 +57,7 @@ class Alerting:
                 groups.setdefault(one.rule.name, []).append(one)
         for those in groups.values():
             findings = [one.finding for one in those]
-            logger.warning("%s; %s", listed([each.message for each in findings]), findings[0].remedy)
+            logger.warning("%s; %s", some_of([each.message for each in findings], MOST_LISTED), findings[0].remedy)
         for name, labels in sorted(self.said - lasting.keys()):
             logger.warning("over: %s", ", ".join([name, *(value for _, value in labels)]))
         self.said = set(lasting)
@@ -68,9 +68,3 @@ class Alerting:
     def close(self) -> None:
         if self.webhook is not None:
             self.webhook.close()
-
-
-def listed(texts: Sequence[str]) -> str:
-    """Some texts as one, of many the first ones."""
-    more = len(texts) - MOST_LISTED
-    return ", ".join(texts[:MOST_LISTED]) + (f", and {plural(more, 'other')}" if more > 0 else "")

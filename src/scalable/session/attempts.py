@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scalable.engine.ending import FREE
-from scalable.engine.events import CpuSeen, Event, Loss, Progressed, RunFinished, RunLost, RunState, WorkerLost
+from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
 from scalable.quantities import Memory
 from scalable.session.execution import Conversation, JobCall
 from scalable.session.incidents import Incidents
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scalable")
 
-PROGRESS_EVERY_S = 2.0  # how often the journal says how far a run is
-LARGEST_SAVED = 64 * 2**20  # bytes of a run's work that are kept so that it can be run again under a debugger
+PROGRESS_EVERY_S = 2.0  # how often the journal says how far a job is
+LARGEST_SAVED = 64 * 2**20  # bytes of a job's work that are kept so that it can be run again under a debugger
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    run: str
+    job: str
     number: int
     worker: str
     tag: str
@@ -52,11 +52,11 @@ class Attempt:
 
     @property
     def key(self) -> str:
-        return f"{self.run}-attempt-{self.number}"
+        return f"{self.job}-attempt-{self.number}"
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"run": self.run, "attempt": self.number, "worker": self.worker, "tag": self.tag}
+        return {"run": self.job, "attempt": self.number, "worker": self.worker, "tag": self.tag}
 
 
 class Attempts:
@@ -82,7 +82,7 @@ class Attempts:
         """The latest signs of guarded tasks, by key."""
         self.values: dict[str, Any] = {}
         self.lost_work: dict[str, bytes] = {}
-        """Of runs that lost an attempt, until they end."""
+        """Of jobs that lost an attempt, until they end."""
         self.incidents = Incidents(folder, journal, engine.view.rules.policies.stuck.after.seconds)
         self.conversation = Conversation(cluster, self.report)
 
@@ -91,21 +91,21 @@ class Attempts:
 
     # Out
 
-    def start(self, run: str, number: int, worker: str, work: JobCall) -> None:
+    def start(self, job: str, number: int, worker: str, work: JobCall) -> None:
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
             return  # it is gone; the engine hears of that by itself
-        past = self.engine.view.runs[run].past
+        past = self.engine.view.jobs[job].past
         if past and past[-1].cause not in FREE:
-            self.journal.write("retry", run=run, tag=member.tag, cause=past[-1].cause.value)
+            self.journal.write("retry", run=job, tag=member.tag, cause=past[-1].cause.value)
         try:
             content = work.packed()
         except Exception as error:  # noqa: BLE001 - pickling calls the user's own code
             message = f"what it is given cannot be sent to a worker: {ends.said(error)}"
-            self.handle(RunLost(run, number, Loss.RAISED, None, message))
+            self.handle(JobLost(job, number, Loss.RAISED, None, message))
             return
-        attempt = Attempt(run, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
-        attempt.begun = self.engine.view.runs[run].state is not RunState.GIVEN
+        attempt = Attempt(job, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
+        attempt.begun = self.engine.view.jobs[job].state is not JobState.GIVEN
         self.under_way[attempt.key] = attempt
         self.by_tag[attempt.tag] += 1
         self.on_worker[attempt.address] += 1
@@ -114,15 +114,15 @@ class Attempts:
             self.journal.write("attempt-started", **attempt.facts)
         self.conversation.give(member.address, attempt.key, content)
 
-    def take_back(self, run: str, number: int) -> None:
-        if attempt := self.under_way.get(f"{run}-attempt-{number}"):
+    def take_back(self, job: str, number: int) -> None:
+        if attempt := self.under_way.get(f"{job}-attempt-{number}"):
             self.conversation.take_back(attempt.address, attempt.key)
 
-    def kill(self, run: str, number: int, cause: Loss) -> None:
+    def kill(self, job: str, number: int, cause: Loss) -> None:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
-        if attempt := self.under_way.get(f"{run}-attempt-{number}"):
+        if attempt := self.under_way.get(f"{job}-attempt-{number}"):
             after = self.engine.view.rules.policies.stuck.after.seconds
-            silent = is_stuck(self.engine.view.silence_s(run), after)
+            silent = is_stuck(self.engine.view.silence_s(job), after)
             text = f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
@@ -174,11 +174,11 @@ class Attempts:
             limit = self.cluster.templates[attempt.tag].memory
             self.incidents.opened(attempt.facts, attempt.started, told | {"message": message}, limit, attempt.address)
         if cause:
-            self.lost_work[attempt.run] = attempt.content
-            self.handle(RunLost(attempt.run, attempt.number, Loss(cause), peak, message, told["seconds"]))
+            self.lost_work[attempt.job] = attempt.content
+            self.handle(JobLost(attempt.job, attempt.number, Loss(cause), peak, message, told["seconds"]))
         else:
-            self.values[attempt.run] = value
-            self.handle(RunFinished(attempt.run, attempt.number, peak, told["seconds"]))
+            self.values[attempt.job] = value
+            self.handle(JobFinished(attempt.job, attempt.number, peak, told["seconds"]))
 
     def end(
         self, attempt: Attempt, cause: str, seconds: float | None = None, peak: int | None = None,
@@ -212,9 +212,9 @@ class Attempts:
         if told["progressed"]:
             now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
-            self.handle(Progressed(attempt.run, attempt.number, until, told["reports"]))
+            self.handle(Progressed(attempt.job, attempt.number, until, told["reports"]))
         elif told["worked"] or told["waits"]:
-            self.handle(CpuSeen(attempt.run, attempt.number))
+            self.handle(CpuSeen(attempt.job, attempt.number))
         if told["step"] is not None and time.monotonic() - attempt.told >= PROGRESS_EVERY_S:
             attempt.told = time.monotonic()
             how_far = {name: told[name] for name in ("step", "of", "note", "memory")}
@@ -226,7 +226,7 @@ class Attempts:
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)
 
     def forked(self, member: Member | None, key: str, facts: dict[str, Any]) -> None:
-        """A fork of a process with threads was refused or warned of, or the run's code has something to note."""
+        """A fork of a process with threads was refused or warned of, or the job's code has something to note."""
         attempt = self.under_way.get(key)
         where = attempt.facts if attempt else {"run": key, "worker": member.name if member else "", "tag": None}
         if event := facts.get("event"):
@@ -241,7 +241,7 @@ class Attempts:
     # What others want to know
 
     def serving(self) -> set[str]:
-        """Workers that have runs."""
+        """Workers that have jobs."""
         return {attempt.worker for attempt in self.under_way.values()}
 
     def activity(self) -> list[dict[str, Any]]:
@@ -270,22 +270,22 @@ class Attempts:
             if now - seen["at"] < STALE_S
         ]
 
-    def key_of(self, run: str) -> str | None:
-        """Under which name a worker knows a run that it has."""
-        return next((one.key for one in self.under_way.values() if one.run == run), None)
+    def key_of(self, job: str) -> str | None:
+        """Under which name a worker knows a job that it has."""
+        return next((one.key for one in self.under_way.values() if one.job == job), None)
 
-    def run_ended(self, run: str, state: RunState, reason: str) -> None:
-        """A run will not be tried again: keep what it did if it failed, and say in its incidents what became of it."""
-        content = self.lost_work.pop(run, None)
-        self.incidents.concluded(run, state, reason)
-        if content is None or state is RunState.FINISHED or len(content) > LARGEST_SAVED:
+    def job_ended(self, job: str, state: JobState, reason: str) -> None:
+        """A job will not be tried again: keep what it did if it failed, and say in its incidents what became of it."""
+        content = self.lost_work.pop(job, None)
+        self.incidents.concluded(job, state, reason)
+        if content is None or state is JobState.FINISHED or len(content) > LARGEST_SAVED:
             return
-        path = self.folder.work(run)
+        path = self.folder.work(job)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)  # arguments may be private
             path.write_bytes(content)
         except OSError as error:
-            logger.warning("%s cannot be kept for debugging: %s", run, error.strerror)
+            logger.warning("%s cannot be kept for debugging: %s", job, error.strerror)
 
 
 SEEN = ("idle_s", "step", "of", "note", "memory", "cpu_s", "pid")

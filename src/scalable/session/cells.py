@@ -1,7 +1,7 @@
 """What the journal says of a sweep's grid, so that whoever reads it can draw the grid and see it fill in.
 
 A row is told by its position in the product of variants, assets, folds and costs. A grid that nobody could look at is
-not told, and many units are told in several records, so that no line of the journal gets long.
+not told, and many jobs are told in several records, so that no line of the journal gets long.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scalable.observe.cells import spans
+from scalable.observe.sweeps import spans
 from scalable.sweeps.compiling import Compiled, CompiledJob
 
 MOST_CELLS = 20_000  # of a grid that is told; more are finer than the points of a screen
 LONGEST_AXES = 40_000  # characters of all labels together
-LONGEST_UNITS = 40_000  # characters of units in one record; longer lines of a journal are cut
+LONGEST_PORTION = 40_000  # characters of jobs in one record; longer lines of a journal are cut
 
 
 class Cells:
@@ -47,14 +47,14 @@ class Cells:
     def rows(self, keys: Iterable[str], failed: Iterable[str]) -> dict[str, Any]:
         return {"cells": self.of(keys), "failed_cells": self.of(failed)} if self.told else {}
 
-    def units(self, units: Mapping[str, CompiledJob]) -> Iterator[dict[str, str]]:
-        """The rows of each unit by the unit's name, in portions."""
+    def of_jobs(self, jobs: Mapping[str, CompiledJob]) -> Iterator[dict[str, str]]:
+        """Yield the rows of each job by its name, in portions."""
         portion: dict[str, str] = {}
         length = 0
-        for run, place in units.items() if self.told else ():
-            portion[run] = self.of(cell.run_key for cell in place.cells)
-            length += len(run) + len(portion[run])
-            if length > LONGEST_UNITS:
+        for job, place in jobs.items() if self.told else ():
+            portion[job] = self.of(cell.run_key for cell in place.cells)
+            length += len(job) + len(portion[job])
+            if length > LONGEST_PORTION:
                 yield portion
                 portion, length = {}, 0
         if portion:

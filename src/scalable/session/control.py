@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from scalable.engine.events import BoundsSet, Event, Paused, RunCancelled, RunState, SweepCancelled, WorkerLeaving
+from scalable.engine.events import BoundsSet, Event, JobCancelled, JobState, Paused, SweepCancelled, WorkerLeaving
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import number
 from scalable.observe.folders import RunFolder
@@ -32,7 +32,7 @@ OPERATOR = "operator"  # on whose behalf a session is paused
 DEAD_WITHIN_S = 50.0  # killing takes less than a minute, the way of the question included
 LOOK_S = 0.05  # how often it is looked whether what was killed is dead
 LONGEST_PROFILE_S = 600.0
-ON_A_WORKER = (RunState.RUNNING, RunState.KILLING)
+ON_A_WORKER = (JobState.RUNNING, JobState.KILLING)
 
 
 class Control:
@@ -74,15 +74,15 @@ class Control:
         return {"workers": roster(self.driver), "paused": self.driver.engine.view.paused}
 
     async def dump(self, question: Question, target: str) -> dict[str, Any]:
-        worker, run = self.on_worker(target)
-        return {"worker": worker, "run": run, **await self.driver.ask(worker, "dump", run=run)}
+        worker, job = self.on_worker(target)
+        return {"worker": worker, "run": job, **await self.driver.ask(worker, "dump", run=job)}
 
     async def profile(self, question: Question, target: str, seconds: float) -> dict[str, Any]:
         wanted = number(seconds)
         if wanted is None or not 0 < wanted <= LONGEST_PROFILE_S:
             raise UsageError(f"{seconds!r} seconds; write a number up to {LONGEST_PROFILE_S:.0f}, e.g. --seconds 10")
-        worker, run = self.on_worker(target)
-        return {"worker": worker, "run": run, **await self.driver.ask(worker, "profile", seconds=wanted, run=run)}
+        worker, job = self.on_worker(target)
+        return {"worker": worker, "run": job, **await self.driver.ask(worker, "profile", seconds=wanted, run=job)}
 
     async def protections(self, question: Question, worker: str) -> dict[str, Any]:
         if worker not in self.driver.cluster.members:
@@ -90,17 +90,17 @@ class Control:
         return {"protections": await self.driver.ask(worker, "protections")}
 
     async def explain(self, question: Question, run: str | None = None) -> dict[str, Any]:
-        runs = self.driver.engine.view.runs
+        jobs = self.driver.engine.view.jobs
         name = run if run is not None else self.only_unfinished()
-        lines, state = [], RunState.RUNNING.value
-        if name in runs:
-            lines, state = self.driver.engine.view.explain(name, self.driver.now()), runs[name].state.value
+        lines, state = [], JobState.RUNNING.value
+        if name in jobs:
+            lines, state = self.driver.engine.view.explain(name, self.driver.now()), jobs[name].state.value
         elif found := self.task(name):
             worker, guarded = found
             lines = [f"handed to Dask directly, {'guarded, ' if guarded else ''}on {worker}"]
             name = guarded or name
         else:
-            raise unknown("run", name, [*runs, *self.tasks()])
+            raise unknown("run", name, [*jobs, *self.tasks()])
         doing = [one for one in self.driver.activity() if one["run"] == name]
         return {"run": name, "state": state, "lines": lines, "doing": doing}
 
@@ -112,42 +112,42 @@ class Control:
         reason = f"killed by {question.by or 'an operator'}"
         if target in self.driver.cluster.members:
             return await self.kill_worker(question, target, reason)
-        if target in engine.runs:
-            if engine.runs[target].state.final:
-                raise UsageError(f"{target} is {engine.runs[target].state.value} already: there is nothing to kill")
-            events: list[Event] = [RunCancelled(target, question.by)]
-            runs, what = [target], f"run {target}"
+        if target in engine.jobs:
+            if engine.jobs[target].state.final:
+                raise UsageError(f"{target} is {engine.jobs[target].state.value} already: there is nothing to kill")
+            events: list[Event] = [JobCancelled(target, question.by)]
+            jobs, what = [target], f"run {target}"
         elif target in engine.sweeps or target == EVERYTHING:
             sweeps = [target] if target in engine.sweeps else list(engine.sweeps)
             sweeps = [sweep for sweep in sweeps if not engine.sweeps[sweep].ended]
             if not sweeps and target != EVERYTHING:
                 raise UsageError(f"sweep {target} has ended already: there is nothing to kill")
             events = [SweepCancelled(sweep) for sweep in sweeps]
-            runs = [id for id, record in engine.runs.items() if record.run.sweep in sweeps and not record.state.final]
-            what = f"sweep {target} with {plural(len(runs), 'run')}" if target in sweeps else plural(len(runs), "run")
+            jobs = [id for id, record in engine.jobs.items() if record.job.sweep in sweeps and not record.state.final]
+            what = f"sweep {target} with {plural(len(jobs), 'run')}" if target in sweeps else plural(len(jobs), "run")
         elif found := self.task(target):
             raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {found[0]}")
         else:
             raise unknown("worker, run or sweep", target, self.names())
-        self.record(question, target, runs)
+        self.record(question, target, jobs)
         for event in events:
             self.driver.handle(event)
-        await self.until(lambda: all(engine.runs[run].state.final for run in runs), f"{what} is not dead yet")
+        await self.until(lambda: all(engine.jobs[job].state.final for job in jobs), f"{what} is not dead yet")
         follows = "not run again in this session; scalable run  computes what is missing"
         if target == EVERYTHING and (outside := len(self.tasks())):
             follows += f". {plural(outside, 'task')} handed to Dask directly run on; end the session to end them"
-        return {"killed": what, "runs": runs, "follows": follows}
+        return {"killed": what, "runs": jobs, "follows": follows}
 
     async def kill_worker(self, question: Question, name: str, reason: str) -> dict[str, Any]:
         record = self.driver.engine.view.workers.get(name)
-        runs = sorted(record.runs) if record else []
-        self.record(question, name, runs)
+        jobs = sorted(record.jobs) if record else []
+        self.record(question, name, jobs)
         await self.ended([name], reason)
         await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
-        are = "is" if len(runs) == 1 else "are"
-        again = f"{plural(len(runs), 'run')} {are} run again elsewhere, at no retry's cost; " if runs else ""
+        are = "is" if len(jobs) == 1 else "are"
+        again = f"{plural(len(jobs), 'run')} {are} run again elsewhere, at no retry's cost; " if jobs else ""
         follows = f"{again}another worker is asked for if work needs one"
-        return {"killed": f"worker {name}", "runs": runs, "follows": follows}
+        return {"killed": f"worker {name}", "runs": jobs, "follows": follows}
 
     async def pause(self, question: Question, now: bool = False) -> dict[str, Any]:
         """Nothing new starts; ``now`` also ends what runs, to be run again later, and sends all workers away."""
@@ -155,11 +155,11 @@ class Control:
         self.record(question, "--now" if now else "")
         self.driver.halt(OPERATOR, Paused(reason, drop_workers=bool(now)))
         engine = self.driver.engine.view
-        busy = [name for name, worker in engine.workers.items() if worker.runs]
-        stopped = sorted(run for name in busy for run in engine.workers[name].runs)
+        busy = [name for name, worker in engine.workers.items() if worker.jobs]
+        stopped = sorted(job for name in busy for job in engine.workers[name].jobs)
         if now:
             await self.ended(busy, reason)
-        waiting = sum(not record.state.final for record in engine.runs.values()) - len(stopped)
+        waiting = sum(not record.state.final for record in engine.jobs.values()) - len(stopped)
         told = {"stopped": stopped if now else [], "running": [] if now else stopped}
         return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
@@ -188,7 +188,7 @@ class Control:
             driver.handle(BoundsSet(tag, count if fixed else min(bounds.minimum, count), count))
             await asyncio.sleep(0)  # idle ones that the engine gave back are leaving after that
             for member in driver.cluster.choose(max(0, driver.staying(tag) - count), tag):
-                if member.name in engine.workers:  # as with notice: no more work, and it goes with its last run
+                if member.name in engine.workers:  # as with notice: no more work, and it goes with its last job
                     driver.handle(WorkerLeaving(member.name))
                 else:
                     driver.cluster.keep(driver.cluster.dismiss(member, f"rolled back to {to}"))
@@ -197,18 +197,18 @@ class Control:
     # Help
 
     def on_worker(self, target: str) -> tuple[str, str | None]:
-        """The worker that is meant, and the run or guarded task on it if one is."""
+        """The worker that is meant, and the job or guarded task on it if one is."""
         if target in self.driver.cluster.members:
             return target, None
-        runs = self.driver.engine.view.runs
-        if target not in runs:
+        jobs = self.driver.engine.view.jobs
+        if target not in jobs:
             if found := self.task(target):
                 return found
-            raise unknown("worker or run", target, [*self.driver.cluster.members, *runs, *self.tasks()])
-        if runs[target].state not in ON_A_WORKER:
-            state = runs[target].state.value
+            raise unknown("worker or run", target, [*self.driver.cluster.members, *jobs, *self.tasks()])
+        if jobs[target].state not in ON_A_WORKER:
+            state = jobs[target].state.value
             raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {quote(target)}  says why")
-        return runs[target].worker, target
+        return jobs[target].worker, target
 
     def task(self, key: str) -> tuple[str, str | None] | None:
         """Which worker has a task that the engine does not know, by Dask's name for it or its runner's."""
@@ -218,7 +218,7 @@ class Control:
         tasks = self.tasks()
         if (worker := tasks.get(key)) is None:
             return None
-        guarded = [run for run, where in doing.items() if where == worker]
+        guarded = [job for job, where in doing.items() if where == worker]
         only = list(tasks.values()).count(worker) == 1  # else it may be another one's
         return worker, guarded[0] if only and len(guarded) == 1 else None
 
@@ -231,22 +231,22 @@ class Control:
         return found
 
     def only_unfinished(self) -> str:
-        runs = {name: record for name, record in self.driver.engine.view.runs.items() if not record.state.final}
-        if len(runs) == 1:
-            return next(iter(runs))
-        if runs:
-            raise UsageError(f"{len(runs)} runs are not finished; name one of {some_of(sorted(runs))}")
-        raise UsageError(f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.view.runs)) or 'none'}")
+        jobs = {name: record for name, record in self.driver.engine.view.jobs.items() if not record.state.final}
+        if len(jobs) == 1:
+            return next(iter(jobs))
+        if jobs:
+            raise UsageError(f"{len(jobs)} runs are not finished; name one of {some_of(sorted(jobs))}")
+        raise UsageError(f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.view.jobs)) or 'none'}")
 
     def names(self) -> list[str]:
         engine = self.driver.engine.view
-        living = [name for name, record in engine.runs.items() if not record.state.final]
-        several = Counter(record.run.sweep for record in engine.runs.values())  # a task's only run has its own name
+        living = [name for name, record in engine.jobs.items() if not record.state.final]
+        several = Counter(record.job.sweep for record in engine.jobs.values())  # a task's only job has its own name
         sweeps = [name for name, sweep in engine.sweeps.items() if not sweep.ended and several[name] > 1]
         return [*self.driver.cluster.members, *living, *sweeps]
 
-    def record(self, question: Question, target: str, runs: Iterable[str] = ()) -> None:
-        self.driver.journal.write("operator", ask=question.ask, target=target, by=question.by, runs=list(runs))
+    def record(self, question: Question, target: str, jobs: Iterable[str] = ()) -> None:
+        self.driver.journal.write("operator", ask=question.ask, target=target, by=question.by, runs=list(jobs))
 
     async def ended(self, workers: list[str], reason: str) -> None:
         """Kill workers and wait until they are gone."""

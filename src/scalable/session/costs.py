@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scalable.cluster.base import Landlord
 from scalable.engine.events import SpendChanged
 from scalable.planning.prices import HIRED_AT_LEAST_S
-from scalable.quantities import Money, exact, plain
+from scalable.quantities import Money, decimal_text, exact
 from scalable.session.tariffs import BY_WORKER, OBSERVED, Rent, Tariff
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Meter:
 
     def record(self, machine: Machine) -> None:
         self.journal.write(
-            "machine", machine=machine.name, pool=machine.pool, price=plain(machine.price), since=machine.since,
+            "machine", machine=machine.name, pool=machine.pool, price=decimal_text(machine.price), since=machine.since,
             until=machine.until, tail_s=machine.tail_s,
         )  # fmt: skip
 
@@ -183,7 +183,7 @@ class Meter:
         self.spent = told.spent
         amounts = {"spent": told.spent, "per_hour": told.per_hour, "due": told.wind_down}
         self.journal.write(
-            "cost", exact=plain(round(spent, 9)), **{name: one.to_dict() for name, one in amounts.items()}
+            "cost", exact=decimal_text(round(spent, 9)), **{name: one.to_dict() for name, one in amounts.items()}
         )
         if not self.closing:
             self.tell(told)

@@ -23,17 +23,17 @@ from scalable.engine.events import (
     BoundsSet,
     Event,
     Instruction,
-    KillRun,
+    JobEnded,
+    JobState,
+    KillJob,
     Loss,
     OutsideWork,
     Paused,
     RemoveWorker,
     Resumed,
     RowPersisted,
-    RunEnded,
-    RunState,
     SpendChanged,
-    StartRun,
+    StartJob,
     Sweep,
     SweepAdmitted,
     SweepKind,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from scalable.observe.journal import Journal
     from scalable.session.live import Live
     from scalable.session.recorder import TaskRecorder
+    from scalable.session.recording import Recording
     from scalable.session.tariffs import Tariff
     from scalable.store import Receipt, Store
 
@@ -110,7 +111,7 @@ class Driver:
         self.handling = False
         self.complaints: set[tuple[str, type[Exception]]] = set()
         self.works: dict[str, JobCall] = {}
-        self.waiters: dict[str, asyncio.Future[tuple[RunState, Any]]] = {}
+        self.waiters: dict[str, asyncio.Future[tuple[JobState, Any]]] = {}
         self.attempts = Attempts(cluster, engine, journal, folder, self.handle)
         self.control = Control(self, folder)
         self.launching = 0
@@ -129,6 +130,8 @@ class Driver:
         self.measures = Measures(self)
         self.on_look: Onlooker | None = None
         """Says why workers do not come and work waits."""
+        self.recording: Recording | None = None
+        """Writes down what the engine is told and answers."""
         self.live: Live | None = None
         """Shows it to those who look from outside."""
         self.meter = meter(cluster, journal, tariff, self.spent) if tariff is not None else None
@@ -150,7 +153,7 @@ class Driver:
             for step in (self.look, self.control.poll, self.wake):
                 try:
                     step()
-                except Exception as error:  # noqa: BLE001 - else retries and stuck runs would wait for ever
+                except Exception as error:  # noqa: BLE001 - else retries and stuck jobs would wait for ever
                     self.complain("the driver stumbled", error)
             await asyncio.sleep(min(LOOK_EVERY_S, max(0.01, self.engine.next_wake() - self.now())))
 
@@ -175,7 +178,7 @@ class Driver:
             self.cluster.listeners.remove(self.heard)
         for waiter in self.waiters.values():
             if not waiter.done():
-                waiter.set_result((RunState.STOPPED, "the session was closed"))
+                waiter.set_result((JobState.STOPPED, "the session was closed"))
         self.control.close()
         self.attempts.close()
         if self.meter is not None:
@@ -187,11 +190,11 @@ class Driver:
 
     async def submit(
         self, sweep: Sweep, works: Mapping[str, JobCall]
-    ) -> dict[str, asyncio.Future[tuple[RunState, Any]]]:
-        """Give the engine runs to carry out; the end of each arrives in its future as (state, value or reason)."""
+    ) -> dict[str, asyncio.Future[tuple[JobState, Any]]]:
+        """Give the engine jobs to carry out; the end of each arrives in its future as (state, value or reason)."""
         loop = asyncio.get_running_loop()
         self.works |= works
-        futures = {run.id: loop.create_future() for run in sweep.runs}
+        futures = {job.id: loop.create_future() for job in sweep.jobs}
         self.waiters |= futures
         self.handle(SweepSubmitted(sweep))
         return futures
@@ -252,7 +255,10 @@ class Driver:
         self.handling = True
         try:
             while self.events:
-                instructions = self.engine.handle(self.events.popleft(), self.now())
+                told, now = self.events.popleft(), self.now()
+                instructions = self.engine.handle(told, now)
+                if self.recording is not None:
+                    self.recording(now, told, instructions)
                 removed = Counter((one.tag, one.reason) for one in instructions if isinstance(one, RemoveWorker))
                 for (tag, reason), count in removed.items():
                     self.journal.write("scale", direction="down", tag=tag, count=count, reason=reason)
@@ -271,21 +277,21 @@ class Driver:
             case RemoveWorker(worker, _, reason):
                 if member := self.cluster.members.get(worker):
                     self.cluster.keep(self.cluster.dismiss(member, reason))
-            case StartRun(run, attempt, worker):
-                self.attempts.start(run, attempt, worker, self.works[run])
-            case TakeBack(run, attempt, _):
-                self.attempts.take_back(run, attempt)
-            case KillRun(run, attempt, _, cause):
-                self.attempts.kill(run, attempt, cause)
-            case RunEnded(run, state, reason):
-                self.journal.write("run-ended", run=run, state=state.value, reason=reason)
-                self.attempts.run_ended(run, state, reason)
-                self.works.pop(run, None)
-                self.recorder.count(self.engine.view.runs[run].tag, state)
-                waiter = self.waiters.pop(run, None)
+            case StartJob(job, attempt, worker):
+                self.attempts.start(job, attempt, worker, self.works[job])
+            case TakeBack(job, attempt, _):
+                self.attempts.take_back(job, attempt)
+            case KillJob(job, attempt, _, cause):
+                self.attempts.kill(job, attempt, cause)
+            case JobEnded(job, state, reason):
+                self.journal.write("run-ended", run=job, state=state.value, reason=reason)
+                self.attempts.job_ended(job, state, reason)
+                self.works.pop(job, None)
+                self.recorder.count(self.engine.view.jobs[job].tag, state)
+                waiter = self.waiters.pop(job, None)
                 if waiter is not None and not waiter.done():
-                    value = self.attempts.values.pop(run, None)
-                    waiter.set_result((state, value if state is RunState.FINISHED else reason))
+                    value = self.attempts.values.pop(job, None)
+                    waiter.set_result((state, value if state is JobState.FINISHED else reason))
             case SweepAdmitted(sweep, SweepKind.HEAVY):
                 self.on_heavy(sweep)
             case WorkersGivenUp(tag, reason):
@@ -296,7 +302,7 @@ class Driver:
                     logger.warning("%s", message)
 
     def tell(self, finding: Finding) -> None:
-        """Write into the journal what somebody should know; its path is a run or empty."""
+        """Write into the journal what somebody should know; its path is a job or empty."""
         self.journal.write("alert", **finding.to_record("alert"), run=finding.path or None)
 
     async def add(self, tag: str, count: int, request: int) -> None:
@@ -369,14 +375,14 @@ class Driver:
         member = self.cluster.members.get(worker)
         if member is None or member.address is None:
             raise SilentWorkerError(f"{worker} is not connected")
-        if (run := arguments.get("run")) is not None:
-            arguments["run"] = self.attempts.key_of(run) or run
+        if (job := arguments.get("run")) is not None:
+            arguments["run"] = self.attempts.key_of(job) or job
         within = ANSWER_WITHIN_S + float(arguments.get("seconds", 0.0))
         found: dict[str, Any] = await self.attempts.conversation.ask(member.address, question, within, **arguments)
         return found
 
     async def kill_worker(self, worker: str, reason: str) -> None:
-        """End a worker at once, with everything on it; its runs are run again and nothing is held against them."""
+        """End a worker at once, with everything on it; its jobs are run again and nothing is held against them."""
         member = self.cluster.members.get(worker)
         if member is not None and not member.leaving:
             self.handle(WorkerLeaving(worker))
@@ -430,7 +436,7 @@ class Driver:
     def gauge(self, seen: Look, *, force: bool = False) -> None:
         when, before = self.gauged
         facts = seen.to_dict()
-        for tag, counts in facts["tasks"].items():  # with the engine's own runs
+        for tag, counts in facts["tasks"].items():  # with the engine's own jobs
             own = self.engine.view.tags[tag]
             counts["waiting"] += own.queued + own.ahead + own.returning
             counts["running"] += max(0, self.attempts.by_tag[tag] - own.ahead)

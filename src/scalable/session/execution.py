@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
     from scalable.cluster.workers import Member
 
-SIGN_EVERY_S = 1.0  # how often workers tell how their runs are
-SIGNS_BEFORE_STUCK = 8  # or as often as this before a run counts as stuck, if that is sooner
+SIGN_EVERY_S = 1.0  # how often workers tell how their jobs are
+SIGNS_BEFORE_STUCK = 8  # or as often as this before a job counts as stuck, if that is sooner
 ANSWER_WITHIN_S = 30.0  # beyond what a question needs by itself: a dump takes seconds, a worker may be slow
 
 
@@ -36,7 +36,7 @@ class SilentWorkerError(ScalableError):
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """What a run does."""
+    """What a job does."""
 
     function: Callable[..., Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Conversation:
         self.message(address).setdefault("take_back", []).append(key)
 
     def kill(self, address: str, key: str, cause: str, text: str, silent_for: float | None = None) -> None:
-        """``silent_for`` is what a run must have been silent for by what its worker can see, or it lives on."""
+        """``silent_for`` is what a job must have been silent for by what its worker can see, or it lives on."""
         self.message(address).setdefault("kill", []).append((key, cause, text, silent_for))
 
     async def ask(self, address: str, question: str, within: float, **arguments: Any) -> Any:

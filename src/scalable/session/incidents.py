@@ -1,4 +1,4 @@
-"""Opens a record for every end that a person will want to look into, and says in it later what became of the run."""
+"""Opens a record for every end that a person will want to look into, and says in it later what became of the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scalable.engine.events import RunState
+from scalable.engine.events import JobState
 from scalable.errors import ScalableError
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.quantities import Duration, Memory
@@ -28,11 +28,11 @@ class Incidents:
         self.journal = journal
         self.stuck_after_s = stuck_after_s
         self.unsettled: dict[str, list[tuple[int, float]]] = {}
-        """Incidents of runs that have not ended, with the moment each was found."""
+        """Incidents of jobs that have not ended, with the moment each was found."""
         self.also: Callable[[Incident], None] | None = None
         """Hears of every incident, and again of what became of it: who keeps them where other machines can see them."""
         self.refused: set[tuple[str, int]] = set()
-        """Places of forks that were told of already; a run may try again and again."""
+        """Places of forks that were told of already; a job may try again and again."""
 
     def opened(
         self,
@@ -94,15 +94,15 @@ class Incidents:
         if "attempt" not in where:
             self.conclude(where["run"], "its future raises the error")
 
-    def concluded(self, run: str, state: RunState, reason: str) -> None:
-        """A run will not be tried again."""
-        if run in self.unsettled:
-            found = min(moment for _, moment in self.unsettled[run])
+    def concluded(self, job: str, state: JobState, reason: str) -> None:
+        """A job will not be tried again."""
+        if job in self.unsettled:
+            found = min(moment for _, moment in self.unsettled[job])
             after = f"finished {Duration(time.monotonic() - found)} later"
-            self.conclude(run, f"retried: {after}" if state is RunState.FINISHED else f"{state.value}: {reason}")
+            self.conclude(job, f"retried: {after}" if state is JobState.FINISHED else f"{state.value}: {reason}")
 
-    def conclude(self, run: str, outcome: str) -> None:
-        for number, _ in self.unsettled.pop(run, []):
+    def conclude(self, job: str, outcome: str) -> None:
+        for number, _ in self.unsettled.pop(job, []):
             try:
                 self.tell(self.folder.update(number, outcome=outcome))
             except (ScalableError, OSError) as error:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalable.findings import Finding
-from scalable.manifest.alerts import rules_of
-from scalable.observe.encoding import text_of
+from scalable.manifest.policies import rules_of
 from scalable.observe.fields import month
 from scalable.observe.files import write_beside
 from scalable.observe.folders import RunFolder
+from scalable.observe.journal import text_of
 from scalable.observe.liveness import is_running
 from scalable.observe.metrics import METRICS
 from scalable.quantities import Money

@@ -19,7 +19,7 @@ class TagLook:
     busy: set[str] = field(default_factory=set)
     """Workers that have tasks the engine did not start."""
     working: set[str] = field(default_factory=set)
-    """Workers that have any tasks or runs."""
+    """Workers that have any tasks or jobs."""
     holding: set[str] = field(default_factory=set)
     """The worker that keeps results for all; others can hand theirs to it when they go."""
     running: int = 0
@@ -46,7 +46,7 @@ class Look:
 
 
 def look(cluster: TaggedCluster, recorder: TaskRecorder, serving: set[str]) -> Look:
-    """Costs a little per worker and per task without a worker, nothing per task in all. ``serving`` have runs."""
+    """Costs a little per worker and per task without a worker, nothing per task in all. ``serving`` have jobs."""
     done, failed = recorder.done, recorder.failed
     tags = {tag: TagLook(done=done.get(tag, 0), failed=failed.get(tag, 0)) for tag in cluster.templates}
     if not tags:

@@ -2,7 +2,7 @@
 
 Nothing is kept here that the driver or a worker knows already; what only the journal is told (retries, incidents, rows)
 is folded as it is written, by the view that everybody else reads. What it costs grows with the workers, not with the
-runs.
+jobs.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class Measures:
         return sum(count for _, count in lately)
 
     def silent_s(self, worker: Mapping[str, Any]) -> float:
-        """How long the most silent of its runs gave no sign of life, by the rule that decides who is stuck."""
+        """How long the most silent of its jobs gave no sign of life, by the rule that decides who is stuck."""
         now, longest = self.driver.now(), 0.0
         for one in worker["runs"]:
-            record = self.driver.engine.view.runs.get(one["run"])
+            record = self.driver.engine.view.jobs.get(one["run"])
             if record is not None:
                 longest = max(longest, now - record.sign)
             elif self.driver.attempts.guarded.get(one["run"], {}).get("left_s") is None:
@@ -158,8 +158,8 @@ class Measures:
         doing = Counter((one["tag"], one["state"]) for one in workers)
         longest: dict[str, float] = {}
         for one in workers:
-            for run in one["runs"]:
-                longest[one["tag"]] = max(longest.get(one["tag"], 0.0), float(run.get("seconds") or 0.0))
+            for job in one["runs"]:
+                longest[one["tag"]] = max(longest.get(one["tag"], 0.0), float(job.get("seconds") or 0.0))
         for tag, record in engine.tags.items():
             label = {"tag": tag}
             for name in STATES:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from scalable.engine.events import Loss, RunState
+from scalable.engine.events import JobState, Loss
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -77,11 +77,11 @@ class TaskRecorder(SchedulerPlugin):
             cause = fate.cause if fate else Loss.WORKER_LOST
             self.journal.write("retry", key=str(key), tag=tag, cause=cause.value)
 
-    def count(self, tag: str, state: RunState) -> None:
-        """A run of the engine has ended."""
-        if state is RunState.FINISHED:
+    def count(self, tag: str, state: JobState) -> None:
+        """A job of the engine has ended."""
+        if state is JobState.FINISHED:
             self.done[tag] = self.done.get(tag, 0) + 1
-        elif state is not RunState.STOPPED:
+        elif state is not JobState.STOPPED:
             self.failed[tag] = self.failed.get(tag, 0) + 1
 
     def tag_of(self, task: Any) -> str | None:

@@ -52,6 +52,7 @@ from scalable.session.driver import Driver
 from scalable.session.here import history, this_machine
 from scalable.session.live import live
 from scalable.session.recorder import record
+from scalable.session.recording import Recording
 from scalable.session.records import AnyPlan, ending, planned, started
 from scalable.session.rollback import PinScope, pin_of
 from scalable.session.tariffs import tariff_of
@@ -201,6 +202,7 @@ class ScalableSession:
             tariff=tariff,
             scaler=adaptive if isinstance(adaptive, AdaptiveScaler) else None,
         )
+        self.driver.recording = Recording(run.events, self.driver.engine.view.rules)
         self.driver.on_look = SessionObserver(self.driver)
         self.driver.live = live(self.driver, run, facts, self.manifest, history())
         cluster.sync(self.driver.begin)
@@ -374,7 +376,7 @@ class ScalableSession:
     def rest(driver: Driver) -> None:
         with suppress(UsageError):  # the cluster was closed already, by whoever had it
             driver.cluster.sync(driver.close)
-        for shown_to in (driver.on_look, driver.live):
+        for shown_to in (driver.on_look, driver.live, driver.recording):
             if shown_to is not None:
                 shown_to.close()
 

@@ -18,7 +18,7 @@ from itertools import count
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
+from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKind
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
@@ -63,7 +63,7 @@ class Request:
     workers: int
     artefacts: str
     expected_s: float | None = None
-    """Of a unit, as far as known."""
+    """Of a job, as far as known."""
     peak: Memory | None = None
     target: str | None = None
     since: float | None = None
@@ -90,16 +90,16 @@ class SweepExecution:
         self.computed = 0
         self.writing: set[asyncio.Task[None]] = set()
         self.refused: list[tuple[str, list[Row]]] = []
-        """Rows of runs that neither the database nor a disk took; nobody else has them."""
+        """Rows of jobs that neither the database nor a disk took; nobody else has them."""
         self.refusal = ""
         self.stopped = ""
-        """Why units were not run, if some were stopped."""
+        """Why jobs were not run, if some were stopped."""
         self.aside = ""
         """Why rows became dead letters, if some did."""
         self.incidents = asyncio.Lock()
         """What became of an incident arrives after the incident."""
-        self.units: dict[str, CompiledJob] = {}
-        """By the engine's name of the run."""
+        self.jobs: dict[str, CompiledJob] = {}
+        """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
         self.code = compiled.workload.code_fingerprint()
@@ -135,35 +135,35 @@ class SweepExecution:
             self.store.put_run(run)
 
     def tell_start(self, expected: int, there: int, missing: list[str]) -> None:
-        units = len(self.compiled.units_of(missing)) if missing else 0
+        jobs = len(self.compiled.units_of(missing)) if missing else 0
         known = self.compiled.where.keys() - set(missing)
         failed = {key for key in known if not self.before[key].finished}
         self.driver.journal.write(
             "sweep-started", sweep=self.compiled.name, factor=self.compiled.grid.factor, tag=self.request.tag,
-            expected=expected, there=there, units=units, all_units=len(self.compiled.units),
+            expected=expected, there=there, units=jobs, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
             trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
-        """Give the engine a run for every unit that lacks rows, and commit what comes back."""
+        """Give the engine every job that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
         engine = self.driver.engine.view
         sweep = unused(name, engine.sweeps)
-        units, works = self.units, {}
+        jobs, works = self.jobs, {}
         for place in self.compiled.units_of(missing):
-            run = unused(place.name, engine.runs)
-            units[run] = place
+            job = unused(place.name, engine.jobs)
+            jobs[job] = place
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
-            works[run] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
-        for portion in self.cells.units(units):
+            works[job] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
+        for portion in self.cells.of_jobs(jobs):
             self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
-        runs = tuple(
-            Run(run, sweep, request.tag, place.group, request.expected_s, request.peak) for run, place in units.items()
+        submitted = tuple(
+            Job(job, sweep, request.tag, place.group, request.expected_s, request.peak) for job, place in jobs.items()
         )
-        futures = await self.driver.submit(Sweep(sweep, request.kind, runs, request.workers), works)
-        waiting = {asyncio.ensure_future(self.follow(run, futures[run], units[run].cells)) for run in units}
+        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers), works)
+        waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
         try:
             for done in asyncio.as_completed(waiting):
                 await done
@@ -174,29 +174,29 @@ class SweepExecution:
             for one in waiting:
                 one.cancel()
 
-    async def follow(self, run: str, future: asyncio.Future[tuple[RunState, Any]], cells: tuple[Any, ...]) -> None:
-        """The end of one unit: its rows, or why there are none."""
+    async def follow(self, job: str, future: asyncio.Future[tuple[JobState, Any]], cells: tuple[Any, ...]) -> None:
+        """The end of one job: its rows, or why there are none."""
         state, value = await future
-        if state is RunState.STOPPED:
+        if state is JobState.STOPPED:
             self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
-        record = self.driver.engine.view.runs[run]
-        attempt, worker = max(1, len(record.past) + (state is RunState.FINISHED)), record.worker or None
+        record = self.driver.engine.view.jobs[job]
+        attempt, worker = max(1, len(record.past) + (state is JobState.FINISHED)), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (
             value
-            if state is RunState.FINISHED
+            if state is JobState.FINISHED
             else [Computed(cell.run_key, error=f"{value}{others}") for cell in cells]
         )
         for one in found:
             self.executed.update(one.executed)
         if any(self.compiled.workload.shared_by in one.executed for one in found):
-            self.fresh.add(run)
+            self.fresh.add(job)
         rows = [self.storable(one, attempt, worker) for one in found if not one.unkept]
         if rows:
-            self.write(run, rows)
+            self.write(job, rows)
         if unkept := next((one.unkept for one in found if one.unkept), ""):
-            raise ArtefactError(unkept)  # every other unit would be computed in vain, too
+            raise ArtefactError(unkept)  # every other job would be computed in vain, too
 
     def storable(self, one: Computed, attempt: int, worker: str | None) -> Row:
         """Metrics that no store can hold are the end of their row only."""
@@ -230,8 +230,8 @@ class SweepExecution:
             worker=worker,
         )
 
-    def write(self, run: str, rows: list[Row]) -> None:
-        self.keep(self.persist(run, rows))
+    def write(self, job: str, rows: list[Row]) -> None:
+        self.keep(self.persist(job, rows))
 
     def keep(self, writing: Coroutine[Any, Any, None]) -> None:
         """Write in the background; nothing ends before it is done."""
@@ -241,7 +241,7 @@ class SweepExecution:
 
     def keep_incident(self, known: Incident) -> None:
         """The evidence stays in the run's folder; the store has what says whether to look there."""
-        if known.run not in self.units:
+        if known.run not in self.jobs:
             return  # of somebody else's work in the same session
         summary = {name: value for name, value in known.to_dict().items() if name not in IN_COLUMNS}
         row = IncidentRow(
@@ -257,12 +257,12 @@ class SweepExecution:
         if not receipt.safe:
             logger.warning("incident %s is not in the store: %s", row.id, receipt.reason)
 
-    async def persist(self, run: str, rows: list[Row]) -> None:
+    async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         receipt = await asyncio.wrap_future(self.store.submit(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
-            self.refused.append((run, rows))
+            self.refused.append((job, rows))
             self.refusal = receipt.reason
             return
         if receipt.fate is Fate.SET_ASIDE:
@@ -270,8 +270,8 @@ class SweepExecution:
         self.computed += len(rows)
         failed = [row.run_key for row in rows if not row.finished]
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=run, count=len(rows) - receipt.dead,
-            failed=min(len(failed), len(rows) - receipt.dead), fresh=run in self.fresh,
+            "rows", sweep=self.compiled.name, run=job, count=len(rows) - receipt.dead,
+            failed=min(len(failed), len(rows) - receipt.dead), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),
         )  # fmt: skip
 
@@ -284,8 +284,8 @@ class SweepExecution:
     async def stored(self) -> dict[str, Row]:
         """What the store has once it took every row. One that does not answer is waited for: its rows are safe."""
         refused, self.refused = self.refused, []
-        for run, rows in refused:  # there may be room by now
-            await self.persist(run, rows)
+        for job, rows in refused:  # there may be room by now
+            await self.persist(job, rows)
         if self.refused:
             lost = plural(sum(len(rows) for _, rows in self.refused), "row")
             raise StoreError(f"{lost} of {self.compiled.name} could not be stored: {self.refusal}; start it again")
@@ -330,7 +330,7 @@ class SweepExecution:
 
 
 def unused(name: str, known: Container[str]) -> str:
-    """A name the session does not know yet: sweeps over the same assets and folds call their units alike."""
+    """A name the session does not know yet: sweeps over the same assets and folds call their jobs alike."""
     return name if name not in known else next(each for n in count(2) if (each := f"{name} #{n}") not in known)
 
 

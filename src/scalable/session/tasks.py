@@ -1,4 +1,4 @@
-"""The manifest's tasks as runs: each starts when those it needs have finished, on a worker of its component."""
+"""The manifest's tasks as jobs: each starts when those it needs have finished, on a worker of its component."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from scalable.engine.events import Run, RunState, Sweep, SweepCancelled, SweepKind
+from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKind
 from scalable.engine.rules import WorkerKind
 from scalable.errors import ScalableError, UsageError
 from scalable.manifest.models import Task
@@ -61,7 +61,7 @@ async def run_tasks(
     receipts: list[asyncio.Future[Receipt]] = []
     results: dict[str, Any] = {}
     problems: dict[str, str] = {}
-    running: dict[str, asyncio.Task[tuple[str, RunState, Any]]] = {}
+    running: dict[str, asyncio.Task[tuple[str, JobState, Any]]] = {}
     left = dict(tasks)
     keys = {name: key_of((name, task.run, task.arguments, task.needs)) for name, task in tasks.items()}
     before = store.find(list(keys.values()))
@@ -79,10 +79,10 @@ async def run_tasks(
                 continue
             done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
             for name in [name for name, one in running.items() if one in done]:
-                run, state, value = running.pop(name).result()
-                row = row_of(driver, run, name, keys[name], state, value, before.get(keys[name]))
+                job, state, value = running.pop(name).result()
+                row = row_of(driver, job, name, keys[name], state, value, before.get(keys[name]))
                 receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
-                if state is RunState.FINISHED:
+                if state is JobState.FINISHED:
                     results[name] = value
                 else:
                     problems[name] = f"{state.value}: {value}"
@@ -107,17 +107,17 @@ async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
 
 async def start(
     driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None
-) -> tuple[str, RunState, Any]:
+) -> tuple[str, JobState, Any]:
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
     work = JobCall(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
-    before = sum(run == name or run.startswith(f"{name}#") for run in driver.engine.view.runs)
+    before = sum(job == name or job.startswith(f"{name}#") for job in driver.engine.view.jobs)
     tag = fitting(driver.engine.view.rules.kinds, task.component, peak)
-    run = Run(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
-    futures = await driver.submit(Sweep(run.sweep, SweepKind.FREE, (run,), workers=1), {run.id: work})
+    job = Job(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
+    futures = await driver.submit(Sweep(job.sweep, SweepKind.FREE, (job,), workers=1), {job.id: work})
     try:
-        return run.id, *await futures[run.id]
+        return job.id, *await futures[job.id]
     except asyncio.CancelledError:
-        driver.handle(SweepCancelled(run.sweep))
+        driver.handle(SweepCancelled(job.sweep))
         raise
 
 
@@ -128,10 +128,10 @@ def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> s
     return tag
 
 
-def row_of(driver: Driver, run: str, name: str, key: str, state: RunState, value: Any, earlier: Row | None) -> Row:
+def row_of(driver: Driver, job: str, name: str, key: str, state: JobState, value: Any, earlier: Row | None) -> Row:
     """A task's row: its key is what it calls and with what. Its attempts follow those of the row that is there."""
-    record = driver.engine.view.runs[run]
-    finished = state is RunState.FINISHED
+    record = driver.engine.view.jobs[job]
+    finished = state is JobState.FINISHED
     row = Row(
         run_key=key,
         name=name,

@@ -22,12 +22,10 @@ from scalable.store.tables import (
     config,
     config_history,
     create,
-    incidents,
     leases,
     ready,
     results,
     row,
-    runs,
 )
 from scalable.store.urls import Location
 from scalable.wording import shown
@@ -136,20 +134,19 @@ class Database:
         return self.find([run_key]).get(run_key)
 
     def runs(self, sweep: str | None) -> list[SweepRun]:
-        columns = [runs.c[each.name] for each in fields(SweepRun)]
-        statement = select(*columns).order_by(runs.c.started, runs.c.id)
-        if sweep is not None:
-            statement = statement.where(runs.c.sweep == sweep)
-        with self.reading() as connection:
-            return [SweepRun.from_dict(found._asdict()) for found in connection.execute(statement)]
+        return [SweepRun.from_dict(found) for found in self.begun(SweepRun, sweep)]
 
     def incidents(self, sweep: str | None) -> list[IncidentRow]:
-        columns = [incidents.c[each.name] for each in fields(IncidentRow)]
-        statement = select(*columns).order_by(incidents.c.started, incidents.c.id)
+        return [IncidentRow.from_dict(found) for found in self.begun(IncidentRow, sweep)]
+
+    def begun(self, kind: type[SweepRun] | type[IncidentRow], sweep: str | None) -> list[dict[str, Any]]:
+        """Return records of a sweep, or of all, in the order they began."""
+        table = TABLES[kind]
+        statement = select(*(table.c[each.name] for each in fields(kind))).order_by(table.c.started, table.c.id)
         if sweep is not None:
-            statement = statement.where(incidents.c.sweep == sweep)
+            statement = statement.where(table.c.sweep == sweep)
         with self.reading() as connection:
-            return [IncidentRow.from_dict(found._asdict()) for found in connection.execute(statement)]
+            return [found._asdict() for found in connection.execute(statement)]
 
     def close(self) -> None:
         self.engine.dispose()

@@ -119,12 +119,12 @@ def judge(outcome: Outcome, variant: Variant, results: tuple[MetricResult, ...])
         Check(
             f"at least {BETTER_METRICS} metrics better (corrected p < {SIGNIFICANT}, effect ≥ {GAIN})",
             len(better) >= BETTER_METRICS,
-            f"better is {listed(better)}" if better else "no metric is better",
+            f"better is {metric_texts(better)}" if better else "no metric is better",
         ),
         Check(
             "no metric significantly worse",
             not worse,
-            f"significantly worse is {listed(worse)}" if worse else "no metric is worse",
+            f"significantly worse is {metric_texts(worse)}" if worse else "no metric is worse",
         ),
         Check(power.asked, power.given, str(power)),
         Check(
@@ -137,7 +137,7 @@ def judge(outcome: Outcome, variant: Variant, results: tuple[MetricResult, ...])
         Check(
             f"a primary metric is significantly worse with effect ≥ {GAIN}",
             bool(harmful),
-            f"that is {listed(harmful)}" if harmful else "none is",
+            f"that is {metric_texts(harmful)}" if harmful else "none is",
         ),
         Check(
             f"every effect is < {NEGLIGIBLE}, with power",
@@ -148,7 +148,7 @@ def judge(outcome: Outcome, variant: Variant, results: tuple[MetricResult, ...])
     if all(check.holds for check in needs):
         verdict, reason = Verdict.LOCK, "; ".join(check.figures for check in needs)
     elif harmful:
-        verdict, reason = Verdict.ABANDON, f"significantly worse in what matters most: {listed(harmful)}"
+        verdict, reason = Verdict.ABANDON, f"significantly worse in what matters most: {metric_texts(harmful)}"
     elif abandon[1].holds:
         verdict, reason = Verdict.ABANDON, f"no effect reaches {NEGLIGIBLE}, {reached}; {power}"
     else:
@@ -171,5 +171,5 @@ def remarks(results: Sequence[MetricResult], better: Sequence[MetricResult], pow
     return tuple(said)
 
 
-def listed(results: Sequence[MetricResult]) -> str:
+def metric_texts(results: Sequence[MetricResult]) -> str:
     return ", ".join(map(str, results))

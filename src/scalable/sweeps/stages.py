@@ -72,7 +72,7 @@ class Stage(Generic[P, R]):
         return {need: rule is None or same(configuration[rule[0]], rule[1]) for need, rule in asked.items()}
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        return (found, (self.function.__module__, self.function.__qualname__))
+        return (import_attribute, (self.function.__module__, self.function.__qualname__))
 
     def __repr__(self) -> str:
         return f"<stage {self.name}({', '.join((*self.needs, *self.reads))})>"
@@ -151,7 +151,7 @@ def same(value: object, other: object) -> bool:
     return type(value) is type(other) and value == other
 
 
-def found(module: str, name: str) -> Any:
+def import_attribute(module: str, name: str) -> Any:
     """A stage by name, where it was sent to."""
     from importlib import import_module
 

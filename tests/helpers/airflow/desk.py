@@ -74,7 +74,7 @@ class Desk:
         (self.folder / "scored.py").write_text(dedent(CODE) + trouble, encoding="utf-8")
         (self.folder / "dags").mkdir(exist_ok=True)
         loaded = load_text(text, env={}).manifest
-        for name, dag in render(loaded, "here", "trial", here=path).items():
+        for name, dag in render(loaded, "here", "trial", manifest_path=path).items():
             (self.folder / "dags" / name).write_text(dag, encoding="utf-8")
         return "scalable_trial"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from scalable.observe import Journal, RunFolder
-from scalable.observe.cells import spans
 from scalable.observe.files import write_beside
 from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.sweeps import spans
 
 GIB = 1024**3
 TAG = "compute"

@@ -11,15 +11,15 @@ from scalable.engine.events import (
     AddWorkers,
     Event,
     Instruction,
-    KillRun,
+    Job,
+    JobEnded,
+    JobFinished,
+    JobLost,
+    JobState,
+    KillJob,
     Loss,
     RemoveWorker,
-    Run,
-    RunEnded,
-    RunFinished,
-    RunLost,
-    RunState,
-    StartRun,
+    StartJob,
     Sweep,
     SweepAdmitted,
     SweepKind,
@@ -47,7 +47,7 @@ KINDS = {
     "huge": WorkerKind("huge", "compute", Memory.of_gib(48), alone=True),
     "wfrb": WorkerKind("wfrb", "compute", Memory.of_gib(4)),
 }
-LADDER = ("standard", "heavy", "huge")  # where a run climbs after running out of memory
+LADDER = ("standard", "heavy", "huge")  # where a job climbs after running out of memory
 
 T = TypeVar("T", bound=Instruction)
 
@@ -130,14 +130,14 @@ class World:
         return self.rebuild()
 
     def with_willing_cluster(self) -> World:
-        """Workers come and go, and runs die, the moment they are told to."""
+        """Workers come and go, and jobs die, the moment they are told to."""
         self.obliging = True
         return self
 
     def with_sweep(
         self,
         name: str,
-        runs: int = 1,
+        jobs: int = 1,
         *,
         kind: SweepKind = SweepKind.NORMAL,
         on: str | None = None,
@@ -145,16 +145,16 @@ class World:
         expected_s: float | None = None,
         memory: Memory | None = None,
     ) -> World:
-        """Submit a sweep now; its runs are called ``name/1``, ``name/2``, …"""
+        """Submit a sweep now; its jobs are called ``name/1``, ``name/2``, …"""
         tag = on or {SweepKind.NORMAL: "standard", SweepKind.HEAVY: "heavy", SweepKind.FREE: "wfrb"}[kind]
-        made = tuple(Run(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory) for n in range(1, runs + 1))
-        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, runs))))
+        made = tuple(Job(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory) for n in range(1, jobs + 1))
+        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, jobs))))
         return self
 
-    def with_run(self, name: str, on: str = "standard") -> World:
-        """A sweep of one run, which is running on a worker of its own: ``w1``, ``w2``, …"""
+    def with_job(self, name: str, on: str = "standard") -> World:
+        """A sweep of one job, which is running on a worker of its own: ``w1``, ``w2``, …"""
         kind = SweepKind.HEAVY if KINDS[on].alone else SweepKind.NORMAL
-        self.happens(SweepSubmitted(Sweep(f"sweep of {name}", kind, (Run(name, f"sweep of {name}", on),), 1)))
+        self.happens(SweepSubmitted(Sweep(f"sweep of {name}", kind, (Job(name, f"sweep of {name}", on),), 1)))
         return self.with_workers(1, on)
 
     def with_workers(self, count: int, tag: str = "standard") -> World:
@@ -184,8 +184,8 @@ class World:
                 return [WorkerJoined(f"w{self.made - count + n}", tag) for n in range(1, count + 1)]
             case RemoveWorker(worker):
                 return [WorkerLost(worker, Loss.STOPPED)]
-            case KillRun(run, attempt, _, cause):
-                return [RunLost(run, attempt, cause)]
+            case KillJob(job, attempt, _, cause):
+                return [JobLost(job, attempt, cause)]
         return []
 
     def passes(self, seconds: float) -> list[Instruction]:
@@ -199,19 +199,19 @@ class World:
         self.happens(Tick())
         return [instruction for _, instruction in self.log[since:]]
 
-    def finishes(self, *runs: str) -> list[Instruction]:
-        return [i for run in runs for i in self.happens(RunFinished(run, self.attempt(run)))]
+    def finishes(self, *jobs: str) -> list[Instruction]:
+        return [i for job in jobs for i in self.happens(JobFinished(job, self.attempt(job)))]
 
-    def loses(self, run: str, cause: Loss, peak: Memory | None = None, message: str = "") -> list[Instruction]:
-        return self.happens(RunLost(run, self.attempt(run), cause, peak, message))
+    def loses(self, job: str, cause: Loss, peak: Memory | None = None, message: str = "") -> list[Instruction]:
+        return self.happens(JobLost(job, self.attempt(job), cause, peak, message))
 
     # What it came to
 
-    def attempt(self, run: str) -> int:
-        return self.engine.state.runs[run].attempt
+    def attempt(self, job: str) -> int:
+        return self.engine.state.jobs[job].attempt
 
-    def state(self, run: str) -> RunState:
-        return self.engine.state.runs[run].state
+    def state(self, job: str) -> JobState:
+        return self.engine.state.jobs[job].state
 
     def all(self, kind: type[T]) -> list[T]:
         return only(kind, [instruction for _, instruction in self.log])
@@ -219,14 +219,14 @@ class World:
     def admitted(self) -> list[str]:
         return [one.sweep for one in self.all(SweepAdmitted)]
 
-    def starts(self, run: str) -> list[StartRun]:
-        return [one for one in self.all(StartRun) if one.run == run]
+    def starts(self, job: str) -> list[StartJob]:
+        return [one for one in self.all(StartJob) if one.job == job]
 
-    def started_at(self, run: str, attempt: int) -> float:
-        return next(t for t, i in self.log if isinstance(i, StartRun) and (i.run, i.attempt) == (run, attempt))
+    def started_at(self, job: str, attempt: int) -> float:
+        return next(t for t, i in self.log if isinstance(i, StartJob) and (i.job, i.attempt) == (job, attempt))
 
-    def failure(self, run: str) -> RunEnded:
-        return next(one for one in self.all(RunEnded) if one.run == run)
+    def failure(self, job: str) -> JobEnded:
+        return next(one for one in self.all(JobEnded) if one.job == job)
 
     def alerts(self, code: str) -> list[Finding]:
         return [finding for finding in self.all(Finding) if finding.code == code]
@@ -237,8 +237,8 @@ class World:
     def removed(self) -> list[str]:
         return [one.worker for one in self.all(RemoveWorker)]
 
-    def explains(self, run: str) -> list[str]:
-        return self.engine.view.explain(run, self.now)
+    def explains(self, job: str) -> list[str]:
+        return self.engine.view.explain(job, self.now)
 
 
 def only(kind: type[T], instructions: list[Instruction]) -> list[T]:

@@ -13,20 +13,20 @@ from scalable.engine.events import (
     BoundsSet,
     Event,
     Instruction,
-    KillRun,
+    JobCancelled,
+    JobEnded,
+    JobFinished,
+    JobLost,
+    JobState,
+    KillJob,
     Loss,
     OutsideWork,
     Paused,
     Progressed,
     RemoveWorker,
     Resumed,
-    RunCancelled,
-    RunEnded,
-    RunFinished,
-    RunLost,
-    RunState,
     SpendChanged,
-    StartRun,
+    StartJob,
     Sweep,
     SweepAdmitted,
     SweepCancelled,
@@ -41,7 +41,7 @@ from scalable.engine.events import (
     WorkersWithdrawn,
 )
 from scalable.engine.fleet import NEEDED
-from scalable.engine.queues import MOST_AHEAD, UNIT_S
+from scalable.engine.queues import AHEAD_S, MOST_AHEAD
 from scalable.engine.rules import Rules
 from scalable.findings import Finding
 from scalable.planning.placement import PoolRoom
@@ -55,7 +55,7 @@ class Worker:
     tag: str
     slots: int
     given: dict[str, None] = field(default_factory=dict)
-    """Its runs in the order it got them; the first ones, as many as it has slots, have begun."""
+    """Its jobs in the order it got them; the first ones, as many as it has slots, have begun."""
     leaving: bool = False
     told: bool = False
     outside: bool = False
@@ -82,7 +82,7 @@ class Invariants:
     losses: dict[str, list[Loss]] = field(default_factory=dict)
     """Of attempts that had begun."""
     short: set[str] = field(default_factory=set)
-    """Tags on which a run has finished in less than a unit."""
+    """Tags on which a job has finished in less than a unit."""
     cancelled: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     """Sweeps whose code could not be loaded."""
@@ -90,7 +90,7 @@ class Invariants:
     """Sweeps that were cancelled."""
     paused: bool = False
     dropping: bool = False
-    final: dict[str, RunState] = field(default_factory=dict)
+    final: dict[str, JobState] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     workers: dict[str, Worker] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
@@ -115,17 +115,17 @@ class Invariants:
         match event:
             case SweepSubmitted(sweep):
                 self.sweeps[sweep.id] = sweep
-                self.sweep_of |= {run.id: sweep.id for run in sweep.runs}
-                self.tag_of |= {run.id: run.tag for run in sweep.runs}
+                self.sweep_of |= {job.id: sweep.id for job in sweep.jobs}
+                self.tag_of |= {job.id: job.tag for job in sweep.jobs}
             case SweepCancelled(sweep):
                 self.stopped |= {sweep} & set(self.sweeps)
             case Paused(_, dropping):
                 self.paused, self.dropping = True, dropping
             case Resumed():
                 self.paused = self.dropping = False
-            case RunCancelled(run):
-                if run in self.sweep_of and run not in self.final:
-                    self.cancelled.add(run)
+            case JobCancelled(job):
+                if job in self.sweep_of and job not in self.final:
+                    self.cancelled.add(job)
                     self.seen.add("killed by operator")
             case WorkerJoined(worker, tag):
                 self.workers[worker] = Worker(tag, self.rules.kinds[tag].slots)
@@ -145,85 +145,85 @@ class Invariants:
             case WorkerLost(worker, cause):
                 record = self.workers.pop(worker)
                 begun = record.begun
-                for run in record.given:
-                    why = self.killed_for.pop(run, Loss.STOPPED if record.told else cause)
-                    self.close(run, why if run in begun else None)
-            case Progressed(run, attempt):
-                if self.is_live(run, attempt) and self.killed_for.get(run) is Loss.STUCK:
-                    del self.killed_for[run]
+                for job in record.given:
+                    why = self.killed_for.pop(job, Loss.STOPPED if record.told else cause)
+                    self.close(job, why if job in begun else None)
+            case Progressed(job, attempt):
+                if self.is_live(job, attempt) and self.killed_for.get(job) is Loss.STUCK:
+                    del self.killed_for[job]
                     self.seen.add("verdict withdrawn")
-            case RunFinished(run, attempt, _, seconds):
-                if self.is_live(run, attempt):
-                    assert self.has_begun(run), "finished before its turn"
-                    if seconds is not None and seconds <= UNIT_S:
-                        self.short.add(self.workers[self.live[run][1]].tag)
-                    self.close(run, None)
-            case RunLost(run, attempt, cause):
-                if self.is_live(run, attempt):
-                    self.run_lost(run, cause)
+            case JobFinished(job, attempt, _, seconds):
+                if self.is_live(job, attempt):
+                    assert self.has_begun(job), "finished before its turn"
+                    if seconds is not None and seconds <= AHEAD_S:
+                        self.short.add(self.workers[self.live[job][1]].tag)
+                    self.close(job, None)
+            case JobLost(job, attempt, cause):
+                if self.is_live(job, attempt):
+                    self.job_lost(job, cause)
             case SpendChanged(spent, _, wind_down):
                 assert self.rules.budget is not None
                 assert spent.amount + wind_down.amount <= self.rules.budget.amount + ROUNDING, (
                     "committed over the budget"
                 )
 
-    def is_live(self, run: str, attempt: int) -> bool:
-        return self.live.get(run, (0, ""))[0] == attempt
+    def is_live(self, job: str, attempt: int) -> bool:
+        return self.live.get(job, (0, ""))[0] == attempt
 
-    def has_begun(self, run: str) -> bool:
-        return run in self.workers[self.live[run][1]].begun
+    def has_begun(self, job: str) -> bool:
+        return job in self.workers[self.live[job][1]].begun
 
-    def run_lost(self, run: str, cause: Loss) -> None:
-        sweep = self.sweep_of[run]
-        begun = self.has_begun(run)
+    def job_lost(self, job: str, cause: Loss) -> None:
+        sweep = self.sweep_of[job]
+        begun = self.has_begun(job)
         if not begun:
-            assert cause in (Loss.STOPPED, Loss.OPERATOR), "something happened to a run that had not begun"
+            assert cause in (Loss.STOPPED, Loss.OPERATOR), "something happened to a job that had not begun"
             self.seen.add("came back")
-        if self.killed_for.get(run) is Loss.OPERATOR:
+        if self.killed_for.get(job) is Loss.OPERATOR:
             cause = Loss.OPERATOR
         if cause is Loss.CANNOT_START and sweep not in self.stopped and not self.braked:
             self.refused.add(sweep)
             self.seen.add("refused sweep")
-        self.close(run, cause if begun else None)
+        self.close(job, cause if begun else None)
 
-    def close(self, run: str, cause: Loss | None) -> None:
+    def close(self, job: str, cause: Loss | None) -> None:
         """An attempt is over; ``cause`` is why it was lost, if it had begun and was."""
-        _, worker = self.live.pop(run)
-        self.killed_for.pop(run, None)
+        _, worker = self.live.pop(job)
+        self.killed_for.pop(job, None)
         if worker in self.workers:
-            del self.workers[worker].given[run]
+            del self.workers[worker].given[job]
             self.note_begun(worker)
         if cause is not None:
-            self.losses.setdefault(run, []).append(cause)
+            self.losses.setdefault(job, []).append(cause)
 
     def note_begun(self, worker: str) -> None:
-        for run in self.workers[worker].begun:
-            self.begun.add((run, self.live[run][0]))
+        for job in self.workers[worker].begun:
+            self.begun.add((job, self.live[job][0]))
 
     def decided(self, instruction: Instruction, now: float) -> None:
         match instruction:
             case SweepAdmitted(sweep, kind):
                 self.admitted[sweep] = kind
             case SweepEnded(sweep):
-                assert all(run.id in self.final for run in self.sweeps[sweep].runs), "a sweep ended with open runs"
+                assert all(job.id in self.final for job in self.sweeps[sweep].jobs), "a sweep ended with open jobs"
                 self.ended.add(sweep)
-            case StartRun(run, attempt, worker):
-                self.started(run, attempt, worker)
-            case KillRun(run, attempt, worker, cause):
-                assert self.live[run] == (attempt, worker), "killed what is not there"
-                assert cause is not Loss.STUCK or self.has_begun(run), "stuck before it began"
-                self.killed_for[run] = cause
-                self.seen |= set() if self.has_begun(run) else {"killed before it began"}
-            case TakeBack(run, attempt, worker):
-                assert self.live[run] == (attempt, worker), "taken back from where it is not"
-                assert not self.has_begun(run), "taken back after it began"
-                assert run not in self.killed_for
+            case StartJob(job, attempt, worker):
+                self.started(job, attempt, worker)
+            case KillJob(job, attempt, worker, cause):
+                assert self.live[job] == (attempt, worker), "killed what is not there"
+                assert cause is not Loss.STUCK or self.has_begun(job), "stuck before it began"
+                self.killed_for[job] = cause
+                self.seen |= set() if self.has_begun(job) else {"killed before it began"}
+            case TakeBack(job, attempt, worker):
+                assert self.live[job] == (attempt, worker), "taken back from where it is not"
+                assert not self.has_begun(job), "taken back after it began"
+                assert job not in self.killed_for
                 self.seen.add("taken back")
-            case RunEnded(run, state):
+            case JobEnded(job, state):
                 assert state.final
-                assert run not in self.final, "two final states"
-                assert run not in self.live, "ended while an attempt is live"
-                self.final[run] = state
+                assert job not in self.final, "two final states"
+                assert job not in self.live, "ended while an attempt is live"
+                self.final[job] = state
             case AddWorkers(tag, count):
                 self.asked(tag, count, now)
             case RemoveWorker(worker, tag, reason, forced):
@@ -233,7 +233,7 @@ class Invariants:
 
     def dismissed(self, worker: str, tag: str, forced: bool, now: float, *, made_room: bool) -> None:
         record = self.workers[worker]
-        deaf = forced and any(run in self.killed_for for run in record.given)
+        deaf = forced and any(job in self.killed_for for job in record.given)
         assert not record.given or deaf, "a busy worker was removed"
         assert not record.outside or deaf or self.braked, "a worker with work from outside was removed"
         noticed = record.leaving
@@ -249,7 +249,7 @@ class Invariants:
         if made_room:
             self.seen.add("made room")
             starved = [other for other in self.rules.kinds if other != tag and not self.staying(other)]
-            waiting = [run for run in self.sweep_of if run not in self.live]
+            waiting = [job for job in self.sweep_of if job not in self.live]
             needy = (self.waiting_outside.get(t) or any(self.may_run_on(r, t) for r in waiting) for t in starved)
             assert any(needy), "made room for nobody"
         elif not forced:
@@ -260,23 +260,23 @@ class Invariants:
         """Workers that are there or to come and were not told to go."""
         return sum(w.tag == tag and not w.leaving for w in self.workers.values()) + self.requested.get(tag, 0)
 
-    def started(self, run: str, attempt: int, worker: str) -> None:
-        assert run not in self.final, "a final run was started"
-        assert run not in self.live, "two live attempts of one run"
-        assert attempt == self.starts.get(run, 0) + 1
-        self.starts[run] = attempt
-        sweep = self.sweep_of[run]
-        assert run not in self.cancelled, "a run that a person killed was started"
+    def started(self, job: str, attempt: int, worker: str) -> None:
+        assert job not in self.final, "a final job was started"
+        assert job not in self.live, "two live attempts of one job"
+        assert attempt == self.starts.get(job, 0) + 1
+        self.starts[job] = attempt
+        sweep = self.sweep_of[job]
+        assert job not in self.cancelled, "a job that a person killed was started"
         assert sweep not in self.refused, "more of a sweep was started whose code cannot be loaded"
         assert sweep not in self.stopped, "more of a cancelled sweep was started"
         assert not self.paused, "started while paused"
-        lost = self.losses.get(run, [])
+        lost = self.losses.get(job, [])
         assert sum(cause not in FREE for cause in lost) <= self.rules.policies.retry.times, "too many retries"
         assert lost.count(Loss.CRASHED) <= 1, "tried again after it crashed twice"
         record = self.workers[worker]
         assert not record.leaving, "work for a worker that is leaving"
         assert not record.outside, "work for a worker that has some from outside"
-        record.given[run] = None
+        record.given[job] = None
         ahead = len(record.given) - record.slots
         if ahead > 0:
             self.seen.add("given ahead")
@@ -284,7 +284,7 @@ class Invariants:
             assert ahead <= MOST_AHEAD * record.slots, "too many wait on one worker"
             free = [w for w in self.workers.values() if w.tag == record.tag and len(w.given) < w.slots]
             assert all(w.leaving or w.outside for w in free), "given ahead while a slot is free"
-        self.live[run] = (attempt, worker)
+        self.live[job] = (attempt, worker)
         self.note_begun(worker)
         ruled, heavy = set(), set()
         for other, (_, where) in self.live.items():
@@ -306,7 +306,7 @@ class Invariants:
         else:
             self.cooled(now, self.last_down.get(tag), "scaled up right after scaling down")
         self.last_up[tag] = now
-        needed = -(-sum(self.may_run_on(run, tag) for run in self.sweep_of) // kind.slots)
+        needed = -(-sum(self.may_run_on(job, tag) for job in self.sweep_of) // kind.slots)
         half_used = sum(len(w.given) < kind.slots for w in self.workers.values() if w.tag == tag and w.given)
         lent = sum(w.tag == tag and w.outside and not w.leaving for w in self.workers.values())
         others = lent + -(-self.waiting_outside.get(tag, 0) // kind.slots)
@@ -326,13 +326,13 @@ class Invariants:
         here = {t: n for t, n in counts.items() if self.rules.kinds[t].pool == kind.pool}
         assert isinstance(room, PoolRoom) and room.nodes(here) <= room.max_nodes, "over the pool's capacity"
 
-    def may_run_on(self, run: str, tag: str) -> bool:
-        """A run that is open, admitted, and was submitted for the tag or may have climbed to it."""
-        sweep = self.sweep_of[run]
-        if run in self.final or sweep not in self.admitted or sweep in self.ended:
+    def may_run_on(self, job: str, tag: str) -> bool:
+        """A job that is open, admitted, and was submitted for the tag or may have climbed to it."""
+        sweep = self.sweep_of[job]
+        if job in self.final or sweep not in self.admitted or sweep in self.ended:
             return False
-        own = self.tag_of[run]
-        return own == tag or (self.rules.kinds[own].larger == tag and self.starts.get(run, 0) > 0)
+        own = self.tag_of[job]
+        return own == tag or (self.rules.kinds[own].larger == tag and self.starts.get(job, 0) > 0)
 
     def cooled(self, now: float, before: float | None, message: str) -> None:
         wait = self.rules.policies.scaling.cooldown.seconds
@@ -341,18 +341,18 @@ class Invariants:
     def at_the_end(self, cost: Money, engine: Engine | None = None) -> None:
         if self.rules.budget is not None:
             assert cost.amount <= self.rules.budget.amount + ROUNDING, "the bill is over the budget"
-        assert set(self.final) == set(self.sweep_of), "runs without a final state"
+        assert set(self.final) == set(self.sweep_of), "jobs without a final state"
         assert self.ended == set(self.sweeps), "sweeps that did not end"
         assert not self.live
-        for run in self.cancelled:
-            assert self.final[run] is not RunState.REFUSED
-        for run, record in engine.state.runs.items() if engine else ():
-            lost = self.losses.get(run, [])
+        for job in self.cancelled:
+            assert self.final[job] is not JobState.REFUSED
+        for job, record in engine.state.jobs.items() if engine else ():
+            lost = self.losses.get(job, [])
             assert [one.cause for one in record.past] == lost, "counted what did not begin"
-            if record.state is RunState.FINISHED:
-                assert (run, record.attempt) in self.begun
-            if record.state is RunState.REFUSED:
-                assert not any((run, attempt) in self.begun for attempt in range(1, record.attempt + 1))
+            if record.state is JobState.FINISHED:
+                assert (job, record.attempt) in self.begun
+            if record.state is JobState.REFUSED:
+                assert not any((job, attempt) in self.begun for attempt in range(1, record.attempt + 1))
         for tags in engine.state.tags.values() if engine else ():
             assert (tags.ahead, tags.busy, tags.asked, tags.returning) == (0, 0, 0, 0), "miscounted"
             assert not tags.loaded

@@ -1,4 +1,4 @@
-"""A modelled pool in a few words: so many runs of so long on so many workers, and what may go wrong."""
+"""A modelled pool in a few words: so many jobs of so long on so many workers, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Event, Instruction, Run, Sweep, SweepKind, SweepSubmitted
+from scalable.engine.events import Event, Instruction, Job, Sweep, SweepKind, SweepSubmitted
 from scalable.manifest.policies import Policies
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
-from scalable.planning.simulation import Faults, NodeFault, Outcome, RunFault, simulate
+from scalable.planning.simulation import Faults, JobFault, NodeFault, Outcome, simulate
 from scalable.planning.simulation.cluster import ModelPool
-from scalable.planning.simulation.durations import Fixed, RunLength
-from scalable.planning.simulation.faults import Kind
+from scalable.planning.simulation.durations import Fixed, JobLength
+from scalable.planning.simulation.faults import FaultKind
 from scalable.quantities import Cpu, Memory, Money
 
-RUN_S = 210.0  # a run is 3.5 minutes on 4 saturated cores
+JOB_S = 210.0  # a job is 3.5 minutes on 4 saturated cores
 CORES = 4.0
 
 
@@ -35,9 +35,9 @@ class Cluster:
     idle_s: float = 600.0
     policies: dict[str, dict[str, Any]] = field(default_factory=dict)
     script: list[tuple[float, Event]] = field(default_factory=list)
-    durations: dict[str, RunLength] = field(default_factory=dict)
+    durations: dict[str, JobLength] = field(default_factory=dict)
     uses: dict[str, float] = field(default_factory=dict)
-    """Cores that a sweep's runs can use; all of their worker's if nothing is said."""
+    """Cores that a sweep's jobs can use; all of their worker's if nothing is said."""
     faults: Faults = field(default_factory=Faults)
     seen: list[tuple[float, Event, list[Instruction]]] = field(default_factory=list)
 
@@ -56,24 +56,24 @@ class Cluster:
     def with_sweep(
         self,
         name: str,
-        runs: int,
+        jobs: int,
         workers: int,
-        duration: RunLength | None = None,
+        duration: JobLength | None = None,
         *,
         at: float = 0.0,
         on: str = "standard",
     ) -> Cluster:
-        """Runs are called ``name/0``, ``name/1``, …"""
-        duration = duration or Fixed(RUN_S)
-        made = tuple(Run(f"{name}/{n}", name, on, str(n % 5), duration.expected) for n in range(runs))
+        """Jobs are called ``name/0``, ``name/1``, …"""
+        duration = duration or Fixed(JOB_S)
+        made = tuple(Job(f"{name}/{n}", name, on, str(n % 5), duration.expected) for n in range(jobs))
         kind = SweepKind.HEAVY if on == "heavy" else SweepKind.NORMAL
         self.script.append((at, SweepSubmitted(Sweep(name, kind, made, workers))))
         self.durations[name] = duration
         return self
 
-    def with_fault(self, run: str, kind: Kind, *, attempt: int = 1, **values: Any) -> Cluster:
-        known = {**self.faults.runs, (run, attempt): RunFault(kind, **values)}
-        self.faults = replace(self.faults, runs=known)
+    def with_fault(self, job: str, kind: FaultKind, *, attempt: int = 1, **values: Any) -> Cluster:
+        known = {**self.faults.jobs, (job, attempt): JobFault(kind, **values)}
+        self.faults = replace(self.faults, jobs=known)
         return self
 
     def with_node_lost(self, at: float, nth: int = 0) -> Cluster:
@@ -84,9 +84,9 @@ class Cluster:
         self.faults = replace(self.faults, refusals=count)
         return self
 
-    def run(self, seed: int = 0) -> Outcome:
+    def room(self) -> PoolRoom:
         memory = {"standard": Memory.of_gib(2), "heavy": Memory.of_gib(12)}
-        room = PoolRoom(
+        return PoolRoom(
             "compute",
             Size(Cpu.of(15.6), Memory.of_gib(60)),
             self.nodes,
@@ -95,13 +95,18 @@ class Cluster:
             provision_s=self.provision_s,
             idle_s=self.idle_s,
         )
+
+    def rules(self) -> Rules:
         kinds = {
             "standard": WorkerKind("standard", "compute", Memory.of_gib(8), larger="heavy"),
             "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
         }
+        return Rules(kinds, {"compute": self.room()}, Policies.model_validate(self.policies))
+
+    def run(self, seed: int = 0) -> Outcome:
         return simulate(
-            Rules(kinds, {"compute": room}, Policies.model_validate(self.policies)),
-            {"compute": ModelPool(room, cpus=15.6)},
+            self.rules(),
+            {"compute": ModelPool(self.room(), cpus=15.6)},
             [],
             caps={"standard": CORES, "heavy": CORES},
             durations=self.durations,

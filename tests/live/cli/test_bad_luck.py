@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -57,6 +58,17 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path, arguments: str) ->
     done = shell(f"scalable {arguments} | head -1; echo ${{PIPESTATUS[0]}} >&2", tmp_path)
     assert done.stdout.count("\n") == 1
     assert done.stderr == "0\n"
+
+
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_refused_plan_is_refused_whoever_stops_reading(tmp_path: Path, form: str, reader: str) -> None:
+    put(tmp_path, re.sub(r"(?m)^budget:\n(  .*\n)+", "budget: {monthly: 0.01}\n", EXAMPLE.read_text(encoding="utf-8")))
+    over = "scalable plan --sweep calibration"
+    whole = shell(f"{over} --format {form} > /dev/null; echo $?", tmp_path)
+    cut = shell(f"{over} --format {form} | {reader} > /dev/null; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert (whole.stdout, cut.stdout) == ("1\n", "1\n")
+    assert "Traceback" not in cut.stderr
 
 
 @pytest.mark.parametrize("unheard", ["2> /dev/full", "2>&1 | exit 7"])

@@ -50,3 +50,42 @@ def test_a_module_planted_where_dask_keeps_scratch_folders_is_not_imported(tmp_p
 
     assert (done.returncode, done.stdout.split("\n")) == (0, ["3", "[]", ""]), done.stderr
     assert [path.name for path in shared.iterdir()] == [DASKS_NAME], "the run's own folders are gone with it"
+
+
+ATTACK = """
+import sys
+import distributed
+from distributed.security import Security
+
+address, *_ = sys.argv[1:]
+own = Security.temporary()  # certificates of the attacker's making
+for at, security in ((address, own), (address.replace("tls://", "tcp://"), None)):
+    try:
+        client = distributed.Client(at, security=security, timeout=5)
+        print("in:", client.run_on_scheduler(lambda: 1))
+    except OSError as error:
+        print("out")
+"""
+ATTACKED = """
+import subprocess
+import sys
+from distributed import Client
+from scalable import ScalableSession
+
+with ScalableSession.from_yaml("scalable.yaml") as client:
+    client.submit(len, "abc", tag="model").result()
+    for address in (client.scheduler.address, *client.scheduler_info()["workers"]):
+        subprocess.run([sys.executable, "attack.py", address], check=True, stderr=subprocess.DEVNULL)
+    with Client(client.scheduler.address, security=client.security, set_as_default=False) as other:
+        print(other.submit(len, "abcd", resources={"model": 1}).result())
+"""
+
+
+def test_nobody_without_the_runs_certificate_is_let_in_at_its_ports(tmp_path: Path) -> None:
+    (tmp_path / "scalable.yaml").write_text(MANIFEST.format(processes="true"), encoding="utf-8")
+    (tmp_path / "attack.py").write_text(ATTACK, encoding="utf-8")
+    (tmp_path / "script.py").write_text(ATTACKED, encoding="utf-8")
+
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=180)
+
+    assert (done.returncode, done.stdout.split()) == (0, ["out"] * 4 + ["4"]), done.stderr

@@ -21,7 +21,7 @@ from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.liveness import is_there
 from scalable.observe.mailbox import Mailbox, Question
 from scalable.show.console import feed
-from scalable.show.console.stored import dead_letters
+from scalable.show.console.sections import dead_letters
 from scalable.store import Filter, Row, open_store
 from scalable.sweeps.compiling import compiled
 from scalable.sweeps.loading import importable

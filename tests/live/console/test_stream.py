@@ -16,9 +16,7 @@ import pytest
 from scalable.observe import RunFolder
 from scalable.observe.folders import RunFolderError
 from scalable.show.console import feed as feeds
-from scalable.show.console import watching
-from scalable.show.console.board import Board
-from scalable.show.console.watching import Watching
+from scalable.show.console.board import Board, Watching
 from tests.helpers.browser.serving import served
 from tests.helpers.console.client import Client, Event
 from tests.helpers.console.stream import often
@@ -126,18 +124,18 @@ def test_a_run_is_followed_once_however_many_watch_and_not_when_nobody_does(
     monkeypatch.setattr(feeds, "LINGERS_S", 0.0)
     made: list[feeds.Feed] = []
     gone: list[feeds.Feed] = []
-    start, forget = feeds.Feed.__post_init__, watching.Watching.forget
+    start, forget = feeds.Feed.__post_init__, Watching.forget
 
     def counted(self: feeds.Feed) -> None:
         made.append(self)
         start(self)
 
-    def forgotten(self: watching.Watching, feed: feeds.Feed) -> None:
+    def forgotten(self: Watching, feed: feeds.Feed) -> None:
         forget(self, feed)
         gone.append(feed)
 
     monkeypatch.setattr(feeds.Feed, "__post_init__", counted)
-    monkeypatch.setattr(watching.Watching, "forget", forgotten)
+    monkeypatch.setattr(Watching, "forget", forgotten)
     run = a_live_run(tmp_path)
     with served(tmp_path) as guard:
         client = Client(guard)

@@ -19,7 +19,7 @@ def test_the_file_is_formatted_as_people_format_theirs(tmp_path: Path, target: s
         "ANOTHER_VARIABLE_HERE": "and more",
     }
     made = manifest(target={"env": {**CLUSTER["env"], **long, "THIRD": 'with "quotes"'}})  # type: ignore[dict-item]
-    [(name, text)] = render(made, target, "calibration", here=Path("lab.yaml")).items()
+    [(name, text)] = render(made, target, "calibration", manifest_path=Path("lab.yaml")).items()
     assert name == "scalable_calibration.py"
     (tmp_path / name).write_text(text, encoding="utf-8")
     ruff = [sys.executable, "-m", "ruff"]

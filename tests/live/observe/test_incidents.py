@@ -5,8 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-from scalable.observe.escalation import NORMAL
-from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.incidents import NORMAL, Incident, IncidentFolder
 from tests.helpers.waiting import LONG_S
 
 

@@ -18,7 +18,7 @@ import pytest
 from scalable import chaos
 from scalable.observe import RunView, read, state_of
 from scalable.observe.alerts import Watch, scaled
-from scalable.observe.current import current
+from scalable.observe.report import current
 from scalable.session import live
 from scalable.session.driver import Driver
 from scalable.store import open_store

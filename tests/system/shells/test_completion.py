@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.cli.arguments.upkeep import SHELLS
+from scalable.cli.arguments import SHELLS
 from scalable.cli.main import main
 from tests.helpers.waiting import until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalable.cli.arguments.planning import VIEWS
+from scalable.cli.arguments import VIEWS
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.examples import EXAMPLE, example
 from tests.helpers.cli.manifests import LOCAL

@@ -11,10 +11,9 @@ import pytest
 from rich.console import Console
 
 from scalable.cli.commands.status import looks_at
-from scalable.cli.progress import StatusLine, in_pipe, on_terminal
-from scalable.cli.trouble import Trouble, what
-from scalable.observe.following import Follower
+from scalable.cli.progress import StatusLine, Trouble, in_pipe, on_terminal, what
 from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.liveness import Follower
 from tests.helpers.observe.builders import a_run, record, write
 
 STUCK = Incident(

@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.cluster.network import contact
-from scalable.cluster.slurm.commands import NEVER, JobState, Together, described, never, recorded, states, told, waits
+from scalable.cluster.slurm.commands import (
+    NEVER,
+    JobState,
+    Together,
+    complaint,
+    described,
+    never,
+    recorded,
+    states,
+    waits,
+)
 from scalable.cluster.slurm.launcher import judge
 from scalable.cluster.slurm.script import Site, image, mount, surroundings
 from scalable.engine.events import Loss
@@ -144,7 +154,7 @@ def test_answers_of_scontrol_and_sacct_are_understood() -> None:
     ],
 )
 def test_complaints_are_told_without_the_programs_name(printed: str, meant: str) -> None:
-    assert told(printed) == meant
+    assert complaint(printed) == meant
 
 
 def test_reasons_are_told_in_words_and_unknown_ones_as_they_are() -> None:

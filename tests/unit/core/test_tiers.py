@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 import time
 from pathlib import Path
 
@@ -66,5 +67,8 @@ def test_sleeps_of_a_test_are_summed(times: int, offence: str) -> None:
     watch.begin()
     for _ in range(times):
         time.sleep(0.1)
+    backing_off = threading.Thread(target=lambda: time.sleep(5))
+    backing_off.start()
+    backing_off.join()
     time.sleep = before
     assert watch.offence() == offence

@@ -203,7 +203,7 @@ def test_without_the_kubernetes_client_the_dag_loads_and_asks_for_no_pods(monkey
 def test_a_local_target_gives_tasks_without_pods() -> None:
     _, tasks = loaded()
     Told.made = []
-    [(_, text)] = render(manifest(), "here", "calibration", here=Path("lab.yaml")).items()
+    [(_, text)] = render(manifest(), "here", "calibration", manifest_path=Path("lab.yaml")).items()
     assert "k8s" not in text and "pod" not in text and f'MANIFEST = "{Path.cwd()}/lab.yaml"' in text
     exec(compile(text, "dag", "exec"), {"__name__": "dag"})
     assert {one.task_id for one in Told.made if one.what == "BashOperator"} == set(tasks)

@@ -1,14 +1,14 @@
-"""Which sweeps run side by side: a few normal ones, a heavy one alone, other workloads beside anything."""
+"""Which sweeps job side by side: a few normal ones, a heavy one alone, other workloads beside anything."""
 
 from __future__ import annotations
 
 import pytest
 
 from scalable.engine.events import (
+    Job,
+    JobState,
     Loss,
-    Run,
-    RunState,
-    StartRun,
+    StartJob,
     Sweep,
     SweepAdmitted,
     SweepCancelled,
@@ -22,12 +22,12 @@ from tests.helpers.engine.builders import a_world, gib, only
 def test_at_most_two_normal_sweeps_run_at_once_and_the_third_starts_when_one_ends() -> None:
     world = a_world().with_willing_cluster().with_sweep("a").with_sweep("b").with_sweep("c")
     assert world.admitted() == ["a", "b"]
-    assert world.state("c/1") is RunState.HELD
+    assert world.state("c/1") is JobState.HELD
 
     world.finishes("b/1")
 
     assert world.admitted() == ["a", "b", "c"]
-    assert world.state("c/1") is RunState.RUNNING
+    assert world.state("c/1") is JobState.RUNNING
 
 
 @pytest.mark.parametrize("places", [1, 3])
@@ -46,7 +46,7 @@ def test_a_heavy_sweep_waits_until_every_normal_one_has_ended() -> None:
     world.finishes("b/1")
 
     assert world.admitted()[-1] == "big"
-    assert world.state("big/1") is RunState.RUNNING
+    assert world.state("big/1") is JobState.RUNNING
 
 
 def test_a_waiting_heavy_sweep_lets_no_later_sweep_past() -> None:
@@ -77,53 +77,53 @@ def test_a_heavy_sweep_does_not_wait_for_free_workloads() -> None:
     assert world.admitted() == ["backtest", "big"]
 
 
-def test_a_run_that_ran_out_of_memory_waits_until_heavy_work_may_run_and_then_runs_alone() -> None:
-    world = a_world().with_willing_cluster().with_sweep("a", runs=2).with_sweep("b")
+def test_a_job_that_ran_out_of_memory_waits_until_heavy_work_may_run_and_then_runs_alone() -> None:
+    world = a_world().with_willing_cluster().with_sweep("a", jobs=2).with_sweep("b")
     world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(9))
     world.passes(60)
-    assert world.state("a/1") is RunState.HELD, "the rest of its own sweep still runs"
+    assert world.state("a/1") is JobState.HELD, "the rest of its own sweep still runs"
 
     world.finishes("a/2")
-    assert world.state("a/1") is RunState.HELD, "b still runs"
+    assert world.state("a/1") is JobState.HELD, "b still runs"
 
     world.with_sweep("c")
-    assert world.state("c/1") is RunState.HELD, "heavy work is first in line"
+    assert world.state("c/1") is JobState.HELD, "heavy work is first in line"
 
     world.finishes("b/1")
-    assert world.state("a/1") is RunState.RUNNING
+    assert world.state("a/1") is JobState.RUNNING
     assert world.all(SweepAdmitted)[-1] == SweepAdmitted("a", SweepKind.HEAVY)
     assert world.engine.state.workers[world.starts("a/1")[-1].worker].tag == "heavy"
-    assert world.state("c/1") is RunState.HELD, "it runs alone"
+    assert world.state("c/1") is JobState.HELD, "it runs alone"
 
     world.finishes("a/1")
     assert world.all(SweepEnded)[-1] == SweepEnded("a", True, {"finished": 2})
-    assert world.state("c/1") is RunState.RUNNING
+    assert world.state("c/1") is JobState.RUNNING
 
 
-def test_runs_of_a_heavy_sweep_start_only_after_the_last_normal_run_has_ended() -> None:
-    world = a_world().with_willing_cluster().with_sweep("a", runs=3).with_sweep("big", runs=2, kind=SweepKind.HEAVY)
-    for run in ("a/1", "a/2"):
-        assert not [start for start in only(StartRun, world.finishes(run)) if start.run.startswith("big")]
-    assert {start.run for start in only(StartRun, world.finishes("a/3"))} == {"big/1", "big/2"}
+def test_jobs_of_a_heavy_sweep_start_only_after_the_last_normal_job_has_ended() -> None:
+    world = a_world().with_willing_cluster().with_sweep("a", jobs=3).with_sweep("big", jobs=2, kind=SweepKind.HEAVY)
+    for job in ("a/1", "a/2"):
+        assert not [start for start in only(StartJob, world.finishes(job)) if start.job.startswith("big")]
+    assert {start.job for start in only(StartJob, world.finishes("a/3"))} == {"big/1", "big/2"}
 
 
 def test_a_sweep_the_memory_check_refused_takes_no_place() -> None:
     world = a_world().with_sweep("a", memory=gib(30)).with_sweep("b").with_sweep("c")
     assert world.admitted() == ["b", "c"]
-    assert world.failure("a/1").state is RunState.REFUSED
+    assert world.failure("a/1").state is JobState.REFUSED
     assert "expected to use 30 GiB, a standard worker may use 8 GiB" in world.failure("a/1").reason
 
 
 def test_a_sweep_for_workers_nobody_has_is_refused_with_the_tags_there_are() -> None:
-    world = a_world().with_sweep("a", runs=2, on="gpu")
-    assert world.failure("a/2").state is RunState.REFUSED
+    world = a_world().with_sweep("a", jobs=2, on="gpu")
+    assert world.failure("a/2").state is JobState.REFUSED
     assert world.failure("a/2").reason == "no workers are tagged 'gpu'; known tags: heavy, standard, wfrb"
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"refused": 2})]
 
 
 def test_a_sweep_that_no_pool_can_ever_hold_is_refused_instead_of_waiting_for_ever() -> None:
     world = a_world().with_kind("standard", maximum=0).with_sweep("a")
-    assert world.failure("a/1").state is RunState.REFUSED
+    assert world.failure("a/1").state is JobState.REFUSED
     assert "can never hold a worker tagged 'standard'" in world.failure("a/1").reason
 
 
@@ -137,12 +137,12 @@ def test_a_cancelled_sweep_gives_its_place_to_the_next() -> None:
 def test_cancelling_a_waiting_heavy_sweep_frees_those_behind_it() -> None:
     world = a_world().with_sweep("a").with_sweep("big", kind=SweepKind.HEAVY).with_sweep("b")
     world.happens(SweepCancelled("big"))
-    assert world.state("big/1") is RunState.STOPPED
+    assert world.state("big/1") is JobState.STOPPED
     assert world.admitted() == ["a", "b"]
 
 
-def test_a_sweep_without_runs_ends_at_once_and_is_complete() -> None:
-    world = a_world().with_sweep("nothing", runs=0)
+def test_a_sweep_without_jobs_ends_at_once_and_is_complete() -> None:
+    world = a_world().with_sweep("nothing", jobs=0)
     assert world.all(SweepEnded) == [SweepEnded("nothing", True, {})]
 
 
@@ -155,24 +155,24 @@ def test_the_same_sweep_submitted_twice_is_reported_and_not_run_twice() -> None:
     assert world.admitted() == ["a"]
 
 
-def test_a_sweep_with_a_run_of_another_is_reported_and_ignored() -> None:
+def test_a_sweep_with_a_job_of_another_is_reported_and_ignored() -> None:
     world = a_world().with_sweep("a")
-    stolen = world.engine.state.sweeps["a"].sweep.runs
+    stolen = world.engine.state.sweeps["a"].sweep.jobs
     world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, stolen, 1)))
     assert world.alerts("duplicate-sweep")
     assert "b" not in world.admitted()
 
 
-def test_a_sweep_that_has_a_run_twice_is_reported_and_ignored() -> None:
+def test_a_sweep_that_has_a_job_twice_is_reported_and_ignored() -> None:
     world = a_world()
-    run = Run("b/1", "b", "standard")
-    world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (run, run), 1)))
+    job = Job("b/1", "b", "standard")
+    world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (job, job), 1)))
     (alert,) = world.alerts("duplicate-sweep")
     assert alert.message == "the sweep b is ignored: its run b/1 stands in it twice"
 
 
-def test_a_sweep_is_complete_only_if_every_run_finished() -> None:
-    world = a_world().with_willing_cluster().with_sweep("a", runs=2)
+def test_a_sweep_is_complete_only_if_every_job_finished() -> None:
+    world = a_world().with_willing_cluster().with_sweep("a", jobs=2)
     world.finishes("a/1")
     world.loses("a/2", Loss.RAISED, message="bad input")
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"finished": 1, "failed": 1})]

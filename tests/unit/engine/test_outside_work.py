@@ -6,11 +6,11 @@ import pytest
 
 from scalable.engine.events import (
     BoundsSet,
+    JobState,
     OutsideWork,
     Paused,
     RemoveWorker,
     Resumed,
-    RunState,
     SpendChanged,
     WorkerLeaving,
     WorkerLost,
@@ -61,7 +61,7 @@ def test_work_from_outside_never_brings_more_workers_than_the_maximum() -> None:
 def test_own_and_outside_work_are_asked_for_together() -> None:
     world = a_world_of(1)
     world.happens(with_outside_work("w1", waiting=2))
-    world.with_sweep("mine", runs=2)
+    world.with_sweep("mine", jobs=2)
     assert sum(world.asked()) == 4
 
 
@@ -75,7 +75,7 @@ def test_a_worker_with_work_from_outside_is_kept_until_it_is_done() -> None:
     assert world.removed() == ["w2", "w1"]
 
 
-def test_a_worker_with_work_from_outside_is_given_no_run() -> None:
+def test_a_worker_with_work_from_outside_is_given_no_job() -> None:
     world = a_world_of(1)
     world.happens(with_outside_work("w1"))
     world.with_sweep("mine")
@@ -85,7 +85,7 @@ def test_a_worker_with_work_from_outside_is_given_no_run() -> None:
     assert [start.worker for start in world.starts("mine/1")] == ["w1"]
 
 
-def test_a_worker_that_keeps_results_stays_but_may_be_given_runs() -> None:
+def test_a_worker_that_keeps_results_stays_but_may_be_given_jobs() -> None:
     world = a_world_of_idle_workers(3)
     world.happens(OutsideWork("standard", 0, holding=frozenset({"w1"})), BoundsSet("standard", 0, None))
     world.passes(1000)
@@ -241,8 +241,8 @@ def test_withdrawn_workers_are_not_reported_as_late() -> None:
 def test_an_unknown_tag_changes_nothing(event: OutsideWork | BoundsSet | WorkersWithdrawn) -> None:
     world = a_world()
     assert world.happens(event) == []
-    world.with_run("r1")
-    assert world.state("r1") is RunState.RUNNING
+    world.with_job("r1")
+    assert world.state("r1") is JobState.RUNNING
 
 
 def test_workers_that_die_right_after_they_join_are_tried_less_and_less_often() -> None:

@@ -13,31 +13,31 @@ from scalable.engine import Rules, WorkerKind
 from scalable.engine.events import (
     BoundsSet,
     Event,
+    Job,
+    JobCancelled,
     OutsideWork,
     Paused,
     Resumed,
-    Run,
-    RunCancelled,
     Sweep,
     SweepCancelled,
     SweepKind,
     SweepSubmitted,
 )
-from scalable.engine.queues import UNIT_S
+from scalable.engine.queues import AHEAD_S
 from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
 from scalable.planning.simulation import Faults, NodeFault, World
 from scalable.planning.simulation.cluster import ModelPool
 from scalable.planning.simulation.durations import Fixed, LogNormal
-from scalable.planning.simulation.faults import Kind
+from scalable.planning.simulation.faults import FaultKind
 from scalable.quantities import Cpu, Duration, Memory, Money
 from tests.helpers.engine.invariants import Invariants
 
 OUTSIDE_UNTIL_S = 3000.0
 LENGTHS = [0.001, 0.02, 0.1, 0.25, 1.0, 40.0, 210.0, 900.0]
-MANY = 60  # short runs in a sweep
-RATES = {Kind.CANNOT_START: (0.0, 0.0, 0.05)}  # one refuses the whole sweep
+MANY = 60  # short jobs in a sweep
+RATES = {FaultKind.CANNOT_START: (0.0, 0.0, 0.05)}  # one refuses the whole sweep
 TRACES = int(os.environ.get("SCALABLE_TRACES", "300"))
 PARTS = 4  # of the traces, so that several processes share them
 BATCH, MOST_BATCHES = 50, 10  # of worlds in which every kind of end must have been seen; as a rule one suffices
@@ -96,13 +96,13 @@ def traces(draw: st.DrawFn) -> Trace:
         tag = {SweepKind.NORMAL: "small", SweepKind.HEAVY: "heavy", SweepKind.FREE: "other"}[kind]
         name = f"s{number}"
         length = draw(st.sampled_from(LENGTHS))
-        count = draw(st.integers(0, 12 if length > UNIT_S else MANY))
+        count = draw(st.integers(0, 12 if length > AHEAD_S else MANY))
         told = draw(st.sampled_from([length, length, None]))
-        runs = tuple(Run(f"{name}/{i}", name, tag, group=str(i % 3), expected_s=told) for i in range(count))
+        jobs = tuple(Job(f"{name}/{i}", name, tag, group=str(i % 3), expected_s=told) for i in range(count))
         sweeps.append(
-            (draw(st.sampled_from([0.0, 0.0, 100.0, 1500.0])), Sweep(name, kind, runs, draw(st.integers(1, 6))))
+            (draw(st.sampled_from([0.0, 0.0, 100.0, 1500.0])), Sweep(name, kind, jobs, draw(st.integers(1, 6))))
         )
-        spread = draw(st.sampled_from([1.0, 3.0, 3.0, 100.0 if length <= UNIT_S else 3.0]))
+        spread = draw(st.sampled_from([1.0, 3.0, 3.0, 100.0 if length <= AHEAD_S else 3.0]))
         durations[name] = Fixed(length) if spread == 1.0 else LogNormal(length, length * spread)
     script: list[tuple[float, Event]] = []
     moments = st.one_of(st.floats(0, 3000), st.floats(0.0, 2.0).map(lambda after: room.provision_s + after))
@@ -113,11 +113,11 @@ def traces(draw: st.DrawFn) -> Trace:
         script.append((draw(moments), SweepCancelled(f"s{sweep}")))
     for _ in range(draw(st.sampled_from([0, 0, 2, 5]))):
         name = f"s{draw(st.integers(0, 4))}/{draw(st.integers(0, 20))}"  # some are called so
-        script.append((draw(moments), RunCancelled(name, draw(st.sampled_from(["", "wrong data"])))))
+        script.append((draw(moments), JobCancelled(name, draw(st.sampled_from(["", "wrong data"])))))
     script += draw(outside_events(kinds))
     faults = Faults(
         nodes=tuple(NodeFault(at, nth) for nth, at in enumerate(draw(st.lists(st.floats(0, 4000), max_size=3)))),
-        rates={kind: draw(st.sampled_from(RATES.get(kind, (0.0, 0.0, 0.0, 0.05, 0.15)))) for kind in Kind},
+        rates={kind: draw(st.sampled_from(RATES.get(kind, (0.0, 0.0, 0.0, 0.05, 0.15)))) for kind in FaultKind},
         latency_s=draw(st.sampled_from([0.0, 0.0, 0.004, 0.5])),
         refusals=draw(st.sampled_from([0, 0, 0, 1, 2, 5])),
     )

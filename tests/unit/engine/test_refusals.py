@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.engine.events import Loss, RunState, WorkersGivenUp, WorkersRefused
+from scalable.engine.events import JobState, Loss, WorkersGivenUp, WorkersRefused
 from scalable.engine.fleet import MAX_REFUSALS
 from tests.helpers.engine.builders import a_world
 
@@ -13,7 +13,7 @@ from tests.helpers.engine.builders import a_world
 def test_a_start_that_would_fail_anywhere_is_tried_twice_within_seconds(cause: Loss) -> None:
     world = a_world().with_sweep("a")
     world.happens(WorkersRefused("standard", 1, "no module named model", cause))
-    assert world.state("a/1") is RunState.QUEUED
+    assert world.state("a/1") is JobState.QUEUED
     world.passes(10)
     assert len(world.asked()) == 2
     world.happens(WorkersRefused("standard", 1, "no module named model", cause))
@@ -22,10 +22,10 @@ def test_a_start_that_would_fail_anywhere_is_tried_twice_within_seconds(cause: L
 
 
 def test_workers_of_one_request_that_are_lost_while_they_start_count_once() -> None:
-    world = a_world().with_sweep("a", runs=5, workers=5)
+    world = a_world().with_sweep("a", jobs=5, workers=5)
     for _ in range(5):
         world.happens(WorkersRefused("standard", 1, "cannot reach the scheduler", Loss.WORKER_LOST))
-    assert world.state("a/1") is RunState.QUEUED
+    assert world.state("a/1") is JobState.QUEUED
     assert not world.all(WorkersGivenUp)
 
 

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import ast
+import re
+
+import pytest
 
 from scalable.engine.events import Paused, RowPersisted
 from tests.helpers.engine.builders import a_world
 from tests.helpers.paths import ROOT
 
 SOURCES = ROOT / "src" / "scalable"
+READS_THE_STATE = re.compile(r"\bengine\._?state\b|\bview\._state\b|\bengine import .*\bstate\b")
 
 
-def lines_that_read_the_state(source: str) -> list[int]:
-    """Return the lines that name ``engine.state``, the view's own reference to it, or the module of the records."""
-    lines = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-            if "scalable.engine.state" in names:
-                lines.append(node.lineno)
-        elif isinstance(node, ast.Attribute):
-            owner = node.value
-            name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
-            if (name, node.attr) in (("engine", "state"), ("engine", "_state"), ("view", "_state")):
-                lines.append(node.lineno)
-    return sorted(lines)
-
-
-def test_a_module_that_reads_the_state_is_noticed() -> None:
-    source = "from scalable.engine import state\nself.driver.engine.state.paused\nengine.view\nengine.view._state\n"
-    assert lines_that_read_the_state(source) == [1, 2, 4]
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.driver.engine.state.paused",
+        "engine.view._state",
+        "from scalable.engine import events, state",
+        "from scalable.engine.state import JobRecord",
+    ],
+)
+def test_a_line_that_reads_the_state_is_noticed(line: str) -> None:
+    assert READS_THE_STATE.search(line)
 
 
 def test_nobody_outside_the_engine_reads_its_state() -> None:
     others = [path for path in SOURCES.rglob("*.py") if not path.is_relative_to(SOURCES / "engine")]
-    assert len(others) > 100
-    found = {str(path): lines for path in others if (lines := lines_that_read_the_state(path.read_text()))}
-    assert found == {}
+    assert SOURCES / "session" / "driver.py" in others
+    assert [path for path in others if READS_THE_STATE.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_the_view_shows_the_engine_as_it_is_now() -> None:
@@ -45,8 +39,8 @@ def test_the_view_shows_the_engine_as_it_is_now() -> None:
     world.with_sweep("s", 3).with_workers(1)
     world.happens(Paused("lunch"))
     assert view.paused == "lunch"
-    assert set(view.runs) == {"s/1", "s/2", "s/3"}
-    assert view.runs["s/1"].worker in view.workers
+    assert set(view.jobs) == {"s/1", "s/2", "s/3"}
+    assert view.jobs["s/1"].worker in view.workers
     assert (view.tags["standard"].workers, view.tags["standard"].queued) == (1, 2)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from scalable.manifest.schema import json_schema
+from scalable.manifest.models import json_schema
 from scalable.manifest.tree import compose, to_python
 from tests.helpers.paths import ROOT
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from scalable.observe import RunView
 from scalable.observe.bills import HOUR, Bill, Share, median, paid, split
 from scalable.observe.costs import MOST_PIECES, OTHERS
-from scalable.observe.current import current
 from scalable.observe.liveness import State
-from scalable.observe.report import report_of
+from scalable.observe.report import current, report_of
 from tests.helpers.observe.builders import (
     START,
     Record,

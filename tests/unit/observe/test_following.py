@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scalable.observe.following import Follower
-from scalable.observe.liveness import State
+from scalable.observe.liveness import Follower, State
 from tests.helpers.observe.builders import a_run, ended, record, task, write
 
 

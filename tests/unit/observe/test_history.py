@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import HistoryError, RunView, learn
+from scalable.errors import ScalableError
+from scalable.observe import RunView, learn
 from scalable.observe.fields import month
 from scalable.quantities import Memory
 from tests.helpers.observe.builders import (
@@ -266,7 +267,7 @@ def test_what_this_version_does_not_know_stays_in_the_file(tmp_path: Path) -> No
 )
 def test_a_history_that_cannot_be_understood_is_left_alone(text: str, tmp_path: Path) -> None:
     (tmp_path / "history.json").write_text(text, encoding="utf-8")
-    with pytest.raises(HistoryError, match=r"history\.json .*move it away, this run is not learned"):
+    with pytest.raises(ScalableError, match=r"history\.json .*move it away, this run is not learned"):
         learn(tmp_path, a_summary("run-1", task("a")))
     assert (tmp_path / "history.json").read_text(encoding="utf-8") == text
 
@@ -280,14 +281,14 @@ def test_clocks_that_were_wrong_do_not_spoil_the_history(tmp_path: Path) -> None
 def test_a_lock_that_is_not_given_up_is_said_and_not_waited_for_for_ever(tmp_path: Path) -> None:
     with (tmp_path / "history.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(HistoryError, match="is held by another process"):
+        with pytest.raises(ScalableError, match="is held by another process"):
             learn(tmp_path, a_summary("run-1", task("a")), wait_s=0.1)
     assert learn(tmp_path, a_summary("run-1", task("a")))
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(HistoryError, match="this run is not learned"):
+    with pytest.raises(ScalableError, match="this run is not learned"):
         learn(tmp_path / "file", a_summary("run-1"))
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from scalable.errors import UsageError
+from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder
 from scalable.observe import incidents as module
-from scalable.observe.escalation import HIGH, NORMAL, advice, severity
 from scalable.observe.evidence import MOST_LINES, evidence_lines
-from scalable.observe.incidents import Incident, IncidentError, IncidentFolder, earlier
+from scalable.observe.incidents import HIGH, NORMAL, Incident, IncidentFolder, advice, earlier, severity
 from tests.helpers.observe.builders import GIB, START, attempt_ended, lost, record, summed
 from tests.helpers.observe.reports import report
 
@@ -83,7 +82,7 @@ def test_damaged_files_are_told_of_and_keep_their_numbers(folder: IncidentFolder
     (folder.path / "x.json").touch()
     assert [one.id for one in folder.all()] == [5]
     assert sorted(folder.damaged) == ["0001.json", "0002.json", "0003.json", "0004.json"]
-    with pytest.raises(IncidentError, match="is damaged"):
+    with pytest.raises(ScalableError, match="is damaged"):
         folder.get(1)
     assert folder.open(stuck()).id == 6
 
@@ -103,7 +102,7 @@ def test_an_unknown_number_names_those_there_are(folder: IncidentFolder) -> None
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
-    with pytest.raises(IncidentError, match="no incident can be recorded in"):
+    with pytest.raises(ScalableError, match="no incident can be recorded in"):
         IncidentFolder(tmp_path / "missing").open(stuck())
 
 

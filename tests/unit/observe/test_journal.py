@@ -17,9 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import Journal, JournalError, read
+from scalable.errors import ScalableError
+from scalable.observe import Journal, read
 from scalable.observe import journal as module
-from scalable.observe.encoding import line_of
+from scalable.observe.journal import line_of
 from scalable.quantities import Money
 from tests.helpers.observe.journal import written
 from tests.helpers.waiting import LONG_S, until
@@ -129,7 +130,7 @@ def test_what_is_written_after_closing_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
-    with pytest.raises(JournalError, match="No such file or directory"):
+    with pytest.raises(ScalableError, match="No such file or directory"):
         Journal(tmp_path / "none" / "j")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe import Journal, read
+from scalable.observe import read
 from scalable.observe.reading import ending, parsed
 
 GOOD = b'{"t": 1.5, "kind": "task"}'
@@ -102,41 +100,6 @@ def test_new_gives_only_what_was_added_and_a_line_once_it_is_whole(tmp_path: Pat
         file.write(b"\n" + GOOD + b"\n")
     assert len(list(records.new())) == 2
     assert not records.torn
-
-
-def test_following_goes_on_until_the_run_has_ended(tmp_path: Path) -> None:
-    path = tmp_path / "journal.jsonl"
-
-    def tell() -> None:
-        time.sleep(0.05)
-        with Journal(path) as journal:
-            for place in range(5):
-                journal.write("task", place=place)
-                journal.flush()
-            journal.write("ended", status="ok")
-
-    teller = threading.Thread(target=tell)
-    teller.start()
-    kinds = [record["kind"] for record in read(path, follow=True, poll_s=0.01)]
-    teller.join()
-    assert kinds == ["task"] * 5 + ["ended"]
-
-
-def test_following_ends_when_nothing_more_will_come(tmp_path: Path) -> None:
-    path = journal(tmp_path, GOOD, b"\n")
-    looks = iter([False, False, True])
-    assert len(list(read(path, follow=True, poll_s=0.01, stop=lambda: next(looks)))) == 1
-
-
-def test_what_was_written_before_the_end_was_noticed_is_still_read(tmp_path: Path) -> None:
-    path = journal(tmp_path, GOOD, b"\n")
-
-    def stop() -> bool:
-        with path.open("ab") as file:
-            file.write(GOOD + b"\n")
-        return True
-
-    assert len(list(read(path, follow=True, poll_s=0.01, stop=stop))) == 2
 
 
 def test_whether_a_run_ended_shows_at_the_end_of_a_long_journal(tmp_path: Path) -> None:

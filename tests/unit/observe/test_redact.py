@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.observe.encoding import line_of, text_of
+from scalable.observe.journal import line_of, text_of
 from scalable.observe.redact import HIDDEN, KNOWN, Redactor, redact, redact_text, secrets_in, suspicious
 
 SECRET = "hunter2hunter2"

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalable.observe import RunView, State, report_of
-from scalable.observe.current import current
-from scalable.observe.distribution import Distribution
+from scalable.observe.report import current
+from scalable.observe.series import Distribution
 from tests.helpers.observe.builders import (
     GIB,
     START,

@@ -12,10 +12,9 @@ import pytest
 from scalable.planning.acceptance import acceptance
 from scalable.planning.campaign import plan_all
 from scalable.planning.front import Choice
-from scalable.planning.month import months
 from scalable.planning.options import compare
 from scalable.planning.plan import plan_sweep
-from scalable.planning.scenarios import growth_table, margin_table
+from scalable.planning.scenarios import growth_table, margin_table, months
 from scalable.planning.site import Site
 from tests.helpers.planning.builders import Change, a_site, with_few_sweeps
 

@@ -9,9 +9,8 @@ import pytest
 from scalable.errors import PlanningError
 from scalable.planning.acceptance import Criterion, Result, acceptance
 from scalable.planning.history import History, Session
-from scalable.planning.month import Month, months
 from scalable.planning.options import OptionRow, compare
-from scalable.planning.scenarios import GrowthRow, growth_table
+from scalable.planning.scenarios import GrowthRow, Month, growth_table, months
 from scalable.quantities import Money
 from tests.helpers.planning.builders import Change, a_site, gib, with_few_sweeps
 
@@ -120,9 +119,26 @@ def test_the_compute_pool_is_recommended_with_a_reason() -> None:
     assert "faster than A permanent node" in comparison.reason
 
 
-def test_an_option_for_more_workers_than_its_pool_can_hold_is_refused() -> None:
-    with pytest.raises(PlanningError, match="50 workers of standard do not fit into the pool permanent"):
-        compare(a_site(("pool: permanent, workers: 2", "pool: permanent, workers: 50")))
+def test_an_option_for_more_workers_than_its_pool_can_hold_is_impossible_and_leaves_the_others() -> None:
+    comparison = compare(a_site(("pool: permanent, workers: 2", "pool: permanent, workers: 50")))
+    assert (
+        comparison.impossible
+        == {"A permanent node": "50 workers of standard do not fit into the pool permanent"}
+        == comparison.to_dict()["impossible"]
+    )
+    assert [row.name for row in comparison.options] == ["B compute pool", "B on one node", "C bigger permanent node"]
+
+
+def test_options_of_which_none_can_be_are_refused_with_all_reasons() -> None:
+    site = a_site(
+        ("pool: permanent, workers: 2", "pool: permanent, workers: 50"),
+        *(
+            (f"    {name}:", f"    # {name}:")
+            for name in ("B compute pool", "B on one node", "C bigger permanent node")
+        ),
+    )
+    with pytest.raises(PlanningError, match="A permanent node: 50 workers of standard do not fit"):
+        compare(site)
 
 
 @cache

@@ -13,15 +13,14 @@ from scalable.errors import PlanningError
 from scalable.manifest import ManifestError, load_text
 from scalable.planning.acceptance import Result, acceptance
 from scalable.planning.campaign import plan_all
+from scalable.planning.expected import Estimate
 from scalable.planning.front import Choice, find_front
 from scalable.planning.history import History
-from scalable.planning.loads import jobs_of, sweep_load
+from scalable.planning.loads import planned_sweeps, sweep_load
 from scalable.planning.margins import MarginRow, Status
-from scalable.planning.month import Month, months
 from scalable.planning.options import OptionRow, compare
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.preflight import Estimate
-from scalable.planning.scenarios import growth_table, margin_table
+from scalable.planning.scenarios import Month, growth_table, margin_table, months
 from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Memory, Money
@@ -101,11 +100,11 @@ def test_a_group_with_an_asset_twice_never_reaches_a_plan() -> None:
 def test_a_scenario_that_names_a_sweep_and_its_profile_simulates_both() -> None:
     both = ("ftf-normal: {sweeps: {standard: 2}}", "ftf-normal: {sweeps: {calibration: 1, standard: 1}}")
     site = a_site(both)
-    jobs = jobs_of(site, "ftf-normal", site.manifest.scenarios["ftf-normal"], History())
-    assert {job.id.split()[1] for job in jobs} == {"calibration"}, "the same sweep by either name"
-    assert len({job.id for job in jobs}) == len(jobs) == 2
-    assert len({unit for job in jobs for unit, _ in job.units}) == 50
-    outcome = site.stage(jobs).simulate()
+    planned = planned_sweeps(site, "ftf-normal", site.manifest.scenarios["ftf-normal"], History())
+    assert {sweep.id.split()[1] for sweep in planned} == {"calibration"}, "the same sweep by either name"
+    assert len({sweep.id for sweep in planned}) == len(planned) == 2
+    assert len({job for sweep in planned for job, _ in sweep.jobs}) == 50
+    outcome = site.stage(planned).simulate()
     assert outcome.complete
     assert sum(outcome.states.values()) == 50
 
@@ -255,8 +254,8 @@ def test_the_target_bounds_the_workers_of_all_sweeps_together(maximum: int) -> N
     site = a_site(("maximum: 24", f"maximum: {maximum}"), target="cluster")
     campaign = plan_all(site)
     assert max(found.workers for found in campaign.plans) <= maximum
-    jobs = [sweep_load(site, found.sweep, History()).job(found.workers) for found in campaign.plans]
-    outcome = site.stage(jobs).simulate()
+    planned = [sweep_load(site, found.sweep, History()).planned(found.workers) for found in campaign.plans]
+    outcome = site.stage(planned).simulate()
     assert outcome.complete
     assert outcome.wall_s == campaign.wall_s, "this is what was planned"
     assert max(count for _, count in outcome.worker_steps) == maximum
@@ -300,7 +299,7 @@ IDLE = ("\npolicies:", "\npolicies:\n  scaling: {idle: 30m}")
 def session(*changes: Change) -> Outcome:
     """The only session of the month, simulated."""
     site = a_site(*changes)
-    return site.stage(jobs_of(site, "discovery", site.manifest.scenarios["discovery"], History())).simulate()
+    return site.stage(planned_sweeps(site, "discovery", site.manifest.scenarios["discovery"], History())).simulate()
 
 
 @pytest.mark.parametrize(("changes", "idle_s"), [((), 0), ((IDLE,), 1800)], ids=["at once", "kept for 30 min"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
-from scalable.manifest.shipped import PROFILES
+from scalable.manifest.models import PROFILES
 from scalable.planning.packing import Packing, lower_bound, pack, vector
 from scalable.planning.placement import PoolRoom, place
 from scalable.planning.resources import Size, allocatable, burst, nominal

@@ -62,7 +62,7 @@ def test_a_pin_of_everything_holds_for_every_sweep_of_that_size() -> None:
     pin = a_pin(2, sweep="")
     together = plan_all(pinned(pin))
     assert together.workers_by_tag["standard"] == 2
-    assert together.notes[0] == pin.told
+    assert together.notes[0] == pin.note
     assert together.to_dict()["pinned"] == "run-1"
 
 

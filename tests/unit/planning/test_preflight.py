@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalable.planning.preflight import BASE, Estimate, estimate_peak, preflight
+from scalable.planning.expected import BASE, Estimate, estimate_peak, preflight
 from scalable.quantities import Memory, Share
 
 SAMPLES = st.integers(1, 10**7)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scalable.show.console.stored import dead_letters
-from scalable.show.report import result_sections, results, verdict_sections
+from scalable.show.console.sections import dead_letters
+from scalable.show.report import material, result_sections
 from scalable.sweeps.grid import Cell
 from tests.helpers.report.builders import Read, made, run_of, sweep_run
 from tests.helpers.sweeps.gates.stores import drop_all
@@ -40,7 +40,7 @@ def test_what_is_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     whole = Read(made(folder))
     assert "All 150 rows" in whole.said("Metrics") and "metrics are drawn" not in whole.said("Effects")
     monkeypatch.setattr(result_sections, "MOST_ROWS", 100)
-    monkeypatch.setattr(verdict_sections, "MOST_METRICS", 3)
+    monkeypatch.setattr(result_sections, "MOST_METRICS", 3)
     found = Read(made(folder))
     assert "The first 100 of 150 rows" in found.said("Metrics") and "All 150" not in found.said("Metrics")
     assert "The first 3 of 8 metrics are drawn" in found.said("Effects")
@@ -123,7 +123,7 @@ def test_no_code_of_another_users_run_is_run(tmp_path: Path, monkeypatch: pytest
         os.chown(folder.run_file, 12345, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    monkeypatch.setattr(results, "load_file", lambda *_, **__: pytest.fail("its manifest was read"))
+    monkeypatch.setattr(material, "load_file", lambda *_, **__: pytest.fail("its manifest was read"))
     found = Read(made(folder))
     assert f"The results cannot be read: {folder.run_id} is another user's" in found.said("Summary")
     assert "Timeline" in found.titles

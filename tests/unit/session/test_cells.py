@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scalable.manifest import load_text
-from scalable.observe.cells import positions, spans
-from scalable.observe.encoding import LONGEST_LINE, line_of
+from scalable.observe.journal import LONGEST_LINE, line_of
+from scalable.observe.sweeps import positions, spans
 from scalable.session.cells import Cells
 from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable
@@ -44,7 +44,7 @@ def test_ten_thousand_rows_of_as_many_units_are_told_in_lines_that_are_not_cut(t
     there = [key for key, at in cells.at.items() if at % 2]  # the worst case: no two are beside each other
     started = line_of({"t": 0, "kind": "sweep-started", **cells.start(there, [])})
     units = {f"{cell.asset} {cell}": CompiledJob("", "", (work,)) for work, cell in made.cells}
-    portions = list(cells.units(units))
+    portions = list(cells.of_jobs(units))
     lines = [line_of({"t": 0, "kind": "sweep-units", "sweep": "s", "unit_cells": one}) for one in portions]
     assert all(len(line) < LONGEST_LINE for line in (started, *lines))
     told = json.loads(started)
@@ -62,7 +62,7 @@ def test_a_grid_that_nobody_could_look_at_is_not_told(
     made = a_sweep(tmp_path, assets=3, folds=2)
     cells = Cells(made)
     assert cells.start([], []) == {} == cells.rows([made.cells[0][0].run_key], [])
-    assert list(cells.units({place.name: place for place in made.units[:3]})) == []
+    assert list(cells.of_jobs({place.name: place for place in made.units[:3]})) == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Node, WorkerTemplate
 from scalable.engine import Rules, WorkerKind
-from scalable.engine.events import Instruction, KillRun, Run, RunState, SpendChanged, Sweep, SweepKind
+from scalable.engine.events import Instruction, Job, JobState, KillJob, SpendChanged, Sweep, SweepKind
 from scalable.manifest.targets import REGISTERED
 from scalable.observe.journal import Journal
 from scalable.planning.placement import PoolRoom
@@ -97,7 +97,7 @@ def test_amounts_of_two_currencies_are_never_added_up() -> None:
     assert said == ("not counted beside EUR: b, USD 2.00 an hour",)
 
 
-def simulated(runs: tuple[Run, ...], budget: str) -> tuple[list[Instruction], dict[RunState, int], Money]:
+def simulated(jobs: tuple[Job, ...], budget: str) -> tuple[list[Instruction], dict[JobState, int], Money]:
     """Runs of 10 minutes, of which nobody knew how long they take, on nodes of 4 workers that cost EUR 1 an hour."""
     size, price = Size(Cpu.of(1), Memory.of_gib(1)), Money.parse("1 EUR")
     node = Size(Cpu.of(4), Memory.of_gib(8))
@@ -106,20 +106,20 @@ def simulated(runs: tuple[Run, ...], budget: str) -> tuple[list[Instruction], di
     told: list[Instruction] = []
     outcome = simulate(
         Rules(kinds, {"compute": room}, budget=Money.parse(budget)), {"compute": ModelPool(room, cpus=4.0)},
-        [Sweep("a", SweepKind.NORMAL, runs, 4)], caps={"small": 1.0}, durations={"a": Fixed(600)},
+        [Sweep("a", SweepKind.NORMAL, jobs, 4)], caps={"small": 1.0}, durations={"a": Fixed(600)},
         journal=lambda now, event, instructions: told.extend(instructions),
     )  # fmt: skip
     return told, outcome.states, outcome.cost({"compute": price}, "EUR")
 
 
 def test_in_the_simulated_world_the_same_brake_starts_nothing_more_and_lets_what_runs_end() -> None:
-    runs = tuple(Run(f"a/{number}", "a", "small") for number in range(40))
-    told, states, paid = simulated(runs, "1 EUR")
-    assert states[RunState.FINISHED] == 16 and states[RunState.STOPPED] == 24
-    assert not [one for one in told if isinstance(one, KillRun)], "what the money does not cover is not begun"
+    jobs = tuple(Job(f"a/{number}", "a", "small") for number in range(40))
+    told, states, paid = simulated(jobs, "1 EUR")
+    assert states[JobState.FINISHED] == 16 and states[JobState.STOPPED] == 24
+    assert not [one for one in told if isinstance(one, KillJob)], "what the money does not cover is not begun"
     assert paid.amount <= 1
-    _, rest, _ = simulated(runs[16:], "5 EUR")
-    assert rest == {RunState.FINISHED: 24}
+    _, rest, _ = simulated(jobs[16:], "5 EUR")
+    assert rest == {JobState.FINISHED: 24}
 
 
 CODE = """

@@ -84,8 +84,8 @@ def test_what_is_fixed_is_paid_in_the_next_month_too(monkeypatch: pytest.MonkeyP
 
 
 def test_what_only_the_journal_is_told_is_sampled_as_its_view_counts_it() -> None:
-    state = SimpleNamespace(tags={}, paused="", braked="")
-    driver = SimpleNamespace(engine=SimpleNamespace(state=state), meter=None)
+    view = SimpleNamespace(tags={}, paused="", braked="")
+    driver = SimpleNamespace(engine=SimpleNamespace(view=view), meter=None)
     found = measures.Measures(driver)  # type: ignore[arg-type]
     for number in (1, 2, 2):  # the second is told again when more is known of it
         found.heard("incident", {"id": number, "incident": "stuck"})

@@ -40,8 +40,8 @@ def a_site(path: Path, target: str) -> Site:
 
 def simulated(site: Site) -> Rules:
     """Of all sweeps of a manifest together."""
-    jobs = [sweep_load(site, name, History()).job(2) for name in site.manifest.sweeps]
-    return site.stage(jobs, budget=BUDGET).rules
+    planned = [sweep_load(site, name, History()).planned(2) for name in site.manifest.sweeps]
+    return site.stage(planned, budget=BUDGET).rules
 
 
 def live(site: Site, target: str) -> Rules:

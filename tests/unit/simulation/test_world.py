@@ -7,13 +7,13 @@ from dataclasses import asdict
 
 import pytest
 
-from scalable.engine.events import KillRun, Loss, Paused, Resumed, RunLost, RunState, StartRun
+from scalable.engine.events import JobLost, JobState, KillJob, Loss, Paused, Resumed, StartJob
 from scalable.findings import Finding
 from scalable.planning.resources import Size
 from scalable.planning.simulation import Outcome
-from scalable.planning.simulation.cluster import Node, Work, shares
+from scalable.planning.simulation.cluster import Computation, Node, shares
 from scalable.planning.simulation.durations import Fixed, LogNormal, Measured
-from scalable.planning.simulation.faults import Faults, Kind
+from scalable.planning.simulation.faults import FaultKind, Faults
 from scalable.quantities import Cpu, Memory, Money
 from tests.helpers.simulation.builders import CORES, Cluster, a_cluster
 
@@ -21,32 +21,32 @@ HOUR = 3600.0
 
 
 @pytest.mark.parametrize(
-    ("runs", "workers", "nodes", "request_", "hours"),
+    ("jobs", "workers", "nodes", "request_", "hours"),
     [
-        pytest.param(225, 1, 1, 3.9, 13.125, id="225 runs on one pod of 4 cores"),
-        pytest.param(225, 5, 2, 3.9, 2.625, id="225 runs on 5 pods on two nodes"),
-        pytest.param(225, 5, 1, 2.0, 52.5 / 15.6, id="225 runs on 5 pods that share a node"),
-        pytest.param(300, 1, 1, 3.9, 17.5, id="300 runs on one pod of 4 cores"),
-        pytest.param(300, 5, 2, 3.9, 3.5, id="300 runs on 5 pods on two nodes"),
-        pytest.param(300, 5, 1, 2.0, 70 / 15.6, id="300 runs on 5 pods that share a node"),
+        pytest.param(225, 1, 1, 3.9, 13.125, id="225 jobs on one pod of 4 cores"),
+        pytest.param(225, 5, 2, 3.9, 2.625, id="225 jobs on 5 pods on two nodes"),
+        pytest.param(225, 5, 1, 2.0, 52.5 / 15.6, id="225 jobs on 5 pods that share a node"),
+        pytest.param(300, 1, 1, 3.9, 17.5, id="300 jobs on one pod of 4 cores"),
+        pytest.param(300, 5, 2, 3.9, 3.5, id="300 jobs on 5 pods on two nodes"),
+        pytest.param(300, 5, 1, 2.0, 70 / 15.6, id="300 jobs on 5 pods that share a node"),
     ],
 )
-def test_time_follows_cpus_not_pods(runs: int, workers: int, nodes: int, request_: float, hours: float) -> None:
-    outcome = a_cluster().with_nodes(nodes, request=request_).with_sweep("s", runs, workers).run()
+def test_time_follows_cpus_not_pods(jobs: int, workers: int, nodes: int, request_: float, hours: float) -> None:
+    outcome = a_cluster().with_nodes(nodes, request=request_).with_sweep("s", jobs, workers).run()
     assert outcome.wall_s / HOUR == pytest.approx(hours, rel=1e-9)
     assert outcome.peak_nodes == nodes
     assert outcome.peak_workers == {"standard": workers}
-    assert outcome.busy_core_s / HOUR == pytest.approx(runs * 14 / 60), "14 core-minutes a run, however they are spread"
+    assert outcome.busy_core_s / HOUR == pytest.approx(jobs * 14 / 60), "14 core-minutes a job, however they are spread"
 
 
 def test_a_fault_free_sweep_loses_nothing() -> None:
     outcome = a_cluster().with_sweep("s", 225, 5).run()
     assert outcome.complete
-    assert outcome.states == {RunState.FINISHED: 225}
+    assert outcome.states == {JobState.FINISHED: 225}
     assert (outcome.attempts, outcome.retries, outcome.alerts) == (225, 0, [])
 
 
-def test_a_run_that_others_slow_down_past_the_stuck_limit_is_not_taken_for_stuck() -> None:
+def test_a_job_that_others_slow_down_past_the_stuck_limit_is_not_taken_for_stuck() -> None:
     """It would take 290 s alone; five that join it on the node at 200 s stretch it to more than 300 s."""
     cluster = a_cluster().with_nodes(1, request=2.0).with_times(provision=0, idle=600)
     outcome = cluster.with_sweep("first", 1, 1, Fixed(290)).with_sweep("second", 5, 5, Fixed(290), at=200).run()
@@ -55,7 +55,7 @@ def test_a_run_that_others_slow_down_past_the_stuck_limit_is_not_taken_for_stuck
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_runs_of_all_lengths_on_a_shared_node_lose_nothing(seed: int) -> None:
+def test_jobs_of_all_lengths_on_a_shared_node_lose_nothing(seed: int) -> None:
     cluster = a_cluster().with_nodes(1, request=2.0)
     for place, at in enumerate((0, 500)):
         cluster.with_sweep(f"s{place}", 40, 3, LogNormal(200, 900), at=at)
@@ -98,7 +98,7 @@ def test_a_second_sweep_after_the_idle_time_waits_for_nodes_again() -> None:
 
 def cores(caps: list[float], cpus: float) -> list[float]:
     node = Node("n", "compute", 0.0, 0.0, Size(Cpu(0), Memory(0)))
-    return shares([Work(str(i), 1, "w", node, 1.0, cap) for i, cap in enumerate(caps)], cpus)
+    return shares([Computation(str(i), 1, "w", node, 1.0, cap) for i, cap in enumerate(caps)], cpus)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_cpus_are_shared_fairly_and_what_one_cannot_use_goes_to_the_others(
     assert cores(caps, cpus) == pytest.approx(fair)
 
 
-def test_a_run_speeds_up_when_its_neighbours_end() -> None:
+def test_a_job_speeds_up_when_its_neighbours_end() -> None:
     cluster = a_cluster().with_nodes(1, request=2.0).with_times(provision=0, idle=0)
     cluster.with_sweep("long", 1, 1, Fixed(400)).with_sweep("short", 4, 4, Fixed(100))
     outcome = cluster.run()
@@ -127,7 +127,7 @@ def test_a_run_speeds_up_when_its_neighbours_end() -> None:
     assert outcome.sweeps["long"].ended == pytest.approx(crowded + 300)
 
 
-def test_a_node_lost_mid_run_costs_one_retry_each_and_the_sweep_recovers() -> None:
+def test_a_node_lost_mid_job_costs_one_retry_each_and_the_sweep_recovers() -> None:
     cluster = a_cluster().with_sweep("s", 50, 5).with_node_lost(at=300)
     outcome = cluster.run()
     lost = [event for _, event, _ in cluster.seen if getattr(event, "cause", None) is Loss.NODE_LOST]
@@ -144,26 +144,26 @@ def test_all_nodes_lost_at_once_pauses_the_work_and_it_goes_on() -> None:
     assert outcome.retries == 5
 
 
-def test_a_node_lost_while_it_starts_loses_no_run() -> None:
+def test_a_node_lost_while_it_starts_loses_no_job() -> None:
     outcome = a_cluster().with_sweep("s", 10, 5).with_node_lost(at=100).run()
     assert outcome.complete
     assert outcome.retries == 0
 
 
 def losses(cluster: Cluster) -> list[Loss]:
-    return [event.cause for _, event, _ in cluster.seen if isinstance(event, RunLost)]
+    return [event.cause for _, event, _ in cluster.seen if isinstance(event, JobLost)]
 
 
-def test_a_slow_run_ends_late_but_is_left_alone() -> None:
-    cluster = a_cluster().with_sweep("s", 1, 1).with_fault("s/0", Kind.SLOW, factor=20.0)
+def test_a_slow_job_ends_late_but_is_left_alone() -> None:
+    cluster = a_cluster().with_sweep("s", 1, 1).with_fault("s/0", FaultKind.SLOW, factor=20.0)
     outcome = cluster.run()
     assert outcome.complete
     assert outcome.wall_s == pytest.approx(20 * 210)
     assert losses(cluster) == []
 
 
-def test_a_stuck_run_is_killed_after_300_seconds_and_run_again() -> None:
-    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.STUCK)
+def test_a_stuck_job_is_killed_after_300_seconds_and_run_again() -> None:
+    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", FaultKind.STUCK)
     outcome = cluster.run()
     assert outcome.complete
     assert losses(cluster) == [Loss.STUCK]
@@ -171,59 +171,59 @@ def test_a_stuck_run_is_killed_after_300_seconds_and_run_again() -> None:
     assert {alert.code for alert in outcome.alerts} == {"stuck", "retry-used"}
 
 
-def test_a_run_that_is_stuck_twice_fails_and_the_sweep_is_not_complete() -> None:
+def test_a_job_that_is_stuck_twice_fails_and_the_sweep_is_not_complete() -> None:
     cluster = a_cluster().with_sweep("s", 5, 5)
-    cluster.with_fault("s/0", Kind.STUCK).with_fault("s/0", Kind.STUCK, attempt=2)
+    cluster.with_fault("s/0", FaultKind.STUCK).with_fault("s/0", FaultKind.STUCK, attempt=2)
     outcome = cluster.run()
-    assert outcome.states == {RunState.FINISHED: 4, RunState.FAILED: 1}
+    assert outcome.states == {JobState.FINISHED: 4, JobState.FAILED: 1}
     assert not outcome.complete
 
 
-def test_a_run_out_of_memory_ends_on_the_heavy_profile() -> None:
-    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.OUT_OF_MEMORY, peak=Memory.of_gib(9))
+def test_a_job_out_of_memory_ends_on_the_heavy_profile() -> None:
+    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", FaultKind.OUT_OF_MEMORY, peak=Memory.of_gib(9))
     outcome = cluster.run()
     assert outcome.complete
     assert outcome.peak_workers == {"standard": 5, "heavy": 1}
     assert losses(cluster) == [Loss.OUT_OF_MEMORY]
 
 
-def test_a_run_out_of_memory_on_both_profiles_fails_with_both_peaks() -> None:
+def test_a_job_out_of_memory_on_both_profiles_fails_with_both_peaks() -> None:
     cluster = a_cluster().with_sweep("s", 1, 1)
-    cluster.with_fault("s/0", Kind.OUT_OF_MEMORY, peak=Memory.of_gib(9))
-    cluster.with_fault("s/0", Kind.OUT_OF_MEMORY, attempt=2, peak=Memory.of_gib(25))
+    cluster.with_fault("s/0", FaultKind.OUT_OF_MEMORY, peak=Memory.of_gib(9))
+    cluster.with_fault("s/0", FaultKind.OUT_OF_MEMORY, attempt=2, peak=Memory.of_gib(25))
     outcome = cluster.run()
-    assert outcome.states == {RunState.FAILED: 1}
+    assert outcome.states == {JobState.FAILED: 1}
     assert "9 GiB of 8 GiB on standard, 25 GiB of 24 GiB on heavy" in outcome.alerts[-1].message
 
 
-def test_a_preempted_run_goes_on_elsewhere_without_a_retry_being_charged() -> None:
-    outcome = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.PREEMPTED).run()
+def test_a_preempted_job_goes_on_elsewhere_without_a_retry_being_charged() -> None:
+    outcome = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", FaultKind.PREEMPTED).run()
     assert outcome.complete
     assert outcome.retries == 1, "it was started again"
     assert not [alert for alert in outcome.alerts if alert.code == "retry-used"]
 
 
-def test_a_run_that_takes_its_worker_with_it_is_retried_on_another() -> None:
-    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.WORKER_DIES)
+def test_a_job_that_takes_its_worker_with_it_is_retried_on_another() -> None:
+    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", FaultKind.WORKER_DIES)
     assert cluster.run().complete
-    workers = [i.worker for _, _, all_ in cluster.seen for i in all_ if isinstance(i, StartRun) and i.run == "s/0"]
+    workers = [i.worker for _, _, all_ in cluster.seen for i in all_ if isinstance(i, StartJob) and i.job == "s/0"]
     assert len(set(workers)) == 2
 
 
 @pytest.mark.parametrize(
     ("kind", "states"),
     [
-        (Kind.RAISES, {RunState.FINISHED: 4, RunState.FAILED: 1}),
-        (Kind.TRANSIENT, {RunState.FINISHED: 5}),
+        (FaultKind.RAISES, {JobState.FINISHED: 4, JobState.FAILED: 1}),
+        (FaultKind.TRANSIENT, {JobState.FINISHED: 5}),
     ],
 )
-def test_only_an_error_that_may_pass_is_tried_again(kind: Kind, states: dict[RunState, int]) -> None:
+def test_only_an_error_that_may_pass_is_tried_again(kind: FaultKind, states: dict[JobState, int]) -> None:
     assert a_cluster().with_sweep("s", 5, 5).with_fault("s/0", kind).run().states == states
 
 
-def test_a_stuck_run_on_a_shared_node_leaves_its_cpus_to_the_others_once_killed() -> None:
+def test_a_stuck_job_on_a_shared_node_leaves_its_cpus_to_the_others_once_killed() -> None:
     cluster = a_cluster().with_nodes(1, request=2.0).with_policy("retry", times=0)
-    outcome = cluster.with_sweep("s", 5, 5, Fixed(600)).with_fault("s/0", Kind.STUCK).run()
+    outcome = cluster.with_sweep("s", 5, 5, Fixed(600)).with_fault("s/0", FaultKind.STUCK).run()
     while_stuck, rest = 300 * 3.12, 600 * 4 - 300 * 3.12
     assert while_stuck + rest == 2400
     assert outcome.wall_s == pytest.approx(300 + rest / 3.9)
@@ -238,7 +238,7 @@ def test_refused_workers_are_asked_for_again() -> None:
 
 def test_workers_that_are_always_refused_stop_the_sweep_instead_of_hanging_it() -> None:
     outcome = a_cluster().with_sweep("s", 5, 5).with_refusals(99).run()
-    assert outcome.states == {RunState.STOPPED: 5}
+    assert outcome.states == {JobState.STOPPED: 5}
     assert outcome.nodes == []
 
 
@@ -253,7 +253,7 @@ def test_a_pause_scales_to_zero_and_the_rest_runs_after_it() -> None:
 
 def wild(seed: int) -> Outcome:
     cluster = a_cluster().with_sweep("a", 60, 5, LogNormal(200, 500)).with_sweep("b", 40, 5, LogNormal(100, 300), at=99)
-    cluster.faults = Faults(rates=dict.fromkeys(Kind, 0.04))
+    cluster.faults = Faults(rates=dict.fromkeys(FaultKind, 0.04))
     return cluster.with_node_lost(at=1000).run(seed)
 
 
@@ -275,25 +275,25 @@ def test_another_seed_changes_nothing_when_durations_are_fixed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_as_many_runs_as_were_measured_take_as_long_together(seed: int) -> None:
+def test_as_many_jobs_as_were_measured_take_as_long_together(seed: int) -> None:
     measured = Measured(tuple(float(10 * n) for n in range(1, 26)))
     outcome = a_cluster().with_sweep("s", 25, 1, measured).run(seed)
     assert outcome.wall_s == pytest.approx(sum(measured.seconds))
 
 
-def test_more_runs_than_were_measured_take_what_was_measured_again() -> None:
+def test_more_jobs_than_were_measured_take_what_was_measured_again() -> None:
     outcome = a_cluster().with_sweep("s", 26, 1, Measured((100.0, 200.0))).run()
     assert outcome.wall_s == pytest.approx(13 * 300)
 
 
 @pytest.mark.parametrize(("uses", "wall_s"), [(1.0, 600.0), (CORES, 600.0), (2 * CORES, 1200.0)])
-def test_a_run_takes_longer_only_where_its_worker_has_fewer_cores_than_it_used(uses: float, wall_s: float) -> None:
+def test_a_job_takes_longer_only_where_its_worker_has_fewer_cores_than_it_used(uses: float, wall_s: float) -> None:
     cluster = a_cluster().with_sweep("s", 3, 1, Fixed(200.0))
     cluster.uses["s"] = uses
     assert cluster.run().wall_s == pytest.approx(wall_s)
 
 
-def test_runs_of_one_core_do_not_slow_each_other_down_where_runs_of_four_do() -> None:
+def test_jobs_of_one_core_do_not_slow_each_other_down_where_jobs_of_four_do() -> None:
     walls = []
     for uses in (1.0, CORES):
         cluster = a_cluster().with_nodes(1, request=1.0).with_sweep("s", 12, 12, Fixed(200.0))
@@ -312,16 +312,16 @@ def test_log_normal_durations_have_the_median_and_the_95th_percentile_asked_for(
 
 def test_every_kill_is_followed_by_the_news_of_the_death() -> None:
     cluster = a_cluster().with_sweep("s", 20, 5)
-    for run in ("s/0", "s/3"):
-        cluster.with_fault(run, Kind.STUCK)
+    for job in ("s/0", "s/3"):
+        cluster.with_fault(job, FaultKind.STUCK)
     cluster.run()
-    killed = [(i.run, i.attempt) for _, _, all_ in cluster.seen for i in all_ if isinstance(i, KillRun)]
-    reported = [(event.run, event.attempt) for _, event, _ in cluster.seen if isinstance(event, RunLost)]
+    killed = [(i.job, i.attempt) for _, _, all_ in cluster.seen for i in all_ if isinstance(i, KillJob)]
+    reported = [(event.job, event.attempt) for _, event, _ in cluster.seen if isinstance(event, JobLost)]
     assert sorted(killed) == sorted(reported) == [("s/0", 1), ("s/3", 1)]
 
 
 def test_alerts_of_the_engine_are_kept_in_the_outcome() -> None:
-    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", Kind.TRANSIENT)
+    cluster = a_cluster().with_sweep("s", 5, 5).with_fault("s/0", FaultKind.TRANSIENT)
     outcome = cluster.run()
     assert outcome.alerts == [i for _, _, all_ in cluster.seen for i in all_ if isinstance(i, Finding)]
     assert len(outcome.alerts) == 1

@@ -39,11 +39,11 @@ class StageSize:
 
 def run(options: argparse.Namespace) -> int:
     artefacts = open_artefacts(checked(place(options)))
-    return listed(artefacts, options) if options.action == "ls" else collected(artefacts, options)
+    return list_artefacts(artefacts, options) if options.action == "ls" else collected(artefacts, options)
 
 
 def place(options: argparse.Namespace) -> str:
-    """The one named, else the manifest's, else where artefacts are kept if nothing is said."""
+    """Return the one named, else the manifest's, else where artefacts are kept if nothing is said."""
     if options.artefacts:
         return str(options.artefacts)
     path = context.manifest_path(options.manifest)
@@ -61,16 +61,16 @@ def checked(url: str) -> str:
     return url
 
 
-def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
+def list_artefacts(artefacts: Artefacts, options: argparse.Namespace) -> int:
     if given := [name for name in (*CONDITIONS, "dry_run") if getattr(options, name)]:
         flag = f"--{given[0].replace('_', '-')}"
         raise UsageError(f"{flag} is for removing; write  scalable cache gc {flag}")
     with working("looking at artefacts"):
         stages = by_stage(artefacts.list())
-    count, size = sum(one.count for one in stages), sum(one.bytes for one in stages)
+    count, size = sum(stage.count for stage in stages), sum(stage.bytes for stage in stages)
     if options.format == "json":
-        told = {"place": artefacts.url, "stages": [asdict(one) for one in stages], "count": count, "bytes": size}
-        print_json(told)
+        content = {"place": artefacts.url, "stages": [asdict(stage) for stage in stages], "count": count, "bytes": size}
+        print_json(content)
         return 0
     screen = console()
     if not stages:
@@ -78,8 +78,8 @@ def listed(artefacts: Artefacts, options: argparse.Namespace) -> int:
         return 0
     screen.print(f"{plural(count, 'artefact')}, {Memory(size)}, in {artefacts.url}", style="bold", soft_wrap=True)
     rows: list[list[Cell]] = [
-        [one.stage, str(one.count), str(Memory(one.bytes)), *map(ago, (one.oldest, one.newest, one.used))]
-        for one in stages
+        [stage.stage, str(stage.count), str(Memory(stage.bytes)), *map(ago, (stage.oldest, stage.newest, stage.used))]
+        for stage in stages
     ]
     show_table(screen, ("stage", ">count", ">size", "oldest", "newest", "last used"), rows, indent=2)
     return 0
@@ -89,23 +89,23 @@ def ago(when: float) -> str:
     return f"{Duration(max(0.0, round(time.time() - when)))} ago"
 
 
-def by_stage(found: Iterable[Artefact]) -> list[StageSize]:
-    """The largest first."""
+def by_stage(artefacts: Iterable[Artefact]) -> list[StageSize]:
+    """Return the largest first."""
     groups: dict[str, list[Artefact]] = defaultdict(list)
-    for one in found:
-        groups[one.stage].append(one)
+    for artefact in artefacts:
+        groups[artefact.stage].append(artefact)
     stages = [
         StageSize(
             stage,
             count=len(group),
-            bytes=sum(one.bytes for one in group),
-            oldest=min(one.written for one in group),
-            newest=max(one.written for one in group),
-            used=max(one.used for one in group),
+            bytes=sum(artefact.bytes for artefact in group),
+            oldest=min(artefact.written for artefact in group),
+            newest=max(artefact.written for artefact in group),
+            used=max(artefact.used for artefact in group),
         )
         for stage, group in groups.items()
     ]
-    return sorted(stages, key=lambda one: (-one.bytes, one.stage))
+    return sorted(stages, key=lambda artefact: (-artefact.bytes, artefact.stage))
 
 
 def collected(artefacts: Artefacts, options: argparse.Namespace) -> int:
@@ -119,7 +119,7 @@ def collected(artefacts: Artefacts, options: argparse.Namespace) -> int:
             dry_run=options.dry_run,
         )
     if options.format == "json":
-        gone = {one.stage: {"count": one.count, "bytes": one.bytes} for one in by_stage(result.removed)}
+        gone = {stage.stage: {"count": stage.count, "bytes": stage.bytes} for stage in by_stage(result.removed)}
         counts = {name: getattr(result, name) for name in ("bytes", "kept", "in_use", "leftovers")}
         print_json(
             {
@@ -145,7 +145,9 @@ def tell(artefacts: Artefacts, result: Collected, options: argparse.Namespace) -
         f"{result.kept} kept{in_use}",
         soft_wrap=True,
     )
-    rows: list[list[Cell]] = [[one.stage, str(one.count), str(Memory(one.bytes))] for one in by_stage(result.removed)]
+    rows: list[list[Cell]] = [
+        [stage.stage, str(stage.count), str(Memory(stage.bytes))] for stage in by_stage(result.removed)
+    ]
     if rows:
         show_table(screen, ("stage", ">count", ">size"), rows, indent=2)
     if not any(getattr(options, name) for name in CONDITIONS):

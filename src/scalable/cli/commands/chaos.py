@@ -41,10 +41,10 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.action == "storm":
         return whole_storm(options, folder, wish, seed)
-    return one(options, folder, wish, seed)
+    return make_one(options, folder, wish, seed)
 
 
-def one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -> int:
+def make_one(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed: int) -> int:
     seconds = span("--seconds", options.seconds)
     fault = Scene(folder, random.Random(seed)).prepare(options.action, wish)
     lasting = f" for {Duration(seconds)}" if fault.lasts else ""
@@ -77,10 +77,10 @@ def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed
     if screen is not None:
         screen.print(LINE.format("after", "fault", "for", "what"))
     try:
-        for one in storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish):
-            made.append(one)
+        for fault in storm(folder, seed=seed, faults=faults, over=over, kinds=kinds, wish=wish):
+            made.append(fault)
             if screen is not None:
-                screen.print(line(one), soft_wrap=True)
+                screen.print(line(fault), soft_wrap=True)
                 sys.stdout.flush()
     finally:  # also of a storm that was interrupted it is good to know what it did
         tell(options, folder, seed, faults, made)
@@ -88,9 +88,9 @@ def whole_storm(options: argparse.Namespace, folder: RunFolder, wish: Wish, seed
 
 
 def tell(options: argparse.Namespace, folder: RunFolder, seed: int, faults: int, made: list[Made]) -> None:
-    done = sum(one.made for one in made)
+    done = sum(fault.made for fault in made)
     if options.format == "json":
-        print_json({"run_id": folder.run_id, "seed": seed, "made": done, "faults": [one.to_dict() for one in made]})
+        print_json({"run_id": folder.run_id, "seed": seed, "made": done, "faults": [fault.to_dict() for fault in made]})
         return
     early = f"; it ended after {len(made)} of {faults}" if len(made) < faults else ""
     console().print(f"{plural(done, 'fault')} made in {folder.run_id}, seed {seed}{early}", soft_wrap=True)
@@ -109,15 +109,15 @@ def line(made: Made) -> str:
 
 def weights(text: str) -> Mapping[str, float]:
     """``kill-runner=9,kill-worker=1``; a name alone counts 1."""
-    found: dict[str, float] = {}
+    by_fault: dict[str, float] = {}
     for part in text.split(","):
         name, equals, weight = part.strip().partition("=")
         if name not in FAULTS:
             raise UsageError(f"--kinds: there is no fault {name!r}; there are {', '.join(FAULTS)}")
-        found[name] = number("--kinds", weight) if equals else 1.0
-    if not 0 < sum(found.values()) < inf:
+        by_fault[name] = number_option("--kinds", weight) if equals else 1.0
+    if not 0 < sum(by_fault.values()) < inf:
         raise UsageError(f"--kinds: nothing can be drawn from {text!r}; write e.g. kill-runner=9,kill-worker=1")
-    return found
+    return by_fault
 
 
 def whole(option: str, text: Any) -> int:
@@ -133,7 +133,7 @@ def span(option: str, text: str) -> float:
         raise UsageError(f"{option}: {error}") from None
 
 
-def number(option: str, text: str) -> float:
+def number_option(option: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scalable.cli.arguments.upkeep import NAMES
+from scalable.cli.arguments import NAMES
 
 FILES = ("manifest", "output", "path", "workflow")
 FOLDERS = ("folder",)
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asking(part: str) -> Any:
-    """How each shell gets names: when it completes one, in the folder it is in then."""
+    """Return how each shell gets names: when it completes one, in the folder it is in then."""
     import shtab
 
     command, function = f"scalable completion {part}", f"_scalable_{part}"
@@ -55,10 +55,12 @@ def names(part: str) -> list[str]:
     import yaml
 
     try:
-        found = yaml.safe_load(Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8"))
+        manifest = yaml.safe_load(
+            Path(os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml").read_text(encoding="utf-8")
+        )
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return []
-    there = found.get(part) if isinstance(found, dict) else None
+    there = manifest.get(part) if isinstance(manifest, dict) else None
     return [str(name) for name in there if PLAIN.fullmatch(str(name))] if isinstance(there, dict) else []
 
 

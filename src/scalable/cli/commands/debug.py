@@ -23,9 +23,9 @@ from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, print_traceback, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, state_of
-from scalable.observe.encoding import jsonable
 from scalable.observe.fields import text
 from scalable.observe.jobs import FINAL, JobHistory
+from scalable.observe.journal import jsonable
 from scalable.quantities import Duration
 from scalable.wording import undefined
 
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_cell(options: argparse.Namespace) -> int:
-    """The first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
+    """Return the first cell that is meant; stages that are kept are found, unless all is to be computed anew."""
     from scalable.cli.commands.results import which
     from scalable.session.outcomes import named
     from scalable.session.session import ScalableSession
@@ -79,7 +79,7 @@ def run_cell(options: argparse.Namespace) -> int:
     sweep = which(session.manifest, options.sweep)
     with working("looking at what is there"), session.open_store() as store:
         compiled = session.compile(sweep, store)
-    work, cell, here = the_cell(compiled, options)
+    work, cell, place = the_cell(compiled, options)
     errors().print(f"{named(cell)}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
     evaluation = units.Evaluation(compiled.workload, None if options.fresh else units.opened(session.artefacts()))
     began = time.monotonic()
@@ -94,7 +94,7 @@ def run_cell(options: argparse.Namespace) -> int:
         return 1
     if options.format == "json":
         print_json(
-            {"cell": here, "run_key": work.run_key, "executed": evaluation.executed, "metrics": jsonable(metrics)}
+            {"cell": place, "run_key": work.run_key, "executed": evaluation.executed, "metrics": jsonable(metrics)}
         )
     else:
         console().print(facts([(name, f"{value}") for name, value in metrics.items()]))
@@ -104,34 +104,39 @@ def run_cell(options: argparse.Namespace) -> int:
 
 
 def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, Cell, dict[str, str]]:
-    """The first cell that has what is asked for, and what people call it by."""
+    """Return the first cell that has what is asked for, and what people call it by."""
     wanted = {name: getattr(options, name) for name in ("asset", "variant", "fold", "cost") if getattr(options, name)}
     known: dict[str, dict[str, None]] = {name: {} for name in wanted}
     for work, cell in compiled.cells:
-        here = {"asset": cell.asset, "variant": str(cell.variant), "fold": str(cell.fold), "cost": f"{cell.cost_bps:g}"}
-        if all(same(here[name], value) for name, value in wanted.items()):
-            return work, cell, here
+        place = {
+            "asset": cell.asset,
+            "variant": str(cell.variant),
+            "fold": str(cell.fold),
+            "cost": f"{cell.cost_bps:g}",
+        }
+        if all(same(place[name], value) for name, value in wanted.items()):
+            return work, cell, place
         for name, values in known.items():
-            values[here[name]] = None
+            values[place[name]] = None
     for name, value in wanted.items():
         if not any(same(each, value) for each in known[name]):
             raise UsageError(f"{undefined(name, value, known[name])} (of sweep {options.sweep})")
-    told = ", ".join(f"{name} {value}" for name, value in wanted.items())
+    wanted_text = ", ".join(f"{name} {value}" for name, value in wanted.items())
     raise UsageError(
-        f"{options.sweep} has no cell with {told}; scalable results {quote(options.sweep)} --all  lists them"
+        f"{options.sweep} has no cell with {wanted_text}; scalable results {quote(options.sweep)} --all  lists them"
     )
 
 
-def same(one: str, other: str) -> bool:
+def same(value: str, other: str) -> bool:
     """``20`` and ``20.0`` are one cost."""
     try:
-        return one == other or float(one) == float(other)
+        return value == other or float(value) == float(other)
     except ValueError:
         return False
 
 
 def saved(folder: RunFolder, name: str) -> Path:
-    """Where what the run does is kept; if it is not, why, and what to do."""
+    """Return where what the run does is kept; if it is not, why, and what to do."""
     path = folder.work(name)
     if path.exists():
         if path.stat().st_uid not in (os.geteuid(), 0):
@@ -178,8 +183,8 @@ def load(path: Path, name: str) -> Work:
         if prepared := getattr(function, "__scalable_prepare__", None):
             prepared()
     except Exception as error:  # unpickling imports and calls the user's own code
-        told = "".join(traceback.format_exception_only(error)).strip()
-        raise ScalableError(f"{name} cannot be loaded from {path}: {told}") from error
+        cause = "".join(traceback.format_exception_only(error)).strip()
+        raise ScalableError(f"{name} cannot be loaded from {path}: {cause}") from error
     positional, named = given if len(given) == 2 else ((), *given)
     return function, tuple(positional), dict(named)
 

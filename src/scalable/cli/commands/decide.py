@@ -32,18 +32,18 @@ def run(options: argparse.Namespace) -> int:
     with opened(options) as (manifest, store, folder):
         name = which(manifest, options.sweep)
         with working("comparing"):
-            found = outcome(manifest, name, store, folder)
-            decision = decide(found)
+            results = outcome(manifest, name, store, folder)
+            decision = decide(results)
     if options.format == "json":
         print_json(decision.to_dict())
     else:
-        show(console(), decision, absent(found))
+        show(console(), decision, absent(results))
     return 0 if decision.complete else 1
 
 
-def absent(found: Outcome) -> list[str]:
+def absent(results: Outcome) -> list[str]:
     """Metrics that the verdict shall rest on and no row has: most likely misspelt."""
-    return [name for name in found.metrics if name not in found.metric_names] if found.finished else []
+    return [name for name in results.metrics if name not in results.metric_names] if results.finished else []
 
 
 def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> None:
@@ -52,31 +52,31 @@ def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> No
     compared = f"    compared with {decision.baseline} over asset × fold; "
     screen.print(Text.assemble((decision.sweep, "bold"), compared, there, state))
     screen.print()
-    counted = any(one.power.least_trades is not None for one in decision.variants)
+    counted = any(judgement.power.least_trades is not None for judgement in decision.variants)
     verdicts = [
         (
-            Text(str(one.variant), "bold"),
-            Text(one.verdict.value, STYLES[one.verdict]),
-            names(one, Standing.BETTER, "green"),
-            names(one, Standing.WORSE, "red"),
-            Text(str(one.power.pairs), "" if one.power.given else "yellow"),
-            *([trades(one)] if counted else []),
+            Text(str(judgement.variant), "bold"),
+            Text(judgement.verdict.value, STYLES[judgement.verdict]),
+            names(judgement, Standing.BETTER, "green"),
+            names(judgement, Standing.WORSE, "red"),
+            Text(str(judgement.power.pairs), "" if judgement.power.given else "yellow"),
+            *([trades(judgement)] if counted else []),
         )
-        for one in decision.variants
+        for judgement in decision.variants
     ]
     if not verdicts:
         screen.print(note("·", f"the sweep has only {decision.baseline}: there is nothing to compare it with", "dim"))
         return
     columns = ("variant", "verdict", "better", "worse", ">pairs", *([">least trades"] if counted else []))
     screen.print(Padding(table(columns, verdicts), (0, 0, 0, 2)))
-    for one in decision.variants:
-        show_figures(screen, one, decision)
+    for judgement in decision.variants:
+        show_figures(screen, judgement, decision)
     screen.print()
-    if any(each.metric.primary for one in decision.variants for each in one.metrics):
+    if any(each.metric.primary for judgement in decision.variants for each in judgement.metrics):
         screen.print(note("*", "primary: a variant that makes it clearly worse is given up", "dim"))
         screen.print()
-    for one in decision.variants:
-        show_why(screen, one)
+    for judgement in decision.variants:
+        show_why(screen, judgement)
     for name in missing:
         there = ", ".join(decision.not_judged) or "those above"
         text = f"no row has the metric {name!r} of sweeps.{decision.sweep}.metrics; rows have {there}"
@@ -90,52 +90,52 @@ def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> No
         screen.print(note("▸", f"scalable run --sweep {quote(decision.sweep)}  computes what is missing", "bold"))
 
 
-def names(one: Judgement, standing: Standing, style: str) -> Text:
-    found = [each.metric.name for each in one.metrics if each.standing is standing]
-    return Text(", ".join(found), style) if found else Text(NONE, "dim")
+def names(judgement: Judgement, standing: Standing, style: str) -> Text:
+    metric_names = [each.metric.name for each in judgement.metrics if each.standing is standing]
+    return Text(", ".join(metric_names), style) if metric_names else Text(NONE, "dim")
 
 
-def trades(one: Judgement) -> Text:
-    if one.power.least_trades is None:
+def trades(judgement: Judgement) -> Text:
+    if judgement.power.least_trades is None:
         return Text(NONE, "dim")
-    thin = f" in {plural(one.power.thin, 'thin fold')}" if one.power.thin else ""
-    return Text(f"{one.power.least_trades:g}{thin}", "yellow" if one.power.thin else "")
+    thin = f" in {plural(judgement.power.thin, 'thin fold')}" if judgement.power.thin else ""
+    return Text(f"{judgement.power.least_trades:g}{thin}", "yellow" if judgement.power.thin else "")
 
 
-def show_figures(screen: Console, one: Judgement, decision: Decision) -> None:
-    if not one.metrics:
+def show_figures(screen: Console, judgement: Judgement, decision: Decision) -> None:
+    if not judgement.metrics:
         return
     screen.print()
     wide = screen.width >= WIDE
-    sides = (f">{decision.baseline}", f">{one.variant}") if wide else ()
-    columns = (f"  {one.variant}", *sides, ">Δ", ">95 % of Δ", ">p corrected", ">effect")
-    show_table(screen, columns, [line(each, wide) for each in one.metrics], indent=2)
+    sides = (f">{decision.baseline}", f">{judgement.variant}") if wide else ()
+    columns = (f"  {judgement.variant}", *sides, ">Δ", ">95 % of Δ", ">p corrected", ">effect")
+    show_table(screen, columns, [line(each, wide) for each in judgement.metrics], indent=2)
 
 
 def line(result: MetricResult, wide: bool) -> list[Cell]:
-    found = result.comparison
+    comparison = result.comparison
     mark, style = MARKS[result.standing]
-    low, high = found.interval
+    low, high = comparison.interval
     places = decimals(max(abs(low), abs(high)))
     return [
         Text.assemble((f"{mark} {result.metric.name}", style), (" *" if result.metric.primary else "", "dim")),
-        *((measured(found.baseline), measured(found.mean)) if wide else ()),
-        Text(f"{found.delta:+.{places}f}", style),
+        *((measured(comparison.baseline), measured(comparison.mean)) if wide else ()),
+        Text(f"{comparison.delta:+.{places}f}", style),
         f"{low:+.{places}f} … {high:+.{places}f}",
         probability(result.p_corrected),
-        f"{found.effect:+.2f}",
+        f"{comparison.effect:+.2f}",
     ]
 
 
-def show_why(screen: Console, one: Judgement) -> None:
+def show_why(screen: Console, judgement: Judgement) -> None:
     """The lines of the rule that lead to the verdict, with how each stands; the figures are in the tables above."""
-    screen.print(Text.assemble(f"  {one.variant}: ", (one.verdict.value, STYLES[one.verdict])))
-    if one.verdict is Verdict.ABANDON:
-        screen.print(note("  ✗", one.reason, "red"))
+    screen.print(Text.assemble(f"  {judgement.variant}: ", (judgement.verdict.value, STYLES[judgement.verdict])))
+    if judgement.verdict is Verdict.ABANDON:
+        screen.print(note("  ✗", judgement.reason, "red"))
     else:
-        for check in one.lock_needs:
+        for check in judgement.lock_needs:
             mark, style = ("  ✓", "green") if check.holds else ("  ✗", "red")
             screen.print(note(mark, f"LOCK needs {check.asks}: {check.figures}", style))
-    for text in one.remarks:
+    for text in judgement.remarks:
         screen.print(note("  !", text, "yellow"))
     screen.print()

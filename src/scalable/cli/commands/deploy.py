@@ -14,8 +14,8 @@ from scalable.deploy.deployment import chosen, deployment, namespace_name
 from scalable.deploy.kubernetes import Rendered, rendered
 from scalable.deploy.source import Source
 from scalable.errors import UsageError
-from scalable.manifest.alerts import rules_of
 from scalable.manifest.load import read
+from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
 from scalable.observe.folders import runs_dir
 
@@ -35,17 +35,19 @@ def run(options: argparse.Namespace) -> int:
     folder = Path(options.output)
     check_options(options)
     check_free(folder, force=options.force)
-    found = SYSTEMS[options.what](options, folder)
-    left = write(folder, found.files)
+    deployed = SYSTEMS[options.what](options, folder)
+    left = write(folder, deployed.files)
     if options.format == "json":
-        print_json({"output": str(folder), "files": sorted(found.files), "notes": found.notes, "next": found.next})
+        print_json(
+            {"output": str(folder), "files": sorted(deployed.files), "notes": deployed.notes, "next": deployed.next}
+        )
         return 0
     screen = console()
-    screen.print(f"wrote {folder}: {', '.join(sorted(found.files))}", style="green", markup=False, soft_wrap=True)
-    for told in (*found.notes, *([f"left as they were: {', '.join(left)}"] if left else [])):
-        screen.print(note("!", told, "yellow"))
-    screen.print("next:" if found.next else "")
-    for step in found.next:
+    screen.print(f"wrote {folder}: {', '.join(sorted(deployed.files))}", style="green", markup=False, soft_wrap=True)
+    for text in (*deployed.notes, *([f"left as they were: {', '.join(left)}"] if left else [])):
+        screen.print(note("!", text, "yellow"))
+    screen.print("next:" if deployed.next else "")
+    for step in deployed.next:
         screen.print(f"  {step}", soft_wrap=True)
     return 0
 
@@ -76,7 +78,7 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    files = airflow.render(loaded.manifest, loaded.target, sweep, here=path)
+    files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 
 
@@ -127,7 +129,7 @@ def check_free(folder: Path, *, force: bool) -> None:
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Each file whole or not at all; says which others lie there, since kubectl and helm would take them too."""
+    """Write each file whole or not at all, and return which others lie there: kubectl and helm would take them, too."""
     before = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     for name, text in files.items():
         path = folder / name

@@ -54,22 +54,22 @@ def store_url(options: argparse.Namespace) -> str:
 
 
 def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[str]:
-    """The ids that are meant, each by as many of its digits as it takes."""
+    """Return the ids that are meant, each by as many of its digits as it takes."""
     if options.all:
         if options.ids:
             raise UsageError("--all means every dead letter; leave out the ids, or --all")
         return [letter.id for letter in letters]
     if not options.ids:
         raise UsageError(f"which ones? write  scalable dlq {options.action} ID  or --all; scalable dlq list shows them")
-    found = []
+    letters_chosen = []
     for written in options.ids:
         alike = [letter.id for letter in letters if letter.id.startswith(written)]
         if not alike or (len(written) < SHORTEST and written not in alike):
             raise UsageError(undefined("dead letter", written, [letter.id for letter in letters]))
         if len(alike) > 1:
             raise UsageError(f"{written} begins {len(alike)} dead letters; write more of its digits")
-        found += alike
-    return list(dict.fromkeys(found))
+        letters_chosen += alike
+    return list(dict.fromkeys(letters_chosen))
 
 
 def agreed(options: argparse.Namespace, ids: Sequence[str]) -> bool:
@@ -124,9 +124,9 @@ def when(seconds: float) -> str:
 
 
 def what(letter: DeadLetter) -> str:
-    """What the letter is about, as far as it can be read."""
+    """Return what the letter is about, as far as it can be read."""
     try:
-        found: Any = from_json(letter.content)[letter.kind]
+        content: Any = from_json(letter.content)[letter.kind]
     except (ValueError, KeyError, TypeError):
         return f"{letter.content[:50]} …"
-    return " ".join(str(found[name]) for name in NAMES if found.get(name) is not None)
+    return " ".join(str(content[name]) for name in NAMES if content.get(name) is not None)

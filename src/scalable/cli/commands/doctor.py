@@ -31,14 +31,14 @@ def run(options: argparse.Namespace) -> int:
     path = context.manifest_path(options.manifest)
     text = read(path)
     with progress() as on_step:
-        found = examine(
+        findings = examine(
             path, lambda: context.load_whole(text, str(path), options.target, options.overlay), on_step=on_step
         )
-    good = all(finding.severity is not Severity.ERROR for finding in found)
+    good = all(finding.severity is not Severity.ERROR for finding in findings)
     if options.format == "json":
-        print_json({"ok": good, "checks": [shape(finding) for finding in found]})
+        print_json({"ok": good, "checks": [shape(finding) for finding in findings]})
     else:
-        show(found)
+        show(findings)
     return 0 if good else 1
 
 
@@ -49,13 +49,13 @@ def examine_worker(options: argparse.Namespace) -> int:
     folder = operating.chosen(options)
     within_s = operating.LOOK_WITHIN_S
     answer = operating.asked(folder, "protections", within_s=within_s, worker=options.worker)
-    found = list(worker.checks(options.worker, answer["protections"]))
-    good = all(finding.severity is not Severity.ERROR for finding in found)
+    findings = list(worker.checks(options.worker, answer["protections"]))
+    good = all(finding.severity is not Severity.ERROR for finding in findings)
     if options.format == "json":
-        told = {"run_id": folder.run_id, "worker": options.worker}
-        print_json({"ok": good, **told, "checks": [shape(finding) for finding in found]})
+        whose = {"run_id": folder.run_id, "worker": options.worker}
+        print_json({"ok": good, **whose, "checks": [shape(finding) for finding in findings]})
     else:
-        show(found, bad="runs on it are not protected", good="protected")
+        show(findings, bad="runs on it are not protected", good="protected")
     return 0 if good else 1
 
 
@@ -90,19 +90,19 @@ def shape(finding: Finding) -> dict[str, Any]:
     return {**named, **finding.to_dict()}
 
 
-def show(found: Sequence[Finding], bad: str = "a run would not get far", good: str = "ready") -> None:
+def show(findings: Sequence[Finding], bad: str = "a run would not get far", good: str = "ready") -> None:
     screen = console()
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow=WHOLE)
-    for finding in found:
+    for finding in findings:
         text = Text(finding.statement)
         if finding.remedy:
             text.append(f"\n→ {finding.remedy}", style="bold" if finding.severity is Severity.ERROR else "")
         table.add_row(status(STATUS[finding.severity]), Text(name_of(finding)), text)
     screen.print(table)
-    counts = Counter(finding.severity for finding in found)
+    counts = Counter(finding.severity for finding in findings)
     screen.print()
     if counts[Severity.ERROR]:
         screen.print(f"{plural(counts[Severity.ERROR], 'check')} failed: {bad}", style="bold red")

@@ -17,8 +17,8 @@ def run(options: argparse.Namespace) -> int:
     answer = operating.asked(folder, "dump", within_s=operating.LOOK_WITHIN_S, target=options.name)
     text = redact_text(str(answer["text"])).rstrip("\n") + "\n"
     if options.format == "json":
-        told = {"run_id": folder.run_id, "worker": answer["worker"], "run": answer["run"], "text": text}
-        print_json({**told, "evidence": answer.get("evidence")})
+        content = {"run_id": folder.run_id, "worker": answer["worker"], "run": answer["run"], "text": text}
+        print_json({**content, "evidence": answer.get("evidence")})
     elif options.output is not None:
         operating.save(Path(options.output), text.encode("utf-8", "backslashreplace"))
         console().print(f"wrote {options.output}", soft_wrap=True)

@@ -19,51 +19,54 @@ from scalable.observe.jobs import Event, JobHistory, unfinished
 from scalable.observe.liveness import State, is_running
 from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
-from scalable.observe.words import clock, plain
+from scalable.observe.words import clock, one_line
 from scalable.quantities import Memory
 from scalable.wording import plural, some_of, undefined
 
 
 def run(options: argparse.Namespace) -> int:
     folder = operating.chosen(options)
-    found = redact(live(folder, options.name) if is_running(folder) else ended(folder, options.name))
+    explained = redact(live(folder, options.name) if is_running(folder) else ended(folder, options.name))
     if options.format == "json":
-        print_json({"run_id": folder.run_id, **found})
+        print_json({"run_id": folder.run_id, **explained})
         return 0
     screen = console()
-    screen.print(f"{found['run']}  {found['state']}", style="bold", soft_wrap=True)
-    for line in found["lines"]:
-        screen.print(note("·", plain(line)))
-    if found["happened"]:
-        said = dict.fromkeys(found["lines"], found["state"])  # what was said above is not said again
-        rows = [(clock(one["t"]), plain(said.get(one["text"], one["text"]))) for one in found["happened"]]
+    screen.print(f"{explained['run']}  {explained['state']}", style="bold", soft_wrap=True)
+    for line in explained["lines"]:
+        screen.print(note("·", one_line(line)))
+    if explained["happened"]:
+        shown_already = dict.fromkeys(explained["lines"], explained["state"])  # what was said above is not said again
+        rows = [
+            (clock(event["t"]), one_line(shown_already.get(event["text"], event["text"])))
+            for event in explained["happened"]
+        ]
         show_table(screen, ("", ""), rows, indent=2)
-    if found["incident"]:
+    if explained["incident"]:
         of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
-        screen.print(f"  scalable incidents show {found['incident']}{of}  has the evidence", style="dim")
+        screen.print(f"  scalable incidents show {explained['incident']}{of}  has the evidence", style="dim")
     return 0
 
 
 def live(folder: RunFolder, name: str | None) -> dict[str, Any]:
-    """What the session says, and from its journal what it does not: incidents, alerts, what operators did."""
+    """Return what the session says, and from its journal what it does not: incidents, alerts, what operators did."""
     try:
         answer = operating.asked(folder, "explain", run=name)
     except WrongQuestionError:
         history = JobHistory.of(viewed(folder, name or ""))
         if name is None or not history.known:
             raise
-        return told(history, operating.state(folder))  # a plain Dask task, which the engine does not know
+        return history_record(history, operating.state(folder))  # a plain Dask task, which the engine does not know
     except NoAnswerError as error:
         history = JobHistory.of(viewed(folder, name or ""))
         if not history.known:
             raise
-        said = f"the session does not answer, so this is what its journal says: {error}"
-        return {**told(history, operating.state(folder)), "lines": [said]}
+        note = f"the session does not answer, so this is what its journal says: {error}"
+        return {**history_record(history, operating.state(folder)), "lines": [note]}
     lines = [*answer["lines"], *map(doing, answer["doing"])]
     history = JobHistory.of(viewed(folder, answer["run"]))
     happened = [event for event in history.events if event.kind in ("incident", "alert", "operator")]
-    found = {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
-    return {**found, "incident": history.incident}
+    content = {"run": answer["run"], "state": answer["state"], "lines": lines, "happened": as_dicts(happened)}
+    return {**content, "incident": history.incident}
 
 
 def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
@@ -79,26 +82,26 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
     history = JobHistory.of(view)
     if not history.known:
         raise UsageError(undefined("run", name, view.jobs))
-    return told(history, state_of(view, folder.facts()))
+    return history_record(history, state_of(view, folder.facts()))
 
 
 def viewed(folder: RunFolder, job: str = "") -> RunView:
     return RunView.of(read(folder.journal), job)
 
 
-def told(history: JobHistory, session: State) -> dict[str, Any]:
-    found = {"run": history.job, "state": history.state_in(session), "lines": [history.close(session)]}
-    return {**found, "happened": as_dicts(history.events), "incident": history.incident}
+def history_record(history: JobHistory, session: State) -> dict[str, Any]:
+    content = {"run": history.job, "state": history.state_in(session), "lines": [history.close(session)]}
+    return {**content, "happened": as_dicts(history.events), "incident": history.incident}
 
 
 def as_dicts(happened: list[Event]) -> list[dict[str, Any]]:
-    return [{"t": one.t, "kind": one.kind, "text": one.text} for one in happened]
+    return [{"t": event.t, "kind": event.kind, "text": event.text} for event in happened]
 
 
-def doing(one: Mapping[str, Any]) -> str:
-    """What it does right now."""
-    parts = [how_far(one)] if how_far(one) else []
-    parts += [str(Memory(one["memory"]))] if one.get("memory") else []
-    parts += [f"{one['cpu_s']:.1f} s of CPU"] if one.get("cpu_s") is not None else []
-    parts += [f"process {one['pid']}"] if one.get("pid") else []
-    return f"now: {', '.join(parts)}" if parts else f"began {time.time() - one['started']:.0f} s ago"
+def doing(activity: Mapping[str, Any]) -> str:
+    """Return what it does right now."""
+    parts = [how_far(activity)] if how_far(activity) else []
+    parts += [str(Memory(activity["memory"]))] if activity.get("memory") else []
+    parts += [f"{activity['cpu_s']:.1f} s of CPU"] if activity.get("cpu_s") is not None else []
+    parts += [f"process {activity['pid']}"] if activity.get("pid") else []
+    return f"now: {', '.join(parts)}" if parts else f"began {time.time() - activity['started']:.0f} s ago"

@@ -13,7 +13,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
-from scalable.cli.output import console, facts, node_chart, note, print_json, quoted, show_table, status, working
+from scalable.cli.arguments import REPLAY
+from scalable.cli.commands import replay
+from scalable.cli.output import console, facts, margin_text, node_chart, note, print_json, show_table, status, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest.machines import Pool
 from scalable.manifest.policies import Margins
@@ -22,10 +24,9 @@ from scalable.planning.acceptance import acceptance as evaluate
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.margins import MarginRow
-from scalable.planning.month import Month, months
 from scalable.planning.options import Comparison, compare
 from scalable.planning.plan import Plan, plan_sweep
-from scalable.planning.scenarios import GrowthRow, growth_table, margin_table
+from scalable.planning.scenarios import GrowthRow, Month, growth_table, margin_table, months
 from scalable.planning.site import Site
 from scalable.quantities import Duration
 from scalable.wording import plural
@@ -41,6 +42,8 @@ class Answer:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.view == REPLAY:
+        return replay.run(options)
     loaded = context.load(options)
     if options.sweep and options.view != "timeline":
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
@@ -74,8 +77,8 @@ def show_margins(rows: Sequence[MarginRow], policy: Margins, screen: Console) ->
             Text(str(row.nodes_by_request), style="yellow" if row.nodes_by_request < row.nodes else ""),
             f"{row.cpu_available:g}",
             f"{row.ram_available_gib:g} GiB",
-            quoted(row.cpu_margin),
-            quoted(row.ram_margin),
+            margin_text(row.cpu_margin),
+            margin_text(row.ram_margin),
             status(row.status.value),
         )
         for row in rows
@@ -106,14 +109,14 @@ def show_timeline(plan: Plan, pool: Pool, screen: Console) -> None:
         screen.print(f"  {line}", style="cyan", no_wrap=True, crop=True)
     screen.print()
     moments = [
-        (clock(0), f"{plural(plan.nodes_peak, 'node')} asked for"),
-        (clock(plan.ready_s), f"nodes are up, {plural(plan.workers, 'worker')} start"),
-        (clock(plan.ready_s + plan.wall_s), "the last row is there"),
-        (clock(plan.over_s), f"the last node is gone, {pool.idle} after its last worker"),
+        (elapsed_text(0), f"{plural(plan.nodes_peak, 'node')} asked for"),
+        (elapsed_text(plan.ready_s), f"nodes are up, {plural(plan.workers, 'worker')} start"),
+        (elapsed_text(plan.ready_s + plan.wall_s), "the last row is there"),
+        (elapsed_text(plan.over_s), f"the last node is gone, {pool.idle} after its last worker"),
     ]
     screen.print(Padding(facts(moments if pool.max else moments[1:3]), (0, 0, 0, 2)))
     if plan.cost is not None:
-        used = f"{quoted(plan.utilisation)} of their CPU time used"
+        used = f"{margin_text(plan.utilisation)} of their CPU time used"
         screen.print()
         screen.print(note("·", f"{plan.node_hours:.2f} node-hours paid, {plan.cost}; {used}", "dim"))
 
@@ -134,7 +137,7 @@ def show_options(comparison: Comparison, screen: Console) -> None:
             str(row.cost),
             str(row.bill),
             str(row.monthly),
-            Text(quoted(row.cpu_margin), style="" if row.guaranteed else "yellow"),
+            Text(margin_text(row.cpu_margin), style="" if row.guaranteed else "yellow"),
         )
         for row in comparison.options
     ]
@@ -142,29 +145,33 @@ def show_options(comparison: Comparison, screen: Console) -> None:
     show_table(screen, ("  option", *columns), rows)
     screen.print()
     show_notes(screen, [(row.name, row.notes) for row in comparison.options], "·", "dim")
+    for name, why in comparison.impossible.items():
+        screen.print(note("!", f"{name} is impossible: {why}", "bold yellow"))
     screen.print(note("▸", f"{comparison.recommended}: {comparison.reason}", "bold green"))
     screen.print(note("·", "time and cost are for every row from scratch; shared is what will happen", "dim"))
 
 
 def month(site: Site, history: History, options: argparse.Namespace) -> Answer:
     projected = months(site, history)
-    return Answer({"months": [one.to_dict() for one in projected]}, partial(show_months, projected))
+    return Answer({"months": [projection.to_dict() for projection in projected]}, partial(show_months, projected))
 
 
 def show_months(projected: Sequence[Month], screen: Console) -> None:
-    for one in projected:
+    for projection in projected:
         rows: list[tuple[str | Text, ...]] = []
-        for line in one.lines:
+        for line in projection.lines:
             how = "fixed"
             if line.sessions is not None:
                 how = f"{line.sessions} × {line.hours:g} h × {plural(line.nodes or 0, 'node')}"
             rows.append((f"  {line.what}", how, str(line.cost)))
-        rows.append(("  total", f"{one.margin} left of {one.budget}", Text(str(one.total), style="bold")))
-        rows.append(("  bill", f"list prices, {one.start_and_idle} for start and idle", str(one.bill)))
-        screen.print(Text(one.name, style="bold"))
+        rows.append(
+            ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
+        )
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} for start and idle", str(projection.bill)))
+        screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()
-    for text in dict.fromkeys(text for one in projected for text in one.notes):
+    for text in dict.fromkeys(text for projection in projected for text in projection.notes):
         screen.print(note("·", text, "dim"))
 
 
@@ -184,7 +191,7 @@ def show_growth(rows: Sequence[GrowthRow], screen: Console) -> None:
             Text(str(row.pool_max or "–"), style="red" if row.pool_max and row.nodes > row.pool_max else ""),
             f"{row.hourly}/h" if row.hourly is not None else "–",
             str(row.monthly) if row.monthly is not None else "while running",
-            quoted(row.cpu_margin) if row.cpu_margin is not None else "–",
+            margin_text(row.cpu_margin) if row.cpu_margin is not None else "–",
         )
         for row in rows
     ]
@@ -207,15 +214,15 @@ def show_acceptance(criteria: Sequence[Criterion], screen: Console) -> None:
 
 
 def show_notes(screen: Console, groups: Iterable[tuple[str, Iterable[str]]], mark: str, style: str) -> None:
-    found = [(name, text) for name, texts in groups for text in texts]
-    for name, text in found:
-        told = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
-        screen.print(note(mark, told, style))
-    if found:
+    notes = [(name, text) for name, texts in groups for text in texts]
+    for name, text in notes:
+        line = text if text.startswith(f"{name}: ") else f"{name}: {text}"  # a reason may begin with its place
+        screen.print(note(mark, line, style))
+    if notes:
         screen.print()
 
 
-def clock(seconds: float) -> str:
+def elapsed_text(seconds: float) -> str:
     whole = round(seconds)
     return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 

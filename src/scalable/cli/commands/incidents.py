@@ -14,12 +14,11 @@ from rich.text import Text
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.observe import RunFolder, runs_dir
-from scalable.observe.escalation import HIGH
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed
-from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.incidents import HIGH, Incident, IncidentFolder
 from scalable.observe.redact import redact, redact_text
-from scalable.observe.words import length, moment, plain
+from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural
 
 SECONDS_UP_TO = 600  # 300 s is known by that name
@@ -29,29 +28,29 @@ Found = tuple[RunFolder, list[Incident], dict[str, str]]
 def run(options: argparse.Namespace) -> int:
     if options.action is not None:
         return show_one(options)
-    found = [looked_at(folder) for folder in chosen(options)]
+    looked = [looked_at(folder) for folder in chosen(options)]
     if options.format == "json":
-        print_json(as_json(found))
+        print_json(as_json(looked))
         return 0
     screen = console()
-    several = [each for each in found if each[1] or each[2]]
+    several = [each for each in looked if each[1] or each[2]]
     for at, (folder, incidents, damaged) in enumerate(several):
         if at:
             screen.print()
         show_list(screen, folder, incidents, damaged)
     if not several:
-        where = f"no run in {runs_dir()}" if options.all else found[0][0].run_id if found else "no run"
+        where = f"no run in {runs_dir()}" if options.all else looked[0][0].run_id if looked else "no run"
         screen.print(f"{where} has incidents" if options.all else f"{where} has no incidents", soft_wrap=True)
     return 0
 
 
 def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
-    """The run that is meant, or all of them."""
+    """Return the run that is meant, or all of them."""
     if not options.all:
         return [RunFolder.find(options.run_id, manifest=options.manifest)]
     if options.run_id is not None:
         raise UsageError("--all and --run-id cannot both be given")
-    return [one for one in RunFolder.list() if options.manifest is None or one.is_of(options.manifest)]
+    return [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
 
 
 def looked_at(folder: RunFolder) -> Found:
@@ -59,25 +58,27 @@ def looked_at(folder: RunFolder) -> Found:
     return folder, known.all(), known.damaged
 
 
-def as_json(found: Sequence[Found]) -> dict[str, Any]:
-    told = [{"run_id": folder.run_id, **one.to_dict()} for folder, incidents, _ in found for one in incidents]
-    broken = [str(folder.path / "incidents" / name) for folder, _, damaged in found for name in damaged]
-    return {"incidents": told, "damaged": broken}
+def as_json(looked: Sequence[Found]) -> dict[str, Any]:
+    entries = [
+        {"run_id": folder.run_id, **incident.to_dict()} for folder, incidents, _ in looked for incident in incidents
+    ]
+    broken = [str(folder.path / "incidents" / name) for folder, _, damaged in looked for name in damaged]
+    return {"incidents": entries, "damaged": broken}
 
 
 def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], damaged: dict[str, str]) -> None:
     screen.print(f"{folder.run_id}  {plural(len(incidents), 'incident')}", style="bold", soft_wrap=True)
     rows: list[list[Cell]] = [
         [
-            f"{one.id}",
-            moment(one.found or one.started),
-            kind(one),
-            plain(one.run),
-            plain(one.worker),
-            plain(redact_text(one.guilty)),
-            plain(redact_text(one.outcome)),
+            f"{incident.id}",
+            moment(incident.found or incident.started),
+            kind(incident),
+            one_line(incident.run),
+            one_line(incident.worker),
+            one_line(redact_text(incident.guilty)),
+            one_line(redact_text(incident.outcome)),
         ]
-        for one in incidents
+        for incident in incidents
     ]
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
@@ -97,7 +98,7 @@ def show_one(options: argparse.Namespace) -> int:
         raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
     known = IncidentFolder(folder.path)
-    incident = known.get(number(options.number, known))
+    incident = known.get(incident_number(options.number, known))
     if options.format == "json":
         print_json(as_json([(folder, [incident], {})]))
     else:
@@ -105,17 +106,17 @@ def show_one(options: argparse.Namespace) -> int:
     return 0
 
 
-def number(written: str | None, known: IncidentFolder) -> int:
+def incident_number(written: str | None, known: IncidentFolder) -> int:
     if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
         there = ", ".join(map(str, known.numbers()[:20])) or "there are none"
-        said = "which one?" if written is None else f"{written!r} is no number of an incident;"
-        raise UsageError(f"{said} write e.g.  scalable incidents show 1  (known: {there})")
+        question = "which one?" if written is None else f"{written!r} is no number of an incident;"
+        raise UsageError(f"{question} write e.g.  scalable incidents show 1  (known: {there})")
     return int(written)
 
 
 def show_page(screen: Console, incident: Incident) -> None:
-    worker = f"worker {plain(incident.worker)}" if incident.worker else ""
-    rest = [Text(part) for part in (plain(incident.run), worker, found(incident)) if part]
+    worker = f"worker {one_line(incident.worker)}" if incident.worker else ""
+    rest = [Text(part) for part in (one_line(incident.run), worker, found_after(incident)) if part]
     screen.print(Text("   ").join([Text(f"incident {incident.id}"), kind(incident), *rest]), soft_wrap=True)
     screen.print(Padding(facts(page_facts(incident)), (0, 0, 0, 2)))
     lines = evidence_lines(redact(dict(incident.evidence)))
@@ -126,11 +127,11 @@ def show_page(screen: Console, incident: Incident) -> None:
 
 
 def kind(incident: Incident) -> Text:
-    return Text(plain(incident.kind), style="bold red" if incident.severity == HIGH else "yellow")
+    return Text(one_line(incident.kind), style="bold red" if incident.severity == HIGH else "yellow")
 
 
-def found(incident: Incident) -> str:
-    """How long it took to see it."""
+def found_after(incident: Incident) -> str:
+    """Return how long it took to see it."""
     if incident.found_after_s is not None and incident.threshold_s is not None:
         return f"found {length(incident.found_after_s)} after its {limit(incident.threshold_s)}"
     if incident.found is not None and incident.started is not None:
@@ -144,18 +145,18 @@ def limit(seconds: float) -> str:
 
 
 def page_facts(incident: Incident) -> list[tuple[str, str]]:
-    notes = [plain(one) for one in listed(incident.evidence.get("notes"))]
-    told = plain(incident.evidence.get("message") or incident.evidence.get("detail") or "")
-    guilty = plain(incident.guilty)
-    done = [plain(one) for one in (*incident.done, incident.outcome) if one]
+    notes = [one_line(line) for line in listed(incident.evidence.get("notes"))]
+    message = one_line(incident.evidence.get("message") or incident.evidence.get("detail") or "")
+    guilty = one_line(incident.guilty)
+    done = [one_line(line) for line in (*incident.done, incident.outcome) if line]
     pairs = [
         ("guilty", "\n".join(filter(None, (guilty, *notes)))),
-        ("said", told if told != guilty else ""),
+        ("said", message if message != guilty else ""),
         ("done", ", ".join(done)),
-        ("prevent", "\n".join(plain(one) for one in incident.prevent)),
-        ("severity", f"{incident.severity}: {plain(incident.escalation)}" if incident.escalation else ""),
+        ("prevent", "\n".join(one_line(line) for line in incident.prevent)),
+        ("severity", f"{incident.severity}: {one_line(incident.escalation)}" if incident.escalation else ""),
         ("when", when(incident)),
-        ("where", ", ".join(filter(None, (plain(incident.host), plain(incident.tag or ""))))),
+        ("where", ", ".join(filter(None, (one_line(incident.host), one_line(incident.tag or ""))))),
     ]
     return [(name, redact_text(text)) for name, text in pairs if text]
 

@@ -6,7 +6,7 @@ import argparse
 
 from scalable.cli import operating
 from scalable.cli.output import console, errors, print_json
-from scalable.observe.answers import killed
+from scalable.observe.mailbox import killed
 
 
 def run(options: argparse.Namespace) -> int:

@@ -38,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
         sweep = sweep_of(manifest, options.factor, options.sweep)
         base = store.config()
         with working("comparing"):
-            found = outcome(manifest, sweep, store, folder)
-            decision = decide(found)
-        variant = variant_of(options.variant, found.variants, sweep)
+            results = outcome(manifest, sweep, store, folder)
+            decision = decide(results)
+        variant = variant_of(options.variant, results.variants, sweep)
         locked = locking.lock(store, decision, variant, force=options.force, reason=options.reason or "", on=base)
         return show_change(options, manifest, locked)
 
@@ -55,7 +55,7 @@ def check(options: argparse.Namespace) -> None:
 
 
 def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
-    """The sweep whose decision counts: the one that is named, else the one that varies the factor."""
+    """Return the sweep whose decision counts: the one that is named, else the one that varies the factor."""
     if named is not None:
         if named not in manifest.sweeps:
             raise UsageError(undefined("sweep", named, manifest.sweeps))
@@ -72,7 +72,7 @@ def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
 
 
 def variant_of(written: str, variants: Sequence[Variant], sweep: str) -> Variant:
-    """The sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
+    """Return the sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
     spelt = {spelling: each for each in variants for spelling in spellings(each)}
     if written not in spelt:
         raise UsageError(f"{undefined('variant', written, map(str, variants))} (of sweep {sweep})")
@@ -119,8 +119,8 @@ def show_base(screen: Console, config: Config) -> None:
 def show_list(options: argparse.Namespace, config: Config, history: Sequence[Config]) -> int:
     standing = {each.version for each in locking.in_force(history)}
     if options.format == "json":
-        told = [{**as_dict(each), "in_force": each.version in standing} for each in history]
-        print_json({"current": as_dict(config), "history": told})
+        entries = [{**as_dict(each), "in_force": each.version in standing} for each in history]
+        print_json({"current": as_dict(config), "history": entries})
         return 0
     screen = console()
     rows: list[list[Cell]] = [

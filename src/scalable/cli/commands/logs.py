@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> RunFolder:
-    """The run that is meant: the one named, else the one that runs, else the latest."""
+    """Return the run that is meant: the one named, else the one that runs, else the latest."""
     if options.run_id is None:
-        for one in running():
-            if options.manifest is None or one.is_of(options.manifest):
-                return one
+        for folder in running():
+            if options.manifest is None or folder.is_of(options.manifest):
+                return folder
     return RunFolder.find(options.run_id, manifest=options.manifest)
 
 

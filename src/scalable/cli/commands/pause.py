@@ -6,7 +6,7 @@ import argparse
 
 from scalable.cli import operating
 from scalable.cli.output import console, note, print_json
-from scalable.observe.answers import not_paused, paused
+from scalable.observe.mailbox import not_paused, paused
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,8 +19,8 @@ def run(options: argparse.Namespace) -> int:
         print_json({"run_id": folder.run_id, **{name: answer[name] for name in NAMES}})
         return 0
     screen = console()
-    told = paused(answer, now=options.now)
-    rest = f" {', '.join(told)};" if told else ""
+    phrases = paused(answer, now=options.now)
+    rest = f" {', '.join(phrases)};" if phrases else ""
     screen.print(f"paused {folder.run_id}:{rest} scalable resume  goes on", soft_wrap=True)
     if text := not_paused(answer):
         screen.print(note("!", text, "bold yellow"))

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
-from scalable.cli.output import console, errors, facts, node_chart, note, print_json, quoted, show_table, working
+from scalable.cli.output import console, errors, facts, margin_text, node_chart, note, print_json, show_table, working
 from scalable.planning.campaign import Campaign, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
 from scalable.planning.front import Choice
@@ -85,9 +85,9 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
         time += f" after {Duration(plan.ready_s)} {'for the first node' if plan.guarantees else 'of start-up'}"
     if plan.rows_per_unit > 1:
         time += f"; without sharing {Duration(plan.wall_unshared_s)}"
-    margins = f"CPU {quoted(plan.cpu_margin)}  RAM {quoted(plan.ram_margin)}"
+    margins = f"CPU {margin_text(plan.cpu_margin)}  RAM {margin_text(plan.ram_margin)}"
     if plan.guarantees:
-        margins += f"  (guaranteed {quoted(plan.guarantees[0])} / {quoted(plan.guarantees[1])})"
+        margins += f"  (guaranteed {margin_text(plan.guarantees[0])} / {margin_text(plan.guarantees[1])})"
     pairs = [
         ("pool", f"{plan.pool}{nodes}, {plural(plan.workers, 'worker')} × {size}  ({plan.profile})"),
         ("time", time),
@@ -101,7 +101,8 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
         pairs.append(("cost", money))
     pairs.append(("margins", margins))
     if plan.node_hours:
-        pairs.append(("paid", f"{plan.node_hours:.2f} node-hours, {quoted(plan.utilisation)} of their CPU time used"))
+        used = f"{margin_text(plan.utilisation)} of their CPU time used"
+        pairs.append(("paid", f"{plan.node_hours:.2f} node-hours, {used}"))
     return pairs
 
 
@@ -117,7 +118,7 @@ def show_front(screen: Console, plan: Plan) -> None:
                 str(point.nodes),
                 str(Duration(point.wall_s)),
                 str(point.cost) if point.cost is not None else "–",
-                quoted(point.cpu_margin),
+                margin_text(point.cpu_margin),
                 Text(f"{name}, {plan.policy}" if point.chosen else "" if point.simulated else "estimated", style="dim"),
             )
         )

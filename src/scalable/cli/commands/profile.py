@@ -23,8 +23,8 @@ def run(options: argparse.Namespace) -> int:
     answer = operating.asked(folder, "profile", within_s=within_s, target=options.name, seconds=seconds)
     operating.save(path, answer["svg"])
     if options.format == "json":
-        told = {"run_id": folder.run_id, "worker": answer["worker"], "run": answer["run"], "output": str(path)}
-        print_json(told)
+        content = {"run_id": folder.run_id, "worker": answer["worker"], "run": answer["run"], "output": str(path)}
+        print_json(content)
     else:
         what = f"{answer['run']} on {answer['worker']}" if answer["run"] else answer["worker"]
         console().print(f"wrote {path}: {what} for {seconds:g} s; open it in a browser", soft_wrap=True)
@@ -33,9 +33,9 @@ def run(options: argparse.Namespace) -> int:
 
 def number_of_seconds(text: str) -> float:
     try:
-        found = float(text)
+        seconds = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found <= 600:
+        seconds = 0.0
+    if not 0 < seconds <= 600:
         raise UsageError(f"--seconds is {text!r}; write a number up to 600, e.g. --seconds 10")
-    return found
+    return seconds

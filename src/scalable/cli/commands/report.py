@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.costs import show_cost
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
@@ -23,7 +22,7 @@ from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.files import write_beside
 from scalable.observe.redact import redact
 from scalable.observe.report import recorded_report
-from scalable.observe.words import UNKNOWN, clock, hours, length, moment, named, paid, plain, size
+from scalable.observe.words import BESIDE, UNKNOWN, clock, fine, hours, length, moment, named, one_line, paid, size
 from scalable.quantities import percent
 from scalable.wording import plural
 
@@ -37,13 +36,13 @@ def run(options: argparse.Namespace) -> int:
         manifest = Path(options.manifest) if options.manifest is not None else None
         write_page(folder, Path(options.output or f"report-{folder.run_id}.html"), manifest)
         return 0
-    found = redact(recorded_report(folder, time.time())[1])
+    report = redact(recorded_report(folder, time.time())[1])
     if options.output is not None:
-        write(Path(options.output), found, options.format)
+        write(Path(options.output), report, options.format)
     elif options.format == "json":
-        print_json(found)
+        print_json(report)
     else:
-        show(console(), found)
+        show(console(), report)
     return 0
 
 
@@ -57,17 +56,17 @@ def write_page(folder: RunFolder, path: Path, manifest: Path | None) -> None:
     put(path, text)
 
 
-def write(path: Path, found: dict[str, Any], form: str) -> None:
+def write(path: Path, report: dict[str, Any], form: str) -> None:
     check_file(path, "json" if form == "json" else "txt")
     if form == "json":
-        text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     else:
         page = io.StringIO()
         show(
             Screen(
                 file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
             ),
-            found,
+            report,
         )
         text = page.getvalue()
     put(path, text)
@@ -86,9 +85,9 @@ def put(path: Path, text: str) -> None:
     console().print(f"wrote {path}", soft_wrap=True)
 
 
-def show(screen: Console, found: Mapping[str, Any]) -> None:
-    workers, scaling = found["workers"], found["scaling"]
-    screen.print(f"run_id: {found['run']['run_id']}", soft_wrap=True)
+def show(screen: Console, report: Mapping[str, Any]) -> None:
+    workers, scaling = report["workers"], report["scaling"]
+    screen.print(f"run_id: {report['run']['run_id']}", soft_wrap=True)
     screen.print("Workers:")
     for tag, each in workers.items():
         counts = f"{each['started']} started, {each['removed']} removed, {each['final']} final"
@@ -97,37 +96,37 @@ def show(screen: Console, found: Mapping[str, Any]) -> None:
         screen.print("  none")
     screen.print(f"Scaling events: {scaling['up']} scale-up, {scaling['down']} scale-down")
     section(screen, "Run")
-    screen.print(Padding(facts(run_facts(found)), (0, 0, 0, 2)))
+    screen.print(Padding(facts(run_facts(report)), (0, 0, 0, 2)))
     show_decisions(screen, scaling["decisions"])
-    show_sweeps(screen, found["sweeps"])
-    show_tasks(screen, found["tasks"])
-    show_failures(screen, found["failures"])
-    show_peaks(screen, found["peaks"])
-    show_plan(screen, found["plan_vs_actual"])
-    show_cost(screen, found["cost"], found["plan_vs_actual"])
-    show_incidents(screen, found)
-    show_remarks(screen, found)
+    show_sweeps(screen, report["sweeps"])
+    show_tasks(screen, report["tasks"])
+    show_failures(screen, report["failures"])
+    show_peaks(screen, report["peaks"])
+    show_plan(screen, report["plan_vs_actual"])
+    show_cost(screen, report["cost"], report["plan_vs_actual"])
+    show_incidents(screen, report)
+    show_remarks(screen, report)
 
 
-def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    run = found["run"]
+def run_facts(report: Mapping[str, Any]) -> list[tuple[str, str]]:
+    run = report["run"]
     place = " on ".join(filter(None, (named(run.get("target")), named(run.get("host")))))
     pairs = [
-        ("state", f"{run['state']}: {reason(found)}" if run["reason"] else run["state"]),
+        ("state", f"{run['state']}: {reason(report)}" if run["reason"] else run["state"]),
         ("started", moment(run["started"])),
         ("took", length(run["duration_s"])),
         ("project", named(run.get("project"))),
         ("target", f"{place} ({run['provider']})" if place and run.get("provider") else place),
-        ("command", plain(named(run.get("command")))),
-        ("cost", paid(found["cost"])),
+        ("command", one_line(named(run.get("command")))),
+        ("cost", paid(report["cost"])),
     ]
     return [(name, text) for name, text in pairs if text]
 
 
-def reason(found: Mapping[str, Any]) -> str:
+def reason(report: Mapping[str, Any]) -> str:
     """Why the run ended as it did; what is listed below under its own title is not told here, too."""
-    first = found["run"]["reason"].strip().partition("\n")[0]
-    return plain(first if found["failures"] else found["run"]["reason"]).rstrip(":")
+    first = report["run"]["reason"].strip().partition("\n")[0]
+    return one_line(first if report["failures"] else report["run"]["reason"]).rstrip(":")
 
 
 def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
@@ -135,7 +134,7 @@ def show_decisions(screen: Console, decisions: list[Mapping[str, Any]]) -> None:
         return
     section(screen, "Scaling")
     rows = [
-        (clock(each["t"]), f"{'+' if each['direction'] == 'up' else '−'}{each['count']} {each['tag']}", plain(each))
+        (clock(each["t"]), f"{'+' if each['direction'] == 'up' else '−'}{each['count']} {each['tag']}", one_line(each))
         for each in shortened(screen, decisions)
     ]
     show_table(screen, ("", "", ""), rows, indent=2)
@@ -152,7 +151,7 @@ def show_sweeps(screen: Console, sweeps: Mapping[str, Mapping[str, Any]]) -> Non
         counts = (f"{each['expected']:,}", f"{each['there']:,}", f"{each['rows']:,}", failed, f"{each['units_done']:,}")
         took = f"{length(seconds['mean'])} × {seconds['measured']}" if seconds["measured"] else UNKNOWN
         cores = f"{each['cores']:.2g}" if each["cores"] is not None else UNKNOWN
-        rows.append([Text(name, style="bold"), plain(each["status"]), *counts, took, cores])
+        rows.append([Text(name, style="bold"), one_line(each["status"]), *counts, took, cores])
     columns = ("", "", ">rows", ">there", ">computed", ">failed", ">units", ">measured", ">cores")
     show_table(screen, columns, rows, indent=2)
 
@@ -177,7 +176,10 @@ def show_failures(screen: Console, failures: list[Mapping[str, Any]]) -> None:
     if not failures:
         return
     section(screen, "Failed")
-    rows = [(clock(one["t"]), plain(one["task"]), plain(one["error"])) for one in shortened(screen, failures)]
+    rows = [
+        (clock(failure["t"]), one_line(failure["task"]), one_line(failure["error"]))
+        for failure in shortened(screen, failures)
+    ]
     show_table(screen, ("", "", ""), rows, indent=2)
 
 
@@ -192,7 +194,7 @@ def show_peaks(screen: Console, peaks: Mapping[str, Mapping[str, Any]]) -> None:
             percent(share) if share is not None else UNKNOWN, style="bold yellow" if (share or 0) > TIGHT else ""
         )
         rows.append(
-            (Text(tag, style="bold"), size(each["bytes"]), size(each["limit"]) or UNKNOWN, part, plain(each["task"]))
+            (Text(tag, style="bold"), size(each["bytes"]), size(each["limit"]) or UNKNOWN, part, one_line(each["task"]))
         )
     show_table(screen, ("", ">peak", ">limit", ">used", "in"), rows, indent=2)
 
@@ -217,42 +219,42 @@ def show_plan(screen: Console, both: Mapping[str, Any] | None) -> None:
         screen.print(note("·", f"planned for all rows; {both['there']:,} were there already", "dim"))
 
 
-def show_incidents(screen: Console, found: Mapping[str, Any]) -> None:
-    retries = found["retries"]
-    never = {tag: each for tag, each in found["workers"].items() if each["requested"] or each["refused"]}
-    if not (found["losses"] or retries["count"] or never or found["incidents"]):
+def show_incidents(screen: Console, report: Mapping[str, Any]) -> None:
+    retries = report["retries"]
+    never = {tag: each for tag, each in report["workers"].items() if each["requested"] or each["refused"]}
+    if not (report["losses"] or retries["count"] or never or report["incidents"]):
         return
     section(screen, "Losses and retries")
     for tag, each in never.items():
-        told = [f"{each['requested']} never joined"] if each["requested"] else []
-        told += [f"{each['refused']} refused"] if each["refused"] else []
-        screen.print(f"  {tag}: {', '.join(told)}")
-    for cause, count in found["losses"].items():
+        phrases = [f"{each['requested']} never joined"] if each["requested"] else []
+        phrases += [f"{each['refused']} refused"] if each["refused"] else []
+        screen.print(f"  {tag}: {', '.join(phrases)}")
+    for cause, count in report["losses"].items():
         screen.print(f"  lost, {cause}: {count}")
     if retries["count"]:
         causes = ", ".join(f"{count} after {cause}" for cause, count in retries["by_cause"].items())
         screen.print(f"  retries: {causes}")
     rows = []
-    for each in shortened(screen, found["incidents"]):
+    for each in shortened(screen, report["incidents"]):
         what = " ".join(filter(None, (named(each["run"]), "on" if each["run"] else "", named(each["worker"]))))
-        rows.append((clock(each["started"]), Text(each["kind"], style="yellow"), what, plain(each["evidence"])))
+        rows.append((clock(each["started"]), Text(each["kind"], style="yellow"), what, one_line(each["evidence"])))
     if rows:
         show_table(screen, ("", "", "", ""), rows, indent=2)
 
 
-def show_remarks(screen: Console, found: Mapping[str, Any]) -> None:
+def show_remarks(screen: Console, report: Mapping[str, Any]) -> None:
     """Findings with what to do about them, then alerts, then what is missing in the journal itself."""
-    failed = {f"{one['task']}: {one['error']}" for one in found["failures"]}  # told above
-    alerts = [one for one in found["alerts"] if one.get("text") not in failed]
-    alerts = [one for one in alerts if one.get("alert") not in TOLD_OTHERWISE]
-    if found["findings"] or alerts:
+    failed = {f"{entry['task']}: {entry['error']}" for entry in report["failures"]}  # told above
+    alerts = [entry for entry in report["alerts"] if entry.get("text") not in failed]
+    alerts = [entry for entry in alerts if entry.get("alert") not in TOLD_OTHERWISE]
+    if report["findings"] or alerts:
         section(screen, "Findings")
-    for each in found["findings"]:
-        screen.print(note("!", plain(Finding.from_record(each)), "bold yellow"))
+    for each in report["findings"]:
+        screen.print(note("!", one_line(Finding.from_record(each)), "bold yellow"))
     for each in shortened(screen, alerts):
         over = "over: " if each.get("state") == "resolved" else ""
-        screen.print(note("·", f"{clock(each['t'])}  {over}{plain(each)}"))
-    run = found["run"]
+        screen.print(note("·", f"{clock(each['t'])}  {over}{one_line(each)}"))
+    run = report["run"]
     if run["damaged_lines"] or run["torn"]:
         screen.print()
     if run["damaged_lines"]:
@@ -269,7 +271,55 @@ def section(screen: Console, title: str) -> None:
 
 
 def shortened(screen: Console, each: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The latest ones; how many more there are is said first."""
+    """Return the latest entries; says first how many more there are."""
     if len(each) > LISTED:
         screen.print(f"  … {len(each) - LISTED} earlier ones in --format json", style="dim")
     return each[-LISTED:]
+
+
+def show_cost(screen: Console, cost: Mapping[str, Any] | None, both: Mapping[str, Any] | None) -> None:
+    """Nothing where only a sum is known, which stands among the facts of the run."""
+    if not cost or "pools" not in cost:
+        return
+    currency = cost["currency"]
+    screen.print()
+    screen.print("Cost", style="bold")
+    if currency:
+        show_table(screen, ("", ">", ""), bill(cost, currency, both), indent=2)
+        screen.print()
+    by_node = cost["basis"] != "workers"
+    what = "nodes" if by_node else "workers"
+    columns = ("", f">{what}", ">hours", *((">always there",) if by_node else ()), ">busy", ">cost")
+    rows: list[Sequence[Cell]] = []
+    for name, pool in cost["pools"].items():
+        busy = percent(pool["busy_share"]) if pool["busy_share"] is not None else UNKNOWN
+        standing = (hours(pool["standing_hours"]),) if by_node else ()
+        amount = fine(pool["amount"], currency) if currency else UNKNOWN
+        counts = (f"{pool['machines']:,}", hours(pool["hours"]), *standing)
+        rows.append([Text(name, style="bold"), *counts, busy, amount])
+    show_table(screen, columns, rows, indent=2)
+    for text in cost["assumed"]:
+        screen.print(note("·", text, "dim"))
+
+
+def bill(cost: Mapping[str, Any], currency: str, both: Mapping[str, Any] | None) -> list[Sequence[Cell]]:
+    rows, beside = cost["rows"], cost["unattributed"]
+    planned = both["cost"]["planned"] if both else None
+    notes = [f"planned {fine(planned['amount'], planned['currency'])}" if planned else ""]
+    if cost["foreseen"]:
+        notes.append(f"{fine(cost['foreseen'], currency)} of it until the last machine is gone")
+    lines: list[Sequence[Cell]] = []
+    if rows["count"]:
+        each = f"{fine(rows['mean'], currency)} each, half of them up to {fine(rows['median'], currency)}"
+        lines.append((plural(rows["count"], "row"), fine(rows["amount"], currency), each))
+        lines.append(("  idle share", fine(rows["idle"], currency), "machines that waited between rows"))
+        if rows["lost"]:
+            lines.append(("  in vain", fine(rows["lost"], currency), "attempts that failed or were run again"))
+        dearest = rows["dearest"][0]
+        of = f"{dearest['sweep']}, {dearest['run']}" if dearest["sweep"] else dearest["run"]
+        lines.append(("  dearest", fine(dearest["per_row"], currency), of))
+    why = [f"{fine(beside[name], currency)} {text}" for name, text in BESIDE.items() if beside[name]]
+    lines.append(("unattributed", fine(beside["amount"], currency), "; ".join(why)))
+    total = ", ".join(filter(None, notes))
+    lines.append((Text("bill", style="bold"), Text(fine(cost["amount"], currency), style="bold"), total))
+    return lines

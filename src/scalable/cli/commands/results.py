@@ -31,20 +31,20 @@ def run(options: argparse.Namespace) -> int:
     with opened(options) as (manifest, store, folder):
         name = which(manifest, options.sweep)
         with working("looking at what is there"):
-            found = outcome(manifest, name, store, folder)
-    status = 1 if options.check and not found.complete else 0
+            results = outcome(manifest, name, store, folder)
+    status = 1 if options.check and not results.complete else 0
     if options.format == "json":
-        print_json(redact(found.to_dict()))
+        print_json(redact(results.to_dict()))
         return status
     screen = console()
-    screen.print(title(found))
+    screen.print(title(results))
     screen.print()
     if options.all:
-        show_rows(screen, found)
-    elif found.finished:
-        show_variants(screen, found)
-    show_shortfall(screen, found)
-    if not options.all and found.finished:
+        show_rows(screen, results)
+    elif results.finished:
+        show_variants(screen, results)
+    show_shortfall(screen, results)
+    if not options.all and results.finished:
         screen.print(note("·", f"scalable decide {quote(name)}  judges the variants; --all  shows every row", "dim"))
     return status
 
@@ -70,23 +70,23 @@ def which(manifest: Manifest, named: str | None) -> str:
     raise UsageError(f"which sweep? write its name: {', '.join(manifest.sweeps)}")
 
 
-def title(found: Outcome) -> Text:
-    state = Text("complete", "green") if found.complete else Text("incomplete", "bold red")
-    there = f"    {found.finished} of {len(found.expected)} rows, "
-    return Text.assemble((found.sweep, "bold"), there, state)
+def title(results: Outcome) -> Text:
+    state = Text("complete", "green") if results.complete else Text("incomplete", "bold red")
+    there = f"    {results.finished} of {len(results.expected)} rows, "
+    return Text.assemble((results.sweep, "bold"), there, state)
 
 
-def show_variants(screen: Console, found: Outcome) -> None:
+def show_variants(screen: Console, results: Outcome) -> None:
     """A column per variant, a line per metric: variants are few and metrics many."""
-    summary = found.summary()
-    names = [f"{each['variant']}{' (baseline)' if is_baseline(found, each) else ''}" for each in summary]
+    summary = results.summary()
+    names = [f"{each['variant']}{' (baseline)' if is_baseline(results, each) else ''}" for each in summary]
     rows: list[list[Cell]] = [
         ["rows", *(f"{each['finished']}/{each['expected']}" for each in summary)],
     ]
     if any(each["failed"] for each in summary):
         rows.append(["failed", *(Text(str(each["failed"]), "red" if each["failed"] else "") for each in summary)])
-    known = directed(found.metrics)
-    for name in ordered(found):
+    known = directed(results.metrics)
+    for name in ordered(results):
         values = [each["metrics"][name] for each in summary]
         best = best_of(values, known[name].better) if name in known else None
         rows.append(
@@ -103,21 +103,21 @@ def show_variants(screen: Console, found: Outcome) -> None:
     screen.print(note("·", "means over asset × fold, costs averaged within a fold; failed rows do not count", "dim"))
 
 
-def is_baseline(found: Outcome, each: dict[str, object]) -> bool:
-    return same(each["variant"]) == same(found.baseline)  # type: ignore[arg-type]
+def is_baseline(results: Outcome, each: dict[str, object]) -> bool:
+    return same(each["variant"]) == same(results.baseline)  # type: ignore[arg-type]
 
 
-def ordered(found: Outcome) -> list[str]:
+def ordered(results: Outcome) -> list[str]:
     """Metrics that verdicts rest on first, then those that only describe."""
-    there, known = found.metric_names, directed(found.metrics)
+    there, known = results.metric_names, directed(results.metrics)
     return [*(name for name in known if name in there), *(name for name in there if name not in known)]
 
 
-def show_rows(screen: Console, found: Outcome) -> None:
-    metrics = ordered(found)[:FEW]
+def show_rows(screen: Console, results: Outcome) -> None:
+    metrics = ordered(results)[:FEW]
     rows: list[list[Cell]] = []
-    for key, cell in found.expected:
-        row = found.rows.get(key)
+    for key, cell in results.expected:
+        row = results.rows.get(key)
         state = Text("missing", "dim") if row is None else Text(row.run_status.value, "" if row.finished else "red")
         took = UNKNOWN if row is None or row.elapsed_s is None else f"{row.elapsed_s:.1f} s"
         values = [number(row.metrics.get(name)) if row is not None and row.finished else None for name in metrics]
@@ -128,29 +128,29 @@ def show_rows(screen: Console, found: Outcome) -> None:
     screen.print()
 
 
-def show_shortfall(screen: Console, found: Outcome) -> None:
-    if said := found.shortfall():
-        screen.print(note("!", said, "bold red"))
-    for reason, cells in list(reasons(found).items())[:LISTED]:
+def show_shortfall(screen: Console, results: Outcome) -> None:
+    if shortfall := results.shortfall():
+        screen.print(note("!", shortfall, "bold red"))
+    for reason, cells in list(reasons(results).items())[:LISTED]:
         others = f" and {plural(len(cells) - 1, 'other row')}" if len(cells) > 1 else ""
         screen.print(note("·", f"{cells[0]}{others}: {reason}", "dim"))
-    if found.missing or found.failed:
-        screen.print(note("·", f"scalable run --sweep {quote(found.sweep)}  computes {what_is_left(found)}", "dim"))
-    if failed := next((cell for cell, row in found.there() if not row.finished and not row.marked), None):
+    if results.missing or results.failed:
+        screen.print(note("·", f"scalable run --sweep {quote(results.sweep)}  computes {what_is_left(results)}", "dim"))
+    if failed := next((cell for cell, row in results.there() if not row.finished and not row.marked), None):
         where = f"--asset {quote(failed.asset)} --variant {quote(str(failed.variant))} --fold {failed.fold}"
-        screen.print(note("·", f"scalable debug --sweep {quote(found.sweep)} {where}  shows where it fails", "dim"))
+        screen.print(note("·", f"scalable debug --sweep {quote(results.sweep)} {where}  shows where it fails", "dim"))
 
 
-def what_is_left(found: Outcome) -> str:
-    if not found.failed:
+def what_is_left(results: Outcome) -> str:
+    if not results.failed:
         return "what is missing"
-    return "what is missing, and again what failed" if found.missing else "again what failed"
+    return "what is missing, and again what failed" if results.missing else "again what failed"
 
 
-def reasons(found: Outcome) -> dict[str, list[str]]:
+def reasons(results: Outcome) -> dict[str, list[str]]:
     """Why rows failed, each reason once with the rows it is of; most often the commonest is all there is to know."""
     why: dict[str, list[str]] = {}
-    for cell, row in found.there():
+    for cell, row in results.there():
         if not row.finished:
             first = redact_text((row.error or "no reason was given").strip().partition("\n")[0])
             why.setdefault(first, []).append(cell_name(cell))

@@ -27,18 +27,18 @@ def run(options: argparse.Namespace) -> int:
         return undo(place, options)
     pin = named(place, options.to) if options.to else before(place)
     was = in_force(place)
-    told: dict[str, Any] = {"run": pin.run, "from": was.run, "dry_run": options.dry_run, **pin.to_dict(), "live": []}
+    content: dict[str, Any] = {"run": pin.run, "from": was.run, "dry_run": options.dry_run, **pin.to_dict(), "live": []}
     if not options.dry_run:
         hold(place, pin)
-        if live := [one for one in running() if place.has(one)]:
+        if live := [folder for folder in running() if place.has(folder)]:
             from scalable.session.session import ScalableSession  # takes a second, and only these need it
 
-            told["live"] = [applied(one, ScalableSession(loaded, path)) for one in live]
+            content["live"] = [applied(folder, ScalableSession(loaded, path)) for folder in live]
     if options.format == "json":
-        print_json(told)
+        print_json(content)
     else:
-        show(pin, was, place, told)
-    return int(any(one.get("failed") for one in told["live"]))
+        show(pin, was, place, content)
+    return int(any(folder.get("failed") for folder in content["live"]))
 
 
 def undo(place: PinScope, options: argparse.Namespace) -> int:
@@ -70,16 +70,16 @@ def applied(folder: RunFolder, session: ScalableSession) -> dict[str, Any]:
     return {"run_id": folder.run_id, "workers": answer["workers"], "why": ""}
 
 
-def show(pin: Pin, was: Pin, place: PinScope, told: dict[str, Any]) -> None:
+def show(pin: Pin, was: Pin, place: PinScope, content: dict[str, Any]) -> None:
     screen = console()
-    done = "would roll back" if told["dry_run"] else "rolled back"
+    done = "would roll back" if content["dry_run"] else "rolled back"
     screen.print(f"{done} {place} to {pin.run}: {pin.shown()}", soft_wrap=True)
     screen.print(f"  instead of {was.run}: {was.shown()}", soft_wrap=True)
-    if told["dry_run"]:
+    if content["dry_run"]:
         return
     screen.print("  plans and runs from now on use it; scalable rollback --undo  lifts it", soft_wrap=True)
-    for one in told["live"]:
-        changes = [f"{plural(n['to'], f'{tag} worker')} (had {n['from']})" for tag, n in one["workers"].items()]
+    for applied_to in content["live"]:
+        changes = [f"{plural(n['to'], f'{tag} worker')} (had {n['from']})" for tag, n in applied_to["workers"].items()]
         stay = "; those that are there keep their size: end it and run it again if that is what was wrong"
-        what = f"{', '.join(changes)} from now on{stay}" if changes else one["why"]
-        screen.print(note("·", f"{one['run_id']} is live: {what}", "dim"))
+        what = f"{', '.join(changes)} from now on{stay}" if changes else applied_to["why"]
+        screen.print(note("·", f"{applied_to['run_id']} is live: {what}", "dim"))

@@ -19,7 +19,7 @@ from shlex import quote
 from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
-from scalable.cli.main import mute, safe_streams
+from scalable.cli.main import safe_streams
 from scalable.cli.output import console, errors, facts, note, print_json, print_traceback, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         loaded = on_this_machine(loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
-        errors().print(f"workers are {session.pin.told}", soft_wrap=True)
+        errors().print(f"workers are {session.pin.note}", soft_wrap=True)
     try:
         with orderly_end():
             if sweep is not None:
@@ -86,15 +86,15 @@ def orderly_end() -> Iterator[None]:
     def stop(signum: int, _: object) -> None:
         raise Stopped(signum)
 
-    before = {one: signal.getsignal(one) for one in ENDING}
-    for one, handler in before.items():
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number, handler in before.items():
         if handler is signal.SIG_DFL:  # nohup ignores one, and that is meant
-            signal.signal(one, stop)
+            signal.signal(number, stop)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def check_script(path: str) -> None:
@@ -108,8 +108,8 @@ def check_script(path: str) -> None:
     try:
         compile(source, path, "exec")
     except (SyntaxError, ValueError) as error:
-        told = "".join(traceback.format_exception_only(error)).strip()
-        raise UsageError(f"the workflow {path} is no Python script:\n{told}") from None
+        cause = "".join(traceback.format_exception_only(error)).strip()
+        raise UsageError(f"the workflow {path} is no Python script:\n{cause}") from None
 
 
 def check_about_sweeps(options: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
 
 
 def only_sweep(manifest: Manifest) -> str | None:
-    """The sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
+    """Return the sweep that is meant where nothing is named: the only one of a manifest without tasks to run."""
     if any(task.run is not None for task in manifest.tasks.values()):
         return None
     names = list(manifest.sweeps)
@@ -157,14 +157,10 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
             name, plan, watched=waiting.over, tell=waiting.tell, asset=options.asset, holder=options.holder or ""
         )
     run_id = session.run.run_id if session.run is not None else None
-    try:
-        if options.format == "json":
-            print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
-        else:
-            show_outcome(session, outcome, options.asset)
-        sys.stdout.flush()
-    except BrokenPipeError:  # who read has enough; how the sweep ended is true all the same
-        mute()
+    if options.format == "json":
+        print_json({"run_id": run_id, "sweep": name, **outcome.to_dict()})
+    else:
+        show_outcome(session, outcome, options.asset)
     if session.run is not None:
         conclude(session.run, "unit")
     return 0 if outcome.complete else 1
@@ -203,7 +199,7 @@ class Waiting:
         """While progress is shown instead."""
         self.running = True
         self.spinner.close()
-        with progress.shown(folder):
+        with progress.progress_shown(folder):
             yield
         self.running = False
         self.spin("closing workers")
@@ -211,20 +207,20 @@ class Waiting:
 
 def run_tasks(session: ScalableSession, options: argparse.Namespace) -> int:
     todo = chosen(session.manifest.tasks, options.tasks or None)  # complain before anything starts
-    with session, progress.shown(session.folder):
+    with session, progress.progress_shown(session.folder):
         results = session.run_tasks(list(todo))
     results = {name: results[name] for name in todo}  # in the manifest's order, whichever came first
     if options.format == "json":
-        found = {name: as_json(value) for name, value in results.items()}
-        print_json({"run_id": session.folder.run_id, "results": found})
+        content = {name: as_json(value) for name, value in results.items()}
+        print_json({"run_id": session.folder.run_id, "results": content})
     else:
-        console().print(facts([(name, shown(value)) for name, value in results.items()]))
+        console().print(facts([(name, result_text(value)) for name, value in results.items()]))
         conclude(session.folder)
     return 0
 
 
 def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
-    """The script sees itself as ``__main__`` and gets this session from ``ScalableSession.from_yaml``."""
+    """Run the script as ``__main__``; ``ScalableSession.from_yaml`` gives it this session."""
     with working("starting workers"):
         session.start()
     folder = session.folder
@@ -234,7 +230,7 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
     sys.argv = [options.workflow, *options.rest]
     sys.path.insert(0, str(Path(options.workflow).resolve().parent))
     try:
-        with session.shared(), progress.shown(folder):
+        with session.shared(), progress.progress_shown(folder):
             runpy.run_path(options.workflow, run_name="__main__")
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -258,7 +254,7 @@ def run_workflow(session: ScalableSession, options: argparse.Namespace) -> int:
 
 
 def leave_fork(code: int) -> NoReturn:
-    """A child that the script forked came to the script's end. The run and its workers are its parent's."""
+    """Return a child that the script forked came to the script's end. The run and its workers are its parent's."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()
@@ -277,8 +273,8 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     """One line about what happened, on stderr: stdout is the script's."""
     view = RunView.of(read(folder.journal))
     if not view.status:  # the disk did not take it, or someone could not wait for the end
-        told = f"{folder.run_id}: its end is not in its journal; scalable report  shows what is"
-        errors().print(told, style="bold red", soft_wrap=True)
+        warning = f"{folder.run_id}: its end is not in its journal; scalable report  shows what is"
+        errors().print(warning, style="bold red", soft_wrap=True)
         return
     ended = sum(work.finished for work in view.work.values())
     failed = f", {view.failed} failed" if view.failed else ""
@@ -298,15 +294,15 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | N
 
     screen = console()
     with working("comparing"), session.open_store() as store:
-        found = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, asset)
-    screen.print(results.title(found))
+        stored = loaded(session.manifest, outcome.sweep, store, session.path.resolve().parent, asset)
+    screen.print(results.title(stored))
     screen.print()
-    if found.finished:
-        results.show_variants(screen, found)
-    results.show_shortfall(screen, found)
-    if len(found.variants) > 1 and found.finished and asset is None:  # one asset decides nothing
+    if stored.finished:
+        results.show_variants(screen, stored)
+    results.show_shortfall(screen, stored)
+    if len(stored.variants) > 1 and stored.finished and asset is None:  # one asset decides nothing
         screen.print()
-        decide.show(screen, decided(found), decide.absent(found))
+        decide.show(screen, decided(stored), decide.absent(stored))
     if outcome.missing and outcome.stopped:
         remedy = "; raise budget.monthly and run it again" if "budget" in outcome.stopped else ""
         screen.print(note("!", f"stopped: {outcome.stopped}{remedy}", "bold red"))
@@ -316,7 +312,7 @@ def show_outcome(session: ScalableSession, outcome: SweepOutcome, asset: str | N
 
 
 def computed(outcome: SweepOutcome) -> str:
-    """How many rows a start has computed, in what time, and how often each stage."""
+    """Return how many rows a start has computed, in what time, and how often each stage."""
     if not outcome.computed:
         return "nothing: every row was there" if outcome.complete else "nothing"
     stages = ", ".join(f"{name} {times:,}" for name, times in outcome.executed.items())
@@ -324,7 +320,7 @@ def computed(outcome: SweepOutcome) -> str:
     return f"{took}: {stages}" if stages else took
 
 
-def shown(value: Any) -> str:
+def result_text(value: Any) -> str:
     try:
         text = repr(value)
     except Exception as error:  # noqa: BLE001 - a class of the user's own

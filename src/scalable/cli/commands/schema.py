@@ -8,7 +8,7 @@ from scalable.cli.output import print_json
 
 
 def run(options: argparse.Namespace) -> int:
-    from scalable.manifest.schema import json_schema
+    from scalable.manifest.models import json_schema
 
     print_json(json_schema())
     return 0

@@ -19,12 +19,11 @@ from scalable.cli.output import console, facts, nobody_reads, note, print_json
 from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
-from scalable.observe.current import current
 from scalable.observe.fields import money
-from scalable.observe.following import Follower
-from scalable.observe.liveness import State, running
+from scalable.observe.liveness import Follower, State, running
 from scalable.observe.redact import redact
-from scalable.observe.words import length, named, plain, step
+from scalable.observe.report import current
+from scalable.observe.words import length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural
 
@@ -42,11 +41,11 @@ def run(options: argparse.Namespace) -> int:
     status = next(looks)
     if options.format == "json":
         latest = RunFolder.latest(manifest=options.manifest)
-        names = {"running": [one.run_id for one in others], "last": latest.run_id if latest else None}
+        names = {"running": [folder.run_id for folder in others], "last": latest.run_id if latest else None}
         print_json({**names, "run": status})
         return 0
     screen = console()
-    screen.print(shown(status))
+    screen.print(status_panel(status))
     for other in others:
         if other.run_id != status["run_id"]:
             screen.print(note("·", f"running too: {other.run_id}", "dim"))
@@ -54,8 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
-    """The run that is meant, and all that run: the one named, else the latest that runs."""
-    runs = [one for one in running() if options.manifest is None or one.is_of(options.manifest)]
+    """Return the run that is meant, and all that run: the one named, else the latest that runs."""
+    runs = [folder for folder in running() if options.manifest is None or folder.is_of(options.manifest)]
     if options.run_id is not None:
         return RunFolder.open(options.run_id), runs
     return (runs[0] if runs else None), runs
@@ -79,7 +78,7 @@ def nothing(options: argparse.Namespace) -> int:
 
 
 def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
-    """What is going on, again at each step; reads only what was written since the last one."""
+    """Yield what is going on, again at each step; reads only what was written since the last one."""
     while True:
         run.look()
         yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})
@@ -103,7 +102,7 @@ def shower(form: str) -> Iterator[Callable[[Mapping[str, Any]], None]]:
         yield lambda status: print(json.dumps(status), flush=True)
     elif sys.stdout.isatty():
         with Live(console=console(), auto_refresh=False) as live:
-            yield lambda status: live.update(shown(status), refresh=True)
+            yield lambda status: live.update(status_panel(status), refresh=True)
     else:
         yield Changes().show
 
@@ -118,7 +117,7 @@ class Changes:
         timeless = {**status, **dict.fromkeys(("elapsed_s", "silent_s", "rate_per_min", "left_s"))}
         if timeless != self.before:
             self.before = timeless
-            console().print(shown(status))
+            console().print(status_panel(status))
             sys.stdout.flush()
 
 
@@ -126,21 +125,21 @@ def over(status: Mapping[str, Any]) -> bool:
     return bool(status["state"] != State.RUNNING.value)
 
 
-def shown(status: Mapping[str, Any]) -> RenderableType:
+def status_panel(status: Mapping[str, Any]) -> RenderableType:
     where = ", ".join(filter(None, (named(status["project"]), named(status["target"]))))
     title = Text.assemble((status["run_id"], "bold"), f"  {status['state']}", style="")
     if status["elapsed_s"] is not None:
         title.append(f", {length(status['elapsed_s'])}{f'  ({where})' if where else ''}")
     parts: list[RenderableType] = [title, Padding(facts(status_facts(status)), (0, 0, 0, 2))]
     if status["paused"]:
-        parts.append(note("!", f"{plain(status['paused'])}; scalable resume  goes on", "bold yellow"))
+        parts.append(note("!", f"{one_line(status['paused'])}; scalable resume  goes on", "bold yellow"))
     for each in status["findings"]:
-        parts.append(note("!", plain(Finding.from_record(each)), "bold yellow"))
+        parts.append(note("!", one_line(Finding.from_record(each)), "bold yellow"))
     for each in status["alerts"]:
         if each["alert"] not in TOLD_OTHERWISE:
             finding = Finding.from_record(each)
             style = "bold red" if finding.severity is Severity.PAGE else "bold yellow"
-            parts.append(note("!", plain(f"{finding.code}: {finding}"), style))
+            parts.append(note("!", one_line(f"{finding.code}: {finding}"), style))
     return Group(*parts)
 
 
@@ -148,7 +147,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     pairs = []
     for tag, each in status["workers"].items():
         waits = ", ".join(
-            f"{count} × {plain(reason)}" if len(each["reasons"]) > 1 else plain(reason)
+            f"{count} × {one_line(reason)}" if len(each["reasons"]) > 1 else one_line(reason)
             for reason, count in each["reasons"].items()
         )
         pending = f", {each['pending']} pending ({waits})" if each["pending"] else ""
@@ -158,12 +157,12 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, each in status["sweeps"].items():
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
         rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
-        pairs.append((plain(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
+        pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]
         if counts or tag in status["workers"] or not status["sweeps"]:  # a sweep leaves other profiles alone
             pairs.append((f"tasks {tag}", ", ".join(counts) or "none"))
-    pairs += [(plain(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
+    pairs += [(one_line(each["run"]), f"{how_far(each)} on {each['worker']}") for each in status["runs"]]
     if status["incidents"] or status["retries"]:
         retries = plural(status["retries"], "retry")
         shows = "; scalable incidents  shows them" if status["incidents"] else ""

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def in_other_ways(text: str, file: str) -> ValidationReport:
-    """What the other targets and every overlay by itself would lead to."""
+    """Return what the other targets and every overlay by itself would lead to."""
     report = ValidationReport()
     try:
         root = to_python(compose(text, file, []))

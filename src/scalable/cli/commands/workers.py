@@ -11,7 +11,7 @@ from rich.text import Text
 from scalable.cli import operating
 from scalable.cli.output import Cell, console, note, print_json, show_table
 from scalable.observe.liveness import is_running
-from scalable.observe.words import UNKNOWN, length, plain, size, step
+from scalable.observe.words import UNKNOWN, length, one_line, size, step
 from scalable.quantities import Duration
 
 SILENT_S = 60.0  # without a sign for so long, a run is worth a look
@@ -23,11 +23,11 @@ LONGEST = 40  # characters of a run's name in the table
 def run(options: argparse.Namespace) -> int:
     folder = operating.chosen(options)
     if not is_running(folder):
-        told = operating.over(folder, "it has no workers; scalable report  shows what they did")
+        text = operating.over(folder, "it has no workers; scalable report  shows what they did")
         if options.format == "json":
             print_json({"run_id": folder.run_id, "state": operating.state(folder).value, "workers": []})
         else:
-            console().print(told, soft_wrap=True)
+            console().print(text, soft_wrap=True)
         return 0
     answer = operating.asked(folder, "workers")
     workers = answer["workers"]
@@ -36,21 +36,21 @@ def run(options: argparse.Namespace) -> int:
         print_json({"run_id": folder.run_id, **told_state, "workers": workers})
         return 0
     screen = console()
-    rows: list[Sequence[Cell]] = [row for worker in workers for row in shown(worker)]
+    rows: list[Sequence[Cell]] = [row for worker in workers for row in worker_rows(worker)]
     if rows:
         columns = ("worker", "tag", "state", "run", "step", ">idle", ">memory", ">CPU", "host")
         show_table(screen, columns, rows)
     else:
         screen.print(f"{folder.run_id} has no workers now", soft_wrap=True)
     if answer["paused"]:
-        screen.print(note("!", f"{plain(answer['paused'])}; scalable resume  goes on", "bold yellow"))
+        screen.print(note("!", f"{one_line(answer['paused'])}; scalable resume  goes on", "bold yellow"))
     return 0
 
 
-def shown(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
-    """A line per worker, and one more for each further run on it."""
+def worker_rows(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
+    """Return a line per worker, and one more for each further run on it."""
     name, state = Text(worker["worker"], style="bold"), worker["state"]
-    why = f" ({plain(worker['why'])})" if worker["why"] else ""
+    why = f" ({one_line(worker['why'])})" if worker["why"] else ""
     first: Sequence[Cell] = (name, worker["tag"], Text(f"{state}{why}", style=STYLES.get(state, "")))
     last = (used(worker), cpu(worker), worker["host"] or UNKNOWN)
     runs = worker["runs"]
@@ -58,10 +58,10 @@ def shown(worker: Mapping[str, Any]) -> list[Sequence[Cell]]:
         idle = length(worker["idle_s"]) if worker["idle_s"] is not None else UNKNOWN
         return [(*first, tasks(worker), "", idle, *last)]
     lines: list[Sequence[Cell]] = []
-    for number, one in enumerate(runs):
+    for number, run_now in enumerate(runs):
         before: Sequence[Cell] = first if number == 0 else ("", "", "")
         after: Sequence[Cell] = last if number == 0 else ("", "", "")
-        lines.append((*before, cut(one["run"]), how_far(one), silent(one), *after))
+        lines.append((*before, cut(run_now["run"]), how_far(run_now), silent(run_now), *after))
     return lines
 
 
@@ -73,14 +73,14 @@ def tasks(worker: Mapping[str, Any]) -> str:
     return f"{cut(worker['tasks'][0])}{more}"
 
 
-def how_far(one: Mapping[str, Any]) -> str:
-    """How far a run is, such as ``trial 22/30 (attempt 2)``."""
-    attempt = f"(attempt {one['attempt']})" if one["attempt"] > 1 else ""
-    return f"{step(one)} {attempt}".strip()
+def how_far(activity: Mapping[str, Any]) -> str:
+    """Return how far a run is, such as ``trial 22/30 (attempt 2)``."""
+    attempt = f"(attempt {activity['attempt']})" if activity["attempt"] > 1 else ""
+    return f"{step(activity)} {attempt}".strip()
 
 
-def silent(one: Mapping[str, Any]) -> Text:
-    idle = one.get("idle_s")
+def silent(activity: Mapping[str, Any]) -> Text:
+    idle = activity.get("idle_s")
     if idle is None:
         return Text(UNKNOWN)
     return Text(str(Duration(max(0.0, idle))), style="bold yellow" if idle > SILENT_S else "")
@@ -98,5 +98,5 @@ def cpu(worker: Mapping[str, Any]) -> str:
 
 
 def cut(name: str) -> str:
-    line = plain(name)
+    line = one_line(name)
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

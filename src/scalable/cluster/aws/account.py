@@ -43,7 +43,7 @@ class Account:
             boto3, config = import_module("boto3"), import_module("botocore.config")
         except ImportError as error:
             raise MissingExtraError(f"aws needs boto3 ({error}); pip install 'scalable[aws]'") from None
-        with told("sign-in"):
+        with explained_errors("sign-in"):
             self.session: Any = boto3.session.Session(region_name=region)
         self.config = config.Config(
             connect_timeout=ANSWER_WITHIN_S, read_timeout=ANSWER_WITHIN_S, retries={"mode": "standard"}
@@ -54,19 +54,19 @@ class Account:
     def client(self, service: str) -> Any:
         with self.making:  # sessions are not safe to share between threads; clients are
             if service not in self.clients:
-                with told(service):
+                with explained_errors(service):
                     self.clients[service] = self.session.client(service, config=self.config)
             return self.clients[service]
 
     def call(self, service: str, action: str, **wishes: Any) -> dict[str, Any]:
-        with told(f"{service}:{action}"):
+        with explained_errors(f"{service}:{action}"):
             answer: dict[str, Any] = getattr(self.client(service), action)(**wishes)
             return answer
 
     def pages(self, service: str, action: str, key: str, **wishes: Any) -> list[Any]:
-        with told(f"{service}:{action}"):
+        with explained_errors(f"{service}:{action}"):
             pages = self.client(service).get_paginator(action).paginate(**wishes)
-            return [one for page in pages for one in page.get(key, [])]
+            return [item for page in pages for item in page.get(key, [])]
 
 
 class AwsFleet:
@@ -105,8 +105,8 @@ class AwsError(CloudError):
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
-    """Errors of boto3 as sentences."""
+def explained_errors(what: str) -> Iterator[None]:
+    """Raise errors of boto3 as sentences."""
     errors = import_module("botocore.exceptions")
     try:
         yield
@@ -139,7 +139,7 @@ def tag_list(tags: dict[str, str], key: str = "Key", value: str = "Value") -> li
 
 
 def read_secret(arn: str) -> str:
-    """Called on a worker's machine, with what the machine itself may do."""
+    """Read a secret on a worker's machine, with what the machine itself may do."""
     from scalable.cluster.clouds.start import HandoutError
 
     region = arn.split(":")[3]
@@ -163,34 +163,34 @@ class Network:
 
 
 def find_network(account: Account, target: AwsTarget) -> Network:
-    """What the manifest names, or the default VPC with all its subnets; a driver out of their reach is refused."""
+    """Return what the manifest names, or the default VPC with its subnets; a driver out of their reach is refused."""
     chosen = {"VpcIds": [target.vpc]} if target.vpc else {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
     if target.subnets:
-        found = account.call("ec2", "describe_subnets", SubnetIds=target.subnets)["Subnets"]
+        subnets = account.call("ec2", "describe_subnets", SubnetIds=target.subnets)["Subnets"]
         if not target.vpc:
-            chosen = {"VpcIds": [found[0]["VpcId"]]}
+            chosen = {"VpcIds": [subnets[0]["VpcId"]]}
     vpcs = account.call("ec2", "describe_vpcs", **chosen)["Vpcs"]
     if not vpcs:
         raise AwsError("the region has no default VPC; write vpc: vpc-… in the target")
     vpc = vpcs[0]
     if not target.subnets:
-        found = account.pages(
+        subnets = account.pages(
             "ec2", "describe_subnets", "Subnets", Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}]
         )
-    if not found:
+    if not subnets:
         raise AwsError(f"{vpc['VpcId']} has no subnets; write subnets: [subnet-…] in the target")
-    if elsewhere := [one["SubnetId"] for one in found if one["VpcId"] != vpc["VpcId"]]:
+    if elsewhere := [subnet["SubnetId"] for subnet in subnets if subnet["VpcId"] != vpc["VpcId"]]:
         raise AwsError(f"{', '.join(elsewhere)} is not in {vpc['VpcId']}; write subnets of one VPC")
-    ranges = [one["CidrBlock"] for one in vpc.get("CidrBlockAssociationSet", [])] or [vpc["CidrBlock"]]
-    ids = tuple(sorted(one["SubnetId"] for one in found))
-    network = Network(vpc["VpcId"], tuple(ranges), ids, all(one.get("MapPublicIpOnLaunch") for one in found))
+    ranges = [block["CidrBlock"] for block in vpc.get("CidrBlockAssociationSet", [])] or [vpc["CidrBlock"]]
+    ids = tuple(sorted(subnet["SubnetId"] for subnet in subnets))
+    network = Network(vpc["VpcId"], tuple(ranges), ids, all(subnet.get("MapPublicIpOnLaunch") for subnet in subnets))
     if target.contact_address is None:
         unreachable(get_ip(), network.ranges, network.vpc)
     return network
 
 
 def make_security_group(account: Account, network: Network, run: str, tags: dict[str, str]) -> str:
-    """Workers and the driver talk to each other on any port; nobody outside the VPC gets in."""
+    """Make a group in which workers and driver talk on any port, and nobody outside the VPC gets in."""
     name = f"scalable-{run}"
     try:
         group: str = account.call(
@@ -202,18 +202,18 @@ def make_security_group(account: Account, network: Network, run: str, tags: dict
         if error.code != "InvalidGroup.Duplicate":  # an earlier try got this far
             raise
         mine = [{"Name": "group-name", "Values": [name]}, {"Name": "vpc-id", "Values": [network.vpc]}]
-        found = account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine)
-        if not found:
+        groups = account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine)
+        if not groups:
             raise AwsError(str(error), error.code, passing=True) from None  # not everyone at AWS knows it yet
-        group = found[0]["GroupId"]
+        group = groups[0]["GroupId"]
     let_in(account, network, group)
     return group
 
 
 def let_in(account: Account, network: Network, group: str) -> None:
-    """Once, however often it is asked for; a group that was just made is not known everywhere at AWS."""
+    """Let the VPC in, once however often it is asked for; a new group is not known everywhere at AWS at once."""
     inside = {"IpProtocol": "tcp", "FromPort": 1024, "ToPort": 65535}
-    ranges = [{"CidrIp": one, "Description": "this VPC"} for one in network.ranges]
+    ranges = [{"CidrIp": block, "Description": "this VPC"} for block in network.ranges]
     rules = [{**inside, "IpRanges": ranges}]
     for last in (*[False] * (TRIES - 1), True):
         try:
@@ -229,7 +229,7 @@ def let_in(account: Account, network: Network, group: str) -> None:
 
 
 def remove_security_groups(account: Account, run: str) -> list[str]:
-    """Those of the run that can be removed now; names those that cannot."""
+    """Remove those of the run that can be removed now; returns the names of the others."""
     mine = [{"Name": f"tag:{RUN_TAG}", "Values": [run]}]
     left = []
     for group in account.pages("ec2", "describe_security_groups", "SecurityGroups", Filters=mine):
@@ -251,7 +251,7 @@ def secret_name(run: str, tag: str) -> str:
 
 
 def keep_secret(account: Account, run: str, tag: str, text: str, tags: dict[str, str]) -> str:
-    """Its ARN; a kind that is defined anew gets a new value."""
+    """Keep a text for a kind of worker and return its ARN; a kind that is defined anew gets a new value."""
     name = secret_name(run, tag)
     try:
         made = account.call(
@@ -267,11 +267,11 @@ def keep_secret(account: Account, run: str, tag: str, text: str, tags: dict[str,
 
 
 def remove_secrets(account: Account, run: str, tags: Iterable[str]) -> list[str]:
-    """Those that AWS lists and those of these kinds: a list may lack what was made minutes ago."""
+    """Remove secrets that AWS lists and those of these kinds: a list may lack what was made minutes ago."""
     left = []
     mine = [{"Key": "name", "Values": [secret_prefix(run)]}]
     listed = account.pages("secretsmanager", "list_secrets", "SecretList", Filters=mine)
-    for name in sorted({one["Name"] for one in listed} | {secret_name(run, tag) for tag in tags}):
+    for name in sorted({secret["Name"] for secret in listed} | {secret_name(run, tag) for tag in tags}):
         try:
             account.call("secretsmanager", "delete_secret", SecretId=name, ForceDeleteWithoutRecovery=True)
         except AwsError as error:

@@ -135,7 +135,7 @@ class Ec2Fleet(AwsFleet):
         return wishes
 
     def start(self, name: str, template: WorkerTemplate, arguments: Sequence[str]) -> str:
-        """In the next zone in turn; where that has no room, in the others."""
+        """Start it in the next zone in turn; where that has no room, in the others."""
         assert self.network is not None
         subnets = self.network.subnets
         turn = next(self.turns) % len(subnets)
@@ -143,9 +143,9 @@ class Ec2Fleet(AwsFleet):
         for subnet in (*subnets[turn:], *subnets[:turn]):
             try:
                 answer = self.account.call("ec2", "run_instances", **self.request(name, template, arguments, subnet))
-                found: str = answer["Instances"][0]["InstanceId"]
-                self.began[found] = time.monotonic()
-                return found
+                instance: str = answer["Instances"][0]["InstanceId"]
+                self.began[instance] = time.monotonic()
+                return instance
             except AwsError as error:
                 if refusal is None or error.passing:  # a zone that may have room later is worth asking again
                     refusal = error
@@ -159,8 +159,8 @@ class Ec2Fleet(AwsFleet):
         for first in range(0, len(ids), AT_ONCE):
             wanted = [{"Name": "instance-id", "Values": list(ids[first : first + AT_ONCE])}]
             for reservation in self.account.pages("ec2", "describe_instances", "Reservations", Filters=wanted):
-                for one in reservation["Instances"]:
-                    seen[one["InstanceId"]] = self.seen(one)
+                for instance in reservation["Instances"]:
+                    seen[instance["InstanceId"]] = self.seen(instance)
         return seen
 
     def seen(self, instance: dict[str, Any]) -> Seen:
@@ -176,7 +176,7 @@ class Ec2Fleet(AwsFleet):
         return Seen(fate=reasons.instance_fate(instance, end))
 
     def ending(self, instance: str) -> Ending | None:
-        """What the instance wrote on its console; AWS keeps it for an hour."""
+        """Return what the instance wrote on its console; AWS keeps it for an hour."""
         try:
             answer = self.console(instance)
         except AwsError:
@@ -184,7 +184,7 @@ class Ec2Fleet(AwsFleet):
         return ending(str(answer.get("Output", "")))  # boto3 has decoded it
 
     def console(self, instance: str) -> dict[str, Any]:
-        """As it is now; types of instances that cannot say that have an older copy."""
+        """Return the console as it is now; types of instances that cannot say that have an older copy."""
         try:
             return self.account.call("ec2", "get_console_output", InstanceId=instance, Latest=True)
         except AwsError as error:
@@ -198,7 +198,7 @@ class Ec2Fleet(AwsFleet):
         except AwsError as error:
             if error.code != "InvalidInstanceID.NotFound":
                 raise
-            if any(time.monotonic() - self.began.get(one, -math.inf) < KNOWN_AFTER_S for one in ids):
+            if any(time.monotonic() - self.began.get(instance, -math.inf) < KNOWN_AFTER_S for instance in ids):
                 raise AwsError(str(error), error.code, passing=True) from None  # not everyone at AWS knows it yet
 
     def clear(self) -> list[str]:
@@ -206,9 +206,9 @@ class Ec2Fleet(AwsFleet):
             {"Name": f"tag:{RUN_TAG}", "Values": [self.run]},
             {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
         ]
-        found = self.account.pages("ec2", "describe_instances", "Reservations", Filters=alive)
-        ids = [one["InstanceId"] for reservation in found for one in reservation["Instances"]]
+        reservations = self.account.pages("ec2", "describe_instances", "Reservations", Filters=alive)
+        ids = [instance["InstanceId"] for reservation in reservations for instance in reservation["Instances"]]
         if ids:
             self.stop(ids)
-            return [f"instance {one}" for one in ids]
+            return [f"instance {instance}" for instance in ids]
         return remove_secrets(self.account, self.run, self.kinds) + remove_security_groups(self.account, self.run)

@@ -137,7 +137,7 @@ class FargateFleet(AwsFleet):
         return seen
 
     def last_words(self, arn: str) -> str:
-        """The reason that a worker wrote down before it ended; empty if there is none."""
+        """Return the reason that a worker wrote down before it ended; empty if there is none."""
         stream = f"{self.run}/{CONTAINER}/{arn.rpartition('/')[2]}"
         try:
             events = self.account.call(
@@ -146,15 +146,15 @@ class FargateFleet(AwsFleet):
             )["events"]  # fmt: skip
         except AwsError:  # it never came to write one
             return ""
-        said = [found[1] for one in events if (found := re.search(SAID, one["message"]))]
-        return said[-1] if said else ""
+        reasons_given = [match[1] for event in events if (match := re.search(SAID, event["message"]))]
+        return reasons_given[-1] if reasons_given else ""
 
     def stop(self, ids: Sequence[str]) -> None:
-        """All that can be; raises at the end if one could not."""
+        """Stop all that can be; raises at the end if one could not."""
         refusal: AwsError | None = None
-        for one in ids:
+        for arn in ids:
             try:
-                self.account.call("ecs", "stop_task", cluster=self.cluster, task=one, reason="no longer needed")
+                self.account.call("ecs", "stop_task", cluster=self.cluster, task=arn, reason="no longer needed")
             except AwsError as error:
                 if error.code not in ("InvalidParameterException", "ClusterNotFoundException"):  # it is gone
                     refusal = error

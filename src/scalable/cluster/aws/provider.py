@@ -25,7 +25,7 @@ class AwsProvider(CloudProvider):
     name = "aws"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        """What can be known without asking AWS; building a cluster looks at the network, too."""
+        """Return what can be known without asking AWS; building a cluster looks at the network, too."""
         target = spec.target_as(AwsTarget)
         path = f"targets.{spec.target_name}"
         fargate = target.cluster_type == "fargate"

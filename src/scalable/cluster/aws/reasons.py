@@ -68,13 +68,13 @@ INSTANCE = {
 
 
 def refusal(failure: Mapping[str, Any]) -> tuple[str, bool]:
-    """Why RunTask started nothing, and whether that may pass."""
-    said = str(failure.get("reason", "")) or "no reason given"
+    """Return why RunTask started nothing, and whether that may pass."""
+    reason = str(failure.get("reason", "")) or "no reason given"
     detail = f": {failure['detail']}" if failure.get("detail") else ""
     for begin, (words, passing) in REFUSED.items():
-        if said.startswith(begin):
-            return f"{words} ({said}{detail})", passing
-    return f"ECS did not start the task: {said}{detail}", False
+        if reason.startswith(begin):
+            return f"{words} ({reason}{detail})", passing
+    return f"ECS did not start the task: {reason}{detail}", False
 
 
 def task_waits(task: Mapping[str, Any]) -> str:
@@ -85,37 +85,39 @@ def over(task: Mapping[str, Any]) -> bool:
     return task.get("lastStatus") in ("STOPPED", "DEPROVISIONING", "DELETED")
 
 
-def task_fate(task: Mapping[str, Any], said: str = "") -> Fate:
-    """A stopped task in the engine's terms. ``said`` are the last words of the worker itself."""
+def task_fate(task: Mapping[str, Any], last_words: str = "") -> Fate:
+    """Return why a task stopped. ``last_words`` are those of the worker itself."""
     name = f"task {str(task.get('taskArn', '')).rpartition('/')[2]}"
     containers = task.get("containers") or [{}]
     code = containers[0].get("exitCode")
-    told = " ".join([str(task.get("stopCode") or ""), str(task.get("stoppedReason") or "")]).strip()
-    words = "; ".join([told, *(str(one["reason"]) for one in containers if one.get("reason"))])
+    stopped = " ".join([str(task.get("stopCode") or ""), str(task.get("stoppedReason") or "")]).strip()
+    words = "; ".join([stopped, *(str(container["reason"]) for container in containers if container.get("reason"))])
     for pattern, loss, meaning in STOPPED:
         if re.search(pattern, words, re.IGNORECASE):
             return Fate(loss, f"{name}: {meaning} ({words})")
     if task.get("stopCode") in BY_SOMEONE:
         return Fate(Loss.PREEMPTED, f"{name} was stopped by someone ({words})")
-    return by_exit(name, code, said, words)
+    return by_exit(name, code, last_words, words)
 
 
-def by_exit(name: str, code: int | None, said: str, words: str) -> Fate:
-    """What a worker's own exit status says."""
+def by_exit(name: str, code: int | None, last_words: str, words: str) -> Fate:
+    """Return what a worker's own exit status says."""
     if code == 0:
         return Fate(Loss.PREEMPTED, f"{name} left after notice")
     if code in (CANNOT_START, CANNOT_READ):
-        return Fate(Loss.CANNOT_START, f"{name}: {said or words}")
+        return Fate(Loss.CANNOT_START, f"{name}: {last_words or words}")
     if code == CANNOT_CONNECT:
-        text = f"{name}: {said or 'cannot reach the scheduler'}; do security groups let workers in?"
+        text = f"{name}: {last_words or 'cannot reach the scheduler'}; do security groups let workers in?"
         return Fate(Loss.WORKER_LOST, text)
     if code == KILLED:
         return Fate(Loss.WORKER_LOST, f"{name} was killed (SIGKILL), not by us ({words})")
-    return Fate(Loss.WORKER_LOST, f"{name} ended with exit code {code}{f': {said}' if said else ''} ({words})")
+    return Fate(
+        Loss.WORKER_LOST, f"{name} ended with exit code {code}{f': {last_words}' if last_words else ''} ({words})"
+    )
 
 
 def instance_fate(instance: Mapping[str, Any], end: Ending | None = None) -> Fate:
-    """An instance that goes or is gone, in the engine's terms. ``end`` is what its console said of the worker."""
+    """Return why an instance goes or is gone. ``end`` is what its console said of the worker."""
     name = f"instance {instance.get('InstanceId', '')}"
     reason = instance.get("StateReason") or {}
     code, message = str(reason.get("Code", "")), str(reason.get("Message", ""))

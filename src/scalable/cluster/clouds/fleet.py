@@ -43,7 +43,7 @@ class Fleet(Protocol):
     """Tags that have or may have a secret: ``clear`` removes it by its name, whatever the cloud lists."""
 
     def check(self, template: WorkerTemplate) -> str:
-        """Why a worker of this kind can never be had; empty if it can."""
+        """Return why a worker of this kind can never be had; empty if it can."""
         ...
 
     def open(self) -> None:
@@ -63,7 +63,7 @@ class Fleet(Protocol):
         ...
 
     def look(self, ids: Sequence[str]) -> dict[str, Seen]:
-        """How these are; those that the cloud does not know are left out."""
+        """Return how these are; those that the cloud does not know are left out."""
         ...
 
     def stop(self, ids: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ class Fleet(Protocol):
         ...
 
     def clean_up_command(self) -> list[str]:
-        """A program that calls ``clear`` and succeeds when nothing is left."""
+        """Return the command line of a program that calls ``clear`` and succeeds when nothing is left."""
         ...
 
 
@@ -88,7 +88,7 @@ class CloudError(Exception):
 
 
 def plain(name: str, most: int = 40) -> str:
-    """A name that clouds take: small letters, digits, dashes; names that differ stay different."""
+    """Return a name that clouds take: small letters, digits, dashes; names that differ stay different."""
     kept = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     if kept == name and len(kept) <= most:
         return kept
@@ -97,7 +97,7 @@ def plain(name: str, most: int = 40) -> str:
 
 
 def image_problem(image: str | None) -> str:
-    """What is wrong with an image's name; empty if it always means the same."""
+    """Return what is wrong with an image's name; empty if it always means the same."""
     if not image:
         return "has no image; write image: registry/name:version"
     problem = unpinned(image)
@@ -105,7 +105,7 @@ def image_problem(image: str | None) -> str:
 
 
 def unfit(image: str | None, size: Callable[[], object]) -> str:
-    """Why a worker with this image and size cannot be had; empty if it can. ``size`` raises where it is too large."""
+    """Return why a worker cannot be had; empty if it can. ``size`` raises ``CapacityError`` where it is too large."""
     if problem := image_problem(image):
         return problem
     try:
@@ -118,7 +118,7 @@ def unfit(image: str | None, size: Callable[[], object]) -> str:
 def unreachable(address: str, networks: Iterable[str], where: str) -> None:
     """Raise unless a driver at this address is in the workers' own network."""
     ranges = list(networks)
-    if any(ipaddress.ip_address(address) in ipaddress.ip_network(one) for one in ranges):
+    if any(ipaddress.ip_address(address) in ipaddress.ip_network(block) for block in ranges):
         return
     raise UsageError(
         f"workers in {where} ({', '.join(ranges)}) could not reach this machine at {address}; run this on a machine in "
@@ -189,9 +189,9 @@ def boot_script(
 
 
 def ending(console: str) -> Ending | None:
-    """How the worker ended according to the console; nothing if it does not say."""
-    found = ENDED.findall(console)
-    if not found:
+    """Return how the worker ended according to the console; nothing if it does not say."""
+    ends = ENDED.findall(console)
+    if not ends:
         return None
-    said = SAID.findall(console)
-    return Ending(int(found[-1][0]), found[-1][1] == "true", said[-1] if said else "")
+    reasons = SAID.findall(console)
+    return Ending(int(ends[-1][0]), ends[-1][1] == "true", reasons[-1] if reasons else "")

@@ -58,12 +58,12 @@ class CloudLauncher(RemoteLauncher):
         try:
             source = await self.source(template)
             arguments = [source, *template.options(name, scheduler).arguments()]
-            found = await asyncio.to_thread(self.fleet.start, name, template, arguments)
+            cloud_id = await asyncio.to_thread(self.fleet.start, name, template, arguments)
         except CloudError as error:
             raise LaunchRefused(str(error), definite=not error.passing) from None
         except HandoutError as error:
             raise LaunchRefused(str(error), definite=True) from None
-        worker = CloudWorker(found, self.fleet)
+        worker = CloudWorker(cloud_id, self.fleet)
         self.workers.add(worker)
         self.pause, self.due = SOON_S, 0.0
         return worker
@@ -84,41 +84,41 @@ class CloudLauncher(RemoteLauncher):
         return await asyncio.shield(place)
 
     async def poll(self, launched: list[Launched]) -> float:
-        """Called often, asks the cloud when it is time to."""
+        """Ask the cloud, when it is time to, about all workers at once."""
         self.end_again()
-        workers = [one for one in launched if isinstance(one, CloudWorker) and one.fate is None]
+        workers = [worker for worker in launched if isinstance(worker, CloudWorker) and worker.fate is None]
         if not workers or time.monotonic() < self.due:
             return SOON_S
-        before = [(one.waits, one.fate) for one in workers]
+        before = [(worker.waits, worker.fate) for worker in workers]
         try:
-            seen = await asyncio.to_thread(self.fleet.look, [one.id for one in workers])
+            seen = await asyncio.to_thread(self.fleet.look, [worker.id for worker in workers])
         except CloudError as error:
             self.trouble = str(error)
             self.due = time.monotonic() + SELDOM_S / 3
             return SOON_S
         self.trouble = ""
-        for one in workers:
-            one.update(seen.get(one.id))
-        changed = before != [(one.waits, one.fate) for one in workers]
+        for worker in workers:
+            worker.update(seen.get(worker.id))
+        changed = before != [(worker.waits, worker.fate) for worker in workers]
         self.pause = SOON_S if changed else min(self.pause * RARER, SELDOM_S)
         self.due = time.monotonic() + self.pause
         return SOON_S
 
     def end_again(self) -> None:
-        """What was to be ended and could not be is still paid."""
+        """Try again to end what could not be ended, since it is still paid."""
         if time.monotonic() >= self.end_again_at:
             self.end_again_at = time.monotonic() + END_AGAIN_S
-            for one in self.workers:
-                if not one.ended and one.ending is not None and one.ending.done():
-                    one.ending = asyncio.ensure_future(one.end(gently=True))
+            for worker in self.workers:
+                if not worker.ended and worker.ending is not None and worker.ending.done():
+                    worker.ending = asyncio.ensure_future(worker.end(gently=True))
 
     async def close(self) -> None:
-        """Nothing of the run stays; what the cloud does not let go in time is left to the reaper."""
+        """Remove everything of the run; what the cloud does not let go in time is left to the reaper."""
         self.closing = True
         slow = await ended(self.starting)
         if self.ready is None:
             return
-        await ended({asyncio.ensure_future(one.stop()) for one in self.workers})
+        await ended({asyncio.ensure_future(worker.stop()) for worker in self.workers})
         deadline = time.monotonic() + CLEAR_WITHIN_S
         pause = SOON_S / 5
         while (left := await self.left()) and time.monotonic() < deadline:
@@ -140,7 +140,7 @@ class CloudLauncher(RemoteLauncher):
 
 
 async def ended(work: set[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
-    """Those that have not ended in time."""
+    """Wait for work; returns what has not ended in time."""
     if not work:
         return set()
     over, slow = await asyncio.wait(set(work), timeout=CLOSE_WITHIN_S)
@@ -155,10 +155,10 @@ def failed(work: asyncio.Future[Any]) -> bool:
 class CloudWorker(RemoteWorker):
     """One task or instance of a cloud."""
 
-    def __init__(self, found: str, fleet: Fleet) -> None:
+    def __init__(self, cloud_id: str, fleet: Fleet) -> None:
         super().__init__()
-        self.id = found
-        self.job: str | None = f"{fleet.noun} {found.rpartition('/')[2]}"
+        self.id = cloud_id
+        self.job: str | None = f"{fleet.noun} {cloud_id.rpartition('/')[2]}"
         self.fleet = fleet
         self.waits = f"{fleet.noun} was asked for"
         self.missing = 0

@@ -37,11 +37,11 @@ class CloudProvider(TaggedProvider):
 
     @abstractmethod
     def fleet(self, spec: DeploymentSpec, run: str) -> Fleet:
-        """What hires workers for one run."""
+        """Return what hires workers for one run."""
 
     @abstractmethod
     def place(self, spec: DeploymentSpec) -> Mapping[str, str | None]:
-        """Where the workers are, in the cloud's own words."""
+        """Return where the workers are, in the cloud's own words."""
 
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle:
         run = uuid.uuid4().hex[:8]
@@ -122,7 +122,7 @@ def build(fleet: Fleet, target: AwsTarget | GcpTarget, spec: DeploymentSpec, run
 
 
 def target_findings(spec: DeploymentSpec, target: AwsTarget | GcpTarget, needed: dict[str, str]) -> ValidationReport:
-    """``needed`` are keys of the target without which nothing can start, with what to write."""
+    """Check a target without asking the cloud. ``needed`` are keys it must have, with what to write."""
     path = f"targets.{spec.target_name}"
     findings = []
     for key, remedy in needed.items():
@@ -147,7 +147,7 @@ def target_findings(spec: DeploymentSpec, target: AwsTarget | GcpTarget, needed:
 
 
 def unaffordable(where: str, path: str, part: WorkerTemplate, target: AwsTarget | GcpTarget) -> Iterator[Finding]:
-    """A kind of worker that is too large, or whose price nobody knows."""
+    """Find a kind of worker that is too large, or whose price nobody knows."""
     try:
         charge(target, part.cpus, part.memory)
     except (CapacityError, PriceUnknownError) as problem:

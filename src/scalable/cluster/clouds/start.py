@@ -79,7 +79,7 @@ def packed(folder: Path, environment: Mapping[str, str]) -> str:
 
 
 def unpack(text: str, folder: Path) -> dict[str, str]:
-    """The files again, readable by nobody else; returns the environment."""
+    """Write the files again, readable by nobody else; returns the environment."""
     try:
         files = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
         environment: dict[str, str] = json.loads(base64.b64decode(files.pop(ENVIRONMENT_FILE)))

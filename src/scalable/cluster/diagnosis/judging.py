@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalable.cluster.diagnosis.snapshot import COLD_STARTS, LIMITS, Bounds, Kind, Limits, Snapshot
-from scalable.cluster.diagnosis.starting import age, of, queued, refused, silent
+from scalable.cluster.diagnosis.starting import age, awaited_of, queued, refused, silent
 from scalable.findings import Finding, Severity
 from scalable.wording import plural
 
 
 def diagnose(snapshot: Snapshot, now: float, limits: Limits = LIMITS) -> list[Finding]:
-    """Why workers do not connect, why tasks wait, why workers idle; the gravest first."""
-    found = [*everywhere(snapshot)]
+    """Return why workers do not connect, why tasks wait, why workers idle; the gravest first."""
+    findings = [*everywhere(snapshot)]
     for kind in snapshot.kinds:
-        found += of_kind(snapshot, kind, now, limits)
-    return sorted(found, key=lambda finding: list(Severity).index(finding.severity), reverse=True)
+        findings += of_kind(snapshot, kind, now, limits)
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity), reverse=True)
 
 
 def of_kind(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def waiting_tasks(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) ->
     if not kind.waiting or kind.waits_since is None or snapshot.paused or snapshot.stopped:
         return
     waited = now - kind.waits_since
-    if kind.live == 0 and not of(snapshot, kind):
+    if kind.live == 0 and not awaited_of(snapshot, kind):
         yield from nobody(snapshot, kind, waited, limits)
     elif kind.unplaced and kind.idle and waited >= limits.waiting:
         yield Finding.error(
@@ -78,35 +78,35 @@ def waiting_tasks(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) ->
 
 
 def nobody(snapshot: Snapshot, kind: Kind, waited: float, limits: Limits) -> Iterator[Finding]:
-    """No worker of the tag is there, none was asked for, and none was refused."""
-    told = f"{tasks_wait(kind.waiting)} for {kind.tag} workers"
+    """Explain why no worker of the tag is there, none was asked for, and none was refused."""
+    waiting = f"{tasks_wait(kind.waiting)} for {kind.tag} workers"
     never = kind.bounds is Bounds.HAND or kind.maximum == 0
     if never and waited >= limits.unasked:
         why = "none was asked for" if kind.bounds is Bounds.HAND else "at most 0 are allowed"
-        yield Finding.error("nothing-asked-for", kind.tag, f"{told}, and {why}", more(kind))
+        yield Finding.error("nothing-asked-for", kind.tag, f"{waiting}, and {why}", more(kind))
     elif waited < limits.waiting or never:
         return
     elif kind.unaccepted:
-        text = f"{told}; {kind.unaccepted} asked for, and the backend has not said yes or no"
+        text = f"{waiting}; {kind.unaccepted} asked for, and the backend has not said yes or no"
         yield Finding.warning(
             "unaccepted", kind.tag, text, "it is waited for; scalable doctor  shows whether it answers"
         )
     elif full(snapshot, kind):
         held = ", ".join(f"{other.live} {other.tag}" for other in snapshot.kinds if other.live)
-        text = f"{told}, but other workers have all the room there is ({held}{allowed(snapshot, kind)})"
+        text = f"{waiting}, but other workers have all the room there is ({held}{allowed(snapshot, kind)})"
         yield Finding.warning("no-room", kind.tag, text, more(kind))
     elif kind.cooling_s > 0:
-        text = f"{told}; workers were removed a moment ago, so none is added for another {age(kind.cooling_s)}"
+        text = f"{waiting}; workers were removed a moment ago, so none is added for another {age(kind.cooling_s)}"
         yield Finding.note("cooling-down", kind.tag, text, "policies.scaling.cooldown sets that time")
     else:
-        text = f"{told} for {age(waited)}; none is there or asked for"
+        text = f"{waiting} for {age(waited)}; none is there or asked for"
         remedy = "scalable doctor  checks the target, scalable status  shows what happened"
         yield Finding.error("no-worker", kind.tag, text, remedy)
 
 
 def full(snapshot: Snapshot, kind: Kind) -> bool:
-    """No worker may be added to this tag."""
-    asked = len(of(snapshot, kind))
+    """Return whether no worker may be added to this tag."""
+    asked = len(awaited_of(snapshot, kind))
     if kind.bounds is Bounds.HAND or (kind.maximum is not None and kind.live + asked >= kind.maximum):
         return True
     everyone = sum(other.live for other in snapshot.kinds) + len(snapshot.awaited)
@@ -121,7 +121,7 @@ def allowed(snapshot: Snapshot, kind: Kind) -> str:
 
 
 def more(kind: Kind) -> str:
-    """What to write to have another worker."""
+    """Return what to write to have another worker."""
     match kind.bounds:
         case Bounds.HAND:
             return f"call add_workers(n, {kind.tag!r})"
@@ -141,7 +141,7 @@ def tasks_wait(count: int) -> str:
 
 
 def idle_workers(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
-    """Idle because of a minimum, or of a count that somebody set."""
+    """Find workers that idle because of a minimum, or of a count that somebody set."""
     if kind.waiting:
         return
     cost = f", at {kind.hourly} an hour each" if kind.hourly else ""
@@ -170,7 +170,7 @@ def idle_workers(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> 
 
 
 def kept_for(kind: Kind, since: float) -> int:
-    """How many are idle since then and would go if nobody had asked to keep so many."""
+    """Return how many are idle since then and would go if nobody had asked to keep so many."""
     idle = sum(moment <= since for moment in kind.idle)
     return idle if kind.bounds is Bounds.HAND else max(0, idle - max(0, kind.live - kind.minimum))
 
@@ -189,7 +189,7 @@ def named(count: int, kind: Kind) -> str:
 
 
 def fewer(kind: Kind) -> str:
-    """What to write to keep fewer."""
+    """Return what to write to keep fewer."""
     match kind.bounds:
         case Bounds.HAND:
             return f"call remove_workers({len(kind.idle)}, {kind.tag!r})"
@@ -203,7 +203,7 @@ def fewer(kind: Kind) -> str:
 
 
 def slow_starts(kind: Kind, limits: Limits) -> Iterator[Finding]:
-    """Every burst of work pays for a start that is long, because no worker is kept."""
+    """Find long starts that every burst of work pays for, because no worker is kept."""
     changing = kind.bounds in (Bounds.ADAPTIVE, Bounds.SCALER)
     if not changing or kind.minimum or kind.cold < COLD_STARTS or not kind.starts_s:
         return

@@ -57,7 +57,7 @@ class Observer:
         self.watch.update(diagnose(self.snapshot(now), now, self.limits), now)
 
     def heard(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the cluster tells of its workers."""
+        """Take note of what the cluster tells of its workers."""
         if kind == "workers-refused":
             past = self.of(facts["tag"])
             cause = Loss(facts["cause"]) if "cause" in facts else None
@@ -76,7 +76,7 @@ class Observer:
         self.remember(members, now)
         waiting, unplaced = self.waiting()
         address = cluster.scheduler.contact_address or cluster.scheduler.address
-        remote = address.startswith("tls://")  # between machines everything is encrypted
+        remote = getattr(launcher, "remote", address.startswith("tls://"))  # between machines all is encrypted
         return Snapshot(
             kinds=tuple(self.kind(tag, members, waiting.get(tag, 0), unplaced.get(tag, 0), now) for tag in waiting),
             awaited=tuple(self.awaited(members, now)),
@@ -88,7 +88,7 @@ class Observer:
         )
 
     def remember(self, members: list[Member], now: float) -> None:
-        """Since when workers run and since when they have nothing to do."""
+        """Remember since when workers run and since when they have nothing to do."""
         loads = {member.name: self.cluster.load(member) for member in members if member.address}
         self.idle_since = {name: self.idle_since.get(name, now) for name, load in loads.items() if not load}
         awaited = [member for member in members if not member.address]
@@ -100,7 +100,7 @@ class Observer:
         }
 
     def waiting(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Tasks that wait, by tag, and those of them that no worker has been given."""
+        """Count tasks that wait, by tag, and those of them that no worker has been given."""
         kinds = self.cluster.templates
         tags = {name: kind.tag for kind in kinds.values() for name in kind.resources}
         waiting, unplaced = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
@@ -121,13 +121,13 @@ class Observer:
     def kind(self, tag: str, members: list[Member], waiting: int, unplaced: int, now: float) -> Kind:
         past, slots = self.of(tag), self.cluster.templates[tag].slots
         past.waits_since = (past.waits_since or now) if waiting else None
-        here = [member for member in members if member.tag == tag and member.address]
+        connected = [member for member in members if member.tag == tag and member.address]
         return Kind(
             tag,
             Bounds.HAND,
-            live=len(here),
-            idle=tuple(self.idle_since[member.name] for member in here if member.name in self.idle_since),
-            running=sum(min(self.cluster.load(member), slots) for member in here),
+            live=len(connected),
+            idle=tuple(self.idle_since[member.name] for member in connected if member.name in self.idle_since),
+            running=sum(min(self.cluster.load(member), slots) for member in connected),
             waiting=waiting,
             waits_since=past.waits_since,
             unplaced=unplaced,
@@ -137,7 +137,7 @@ class Observer:
         )
 
     def awaited(self, members: list[Member], now: float) -> list[Awaited]:
-        found, read = [], 0
+        awaited, read = [], 0
         for member in members:
             if member.address:
                 continue
@@ -145,19 +145,19 @@ class Observer:
             words = ""
             if since is not None and now - since >= self.limits.silent and read < LOGS_READ:
                 read += 1
-                words = said(getattr(launched, "log", None))
+                words = last_line(getattr(launched, "log", None))
             node = getattr(launched, "node", None) or getattr(getattr(launched, "state", None), "node", None) or ""
-            found.append(
+            awaited.append(
                 Awaited(member.name, member.tag, member.since, launched.job or "", launched.waits, since, node, words)
             )
-        return found
+        return awaited
 
     def of(self, tag: str) -> Past:
         return self.past.setdefault(tag, Past())
 
 
-def said(log: Path | None) -> str:
-    """The last line of a worker's log that is more than Dask's own chatter."""
+def last_line(log: Path | None) -> str:
+    """Return the last line of a worker's log that is more than Dask's own chatter."""
     try:
         text = log.read_bytes()[-LAST_BYTES:].decode(errors="replace") if log is not None else ""
     except OSError:

@@ -37,27 +37,27 @@ SOONER = "jobs with fewer CPUs, less memory or a shorter walltime start sooner; 
 
 
 def queued(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
-    """The backend has them and has not started them."""
-    those = [one for one in of(snapshot, kind) if one.queued]
-    longest = max((now - one.asked for one in those), default=0.0)
-    if not those or longest < limits.queued:
+    """Explain workers that the backend has and has not started."""
+    waiting = [worker for worker in awaited_of(snapshot, kind) if worker.queued]
+    longest = max((now - worker.asked for worker in waiting), default=0.0)
+    if not waiting or longest < limits.queued:
         return
-    reasons = Counter(one.queued for one in those)
-    told = ", ".join(f"{count} × {why}" if len(reasons) > 1 else why for why, count in reasons.most_common())
-    text = f"{plural(len(those), f'{kind.tag} worker')} queued for {age(longest)}: {told}{needed(kind)}"
+    reasons = Counter(worker.queued for worker in waiting)
+    words = ", ".join(f"{count} × {why}" if len(reasons) > 1 else why for why, count in reasons.most_common())
+    text = f"{plural(len(waiting), f'{kind.tag} worker')} queued for {age(longest)}: {words}{needed(kind)}"
     unusual = sorted(why for why in reasons if not any(word in why for word in ORDINARY))
     yield Finding(
         "workers-queued",
         Severity.WARNING,
         kind.tag,
         text,
-        queue_remedy(unusual, those, pods=snapshot.pods),
+        queue_remedy(unusual, waiting, pods=snapshot.pods),
         essence="; ".join(unusual) or "ordinary",
     )
 
 
-def queue_remedy(unusual: Sequence[str], those: Sequence[Awaited], *, pods: bool = False) -> str:
-    job = those[0].job.removeprefix("job ")
+def queue_remedy(unusual: Sequence[str], waiting: Sequence[Awaited], *, pods: bool = False) -> str:
+    job = waiting[0].job.removeprefix("job ")
     for why in unusual:
         for pattern, remedy in POD_REMEDIES if pods else QUEUE_REMEDIES:
             if re.search(pattern, why):
@@ -66,9 +66,9 @@ def queue_remedy(unusual: Sequence[str], those: Sequence[Awaited], *, pods: bool
 
 
 def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
-    """They run, as far as the backend knows, and have not connected."""
-    those = [one for one in of(snapshot, kind) if one.runs_since is not None and not one.queued]
-    late = [one for one in those if now - (one.runs_since or now) >= limits.silent]
+    """Explain workers that run, as far as the backend knows, and have not connected."""
+    started = [worker for worker in awaited_of(snapshot, kind) if worker.runs_since is not None and not worker.queued]
+    late = [worker for worker in started if now - (worker.runs_since or now) >= limits.silent]
     if not late:
         return
     first, others = late[0], len(late) - 1
@@ -86,7 +86,7 @@ def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
 
 
 def unreachable(snapshot: Snapshot) -> str:
-    """What to do when workers cannot reach the scheduler."""
+    """Return what to do when workers cannot reach the scheduler."""
     if snapshot.pods:
         return "see whether a network policy of the namespace keeps pods from it, and what  scalable logs  says"
     host, port = place(snapshot.scheduler)
@@ -116,7 +116,7 @@ REFUSALS = (
 
 
 def refused(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterator[Finding]:
-    """They were refused, or ended before they connected."""
+    """Explain workers that were refused, or ended before they connected."""
     refusal = kind.refusal
     if refusal is None or not (kind.waiting or kind.live < kind.minimum or now - refusal.at < limits.recent):
         return
@@ -144,19 +144,19 @@ def explained(snapshot: Snapshot, kind: Kind, reason: str, cause: Loss | None) -
     return "workers-refused", "scalable doctor  checks the target and starts nothing"
 
 
-def of(snapshot: Snapshot, kind: Kind) -> list[Awaited]:
-    return [one for one in snapshot.awaited if one.tag == kind.tag]
+def awaited_of(snapshot: Snapshot, kind: Kind) -> list[Awaited]:
+    return [worker for worker in snapshot.awaited if worker.tag == kind.tag]
 
 
 def needed(kind: Kind) -> str:
-    """Who suffers from it."""
+    """Return who suffers from it."""
     if not kind.waiting:
         return ""
     return "; 1 task waits" if kind.waiting == 1 else f"; {kind.waiting} tasks wait"
 
 
 def place(address: str) -> tuple[str, str]:
-    """Host and port of ``tls://10.0.0.1:8786``."""
+    """Return host and port of ``tls://10.0.0.1:8786``."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     return host, port
 

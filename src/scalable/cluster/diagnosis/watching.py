@@ -28,11 +28,13 @@ Record = Callable[..., None]
 
 
 @dataclass(slots=True)
-class Told:
+class Remembered:
+    """A finding, and when it began and was last seen, recorded and logged."""
+
     finding: Finding
     began: float
     seen: float
-    told: float
+    reported: float
     logged: float
     over: bool = False
 
@@ -42,22 +44,22 @@ class Watch:
 
     def __init__(self, record: Record | None = None) -> None:
         self.record = record
-        self.known: dict[tuple[str, str], Told] = {}
+        self.known: dict[tuple[str, str], Remembered] = {}
         self._lock = threading.Lock()
 
     @property
     def current(self) -> list[Finding]:
-        """What holds now."""
-        return [told.finding for told in list(self.known.values()) if not told.over]
+        """Return what holds now."""
+        return [known.finding for known in list(self.known.values()) if not known.over]
 
-    def update(self, found: Iterable[Finding], now: float) -> None:
-        """All that is found now; what was found and is no longer is over."""
+    def update(self, findings: Iterable[Finding], now: float) -> None:
+        """Take all that is found now; what was found and is no longer is over."""
         with self._lock:
-            for finding in found:
+            for finding in findings:
                 self._see(finding, now)
-            for told in self.known.values():
-                if not told.over and now - told.seen >= OVER_AFTER_S:
-                    self._withdraw(told)
+            for known in self.known.values():
+                if not known.over and now - known.seen >= OVER_AFTER_S:
+                    self._withdraw(known)
 
     def see(self, finding: Finding, now: float) -> None:
         with self._lock:
@@ -65,32 +67,32 @@ class Watch:
 
     def _see(self, finding: Finding, now: float) -> None:
         key = (finding.code, finding.path)
-        told = self.known.get(key)
-        if told is None:
-            told = self.known[key] = Told(finding, now, now, now, float("-inf"))
-            self._say(told, now)
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = Remembered(finding, now, now, now, float("-inf"))
+            self._say(known, now)
             return
-        told.seen = now
-        changed = finding.essence != told.finding.essence and now - told.told >= CHANGED_AFTER_S
-        if told.over:
-            told.finding, told.over, told.began = finding, False, now
-            self._say(told, now, aloud=changed or now - told.logged >= AGAIN_AFTER_S)
-        elif changed or now - told.told >= AGAIN_AFTER_S:
-            told.finding = finding
-            self._say(told, now)
+        known.seen = now
+        changed = finding.essence != known.finding.essence and now - known.reported >= CHANGED_AFTER_S
+        if known.over:
+            known.finding, known.over, known.began = finding, False, now
+            self._say(known, now, aloud=changed or now - known.logged >= AGAIN_AFTER_S)
+        elif changed or now - known.reported >= AGAIN_AFTER_S:
+            known.finding = finding
+            self._say(known, now)
 
-    def _say(self, told: Told, now: float, *, aloud: bool = True) -> None:
-        told.told = now
+    def _say(self, known: Remembered, now: float, *, aloud: bool = True) -> None:
+        known.reported = now
         if aloud:
-            told.logged = now
-            level = logging.INFO if told.finding.severity is Severity.NOTE else logging.WARNING
-            logger.log(level, "%s", told.finding)
-        self._record("finding", told.finding.to_record("finding"))
+            known.logged = now
+            level = logging.INFO if known.finding.severity is Severity.NOTE else logging.WARNING
+            logger.log(level, "%s", known.finding)
+        self._record("finding", known.finding.to_record("finding"))
 
-    def _withdraw(self, told: Told) -> None:
-        told.over = True
-        facts = {"code": told.finding.code, "about": told.finding.path, "text": told.finding.message}
-        self._record("finding-over", {**facts, "lasted_s": round(told.seen - told.began, 3)})
+    def _withdraw(self, known: Remembered) -> None:
+        known.over = True
+        facts = {"code": known.finding.code, "about": known.finding.path, "text": known.finding.message}
+        self._record("finding-over", {**facts, "lasted_s": round(known.seen - known.began, 3)})
 
     def _record(self, kind: str, facts: dict[str, Any]) -> None:
         if self.record is not None:
@@ -119,7 +121,7 @@ class Pulse:
         self._thread = threading.Thread(target=self._run, name="scalable-pulse", daemon=True)
 
     def beat(self) -> None:
-        """The loop is alive; starts the thread with the first call."""
+        """Say that the loop is alive; starts the thread with the first call."""
         self.beaten = time.monotonic()
         if self.loop is None:
             self.loop = threading.get_ident()
@@ -163,7 +165,7 @@ def stood_still(seconds: float, share: float) -> Finding:
 
 
 def place_of(thread: int | None) -> str:
-    """The innermost line the thread is in."""
+    """Return the innermost line the thread is in."""
     frame = sys._current_frames().get(thread) if thread is not None else None
     if frame is None:
         return ""

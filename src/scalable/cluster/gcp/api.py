@@ -53,13 +53,13 @@ class Api:
         self.of_thread = threading.local()
 
     def session(self) -> Any:
-        """One for each thread: a session keeps connections that cannot be shared."""
+        """Return the session of this thread: it keeps connections that cannot be shared."""
         if not hasattr(self.of_thread, "session"):
             self.of_thread.session = self.make(self.credentials)
         return self.of_thread.session
 
     def call(self, method: str, where: tuple[str, str], path: str, **request: Any) -> dict[str, Any]:
-        """An answer, or an error in Google's words. Calls that only failed for a moment are made again."""
+        """Return Google's answer, or raise its error. Calls that only failed for a moment are made again."""
         from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
         from requests.exceptions import RequestException
 
@@ -79,8 +79,8 @@ class Api:
                     raise GcpError(f"Google does not answer {method} {path}: {error}", passing=True) from None
             else:
                 if answer.status_code < 400:
-                    found: dict[str, Any] = answer.json() if answer.content else {}
-                    return found
+                    content: dict[str, Any] = answer.json() if answer.content else {}
+                    return content
                 if last or (answer.status_code != 429 and answer.status_code < 500):
                     raise refused(method, path, answer)
             time.sleep(pause)
@@ -116,7 +116,7 @@ def refused(method: str, path: str, answer: Any) -> GcpError:
 
 
 def read_secret(name: str) -> str:
-    """Called on a worker's machine, with what its service account may do."""
+    """Read a secret on a worker's machine, with what its service account may do."""
     from scalable.cluster.clouds.start import HandoutError
 
     try:
@@ -159,7 +159,7 @@ TAKEN = {
 
 
 def operation_error(error: Mapping[str, Any]) -> tuple[str, bool]:
-    """Why an operation failed, and whether that may pass."""
+    """Return why an operation failed, and whether that may pass."""
     first = (error.get("errors") or [{}])[0]
     code, message = str(first.get("code", "")), str(first.get("message", ""))
     words, passing = REFUSED.get(code, ("Google refused it", False))
@@ -175,7 +175,7 @@ def instance_gone(instance: Mapping[str, Any]) -> bool:
 
 
 def instance_fate(name: str, operation: str, end: Ending | None) -> Fate:
-    """An instance that goes or is gone. ``operation`` ended it; ``end`` is what its console said of the worker."""
+    """Return why an instance goes. ``operation`` ended it; ``end`` is what its console said of the worker."""
     name = f"instance {name}"
     loss, meaning = TAKEN.get(operation, (Loss.WORKER_LOST, "it is gone"))
     if end is None or loss in (Loss.NODE_LOST, Loss.PREEMPTED):

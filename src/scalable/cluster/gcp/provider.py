@@ -58,7 +58,7 @@ class GcpProvider(CloudProvider):
     name = "gcp"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        """What can be known without asking Google; building a cluster looks at zone and network, too."""
+        """Return what can be known without asking Google; building a cluster looks at zone and network, too."""
         target = spec.target_as(GcpTarget)
         report = target_findings(spec, target, NEEDED)
         findings = []
@@ -109,7 +109,7 @@ class GcpFleet:
         )
 
     def open(self) -> None:
-        """The zone and the subnetwork are there, and this machine is in it."""
+        """Check that zone and subnetwork are there, and that this machine is in it."""
         self.api.call("GET", COMPUTE, f"projects/{self.project}/zones/{self.zone}")
         network = self.api.call("GET", COMPUTE, self.subnetwork)
         if self.target.contact_address is None:
@@ -123,7 +123,7 @@ class GcpFleet:
         return f"projects/{self.project}/regions/{region_of(self.target)}/subnetworks/{named}"
 
     def prepare(self) -> None:
-        """Nothing is shared by all kinds of workers."""
+        """Do nothing: nothing is shared by all kinds of workers."""
 
     def publish(self, template: WorkerTemplate, handout: str) -> str:
         name = self.secret(template.tag).rpartition("/")[2]
@@ -142,7 +142,7 @@ class GcpFleet:
         return f"projects/{self.project}/secrets/scalable-{self.run}-{plain(tag)}"
 
     def body(self, name: str, template: WorkerTemplate, arguments: Sequence[str]) -> dict[str, Any]:
-        """What instances.insert is given."""
+        """Return what instances.insert is given."""
         image = template.image or self.target.image or ""
         host = image.partition("/")[0]
         private = re.fullmatch(r"([\w-]+\.)?gcr\.io|[\w-]+-docker\.pkg\.dev", host)
@@ -197,21 +197,21 @@ class GcpFleet:
                 with suppress(GcpError):
                     self.stop([body["name"]])
                 raise
-        found: str = body["name"]
-        return found
+        instance: str = body["name"]
+        return instance
 
     def listed(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        instances: list[dict[str, Any]] = []
         wishes = {"filter": f"labels.{RUN_TAG}={self.run}"}
         while True:
             answer = self.api.call("GET", COMPUTE, self.instances, params=wishes)
-            found += answer.get("items", [])
+            instances += answer.get("items", [])
             if not answer.get("nextPageToken"):
-                return found
+                return instances
             wishes = {**wishes, "pageToken": answer["nextPageToken"]}
 
     def look(self, ids: Sequence[str]) -> dict[str, Seen]:
-        there = {one["name"]: one for one in self.listed()}
+        there = {instance["name"]: instance for instance in self.listed()}
         seen = {}
         for name in ids:
             instance = there.get(name)
@@ -225,12 +225,12 @@ class GcpFleet:
         return seen
 
     def operation_on(self, name: str) -> str:
-        """The newest operation that ended an instance; empty if Google has none."""
+        """Return the newest operation that ended an instance; empty if Google has none."""
         wishes = {"filter": f'targetLink eq ".*/instances/{name}"'}
         path = f"projects/{self.project}/zones/{self.zone}/operations"
-        found = self.api.call("GET", COMPUTE, path, params=wishes).get("items", [])
-        mine = [one for one in found if one.get("operationType") in TAKEN]
-        newest: dict[str, Any] = max(mine, key=lambda one: str(one.get("insertTime", "")), default={})
+        operations = self.api.call("GET", COMPUTE, path, params=wishes).get("items", [])
+        mine = [operation for operation in operations if operation.get("operationType") in TAKEN]
+        newest: dict[str, Any] = max(mine, key=lambda operation: str(operation.get("insertTime", "")), default={})
         return str(newest.get("operationType", ""))
 
     def ending(self, name: str) -> Ending | None:
@@ -244,7 +244,7 @@ class GcpFleet:
         self.delete(COMPUTE, [f"{self.instances}/{name}" for name in ids])
 
     def delete(self, where: tuple[str, str], paths: Iterable[str]) -> None:
-        """All that can be; raises at the end if one could not."""
+        """Delete all that can be; raises at the end if one could not."""
         refusal: GcpError | None = None
         for path in paths:
             try:
@@ -257,14 +257,16 @@ class GcpFleet:
 
     def clear(self) -> list[str]:
         there = self.listed()
-        self.stop([one["name"] for one in there if one.get("status") != "STOPPING"])
-        left = [f"instance {one['name']}" for one in there]
+        self.stop([instance["name"] for instance in there if instance.get("status") != "STOPPING"])
+        left = [f"instance {instance['name']}" for instance in there]
         return left or self.clear_secrets()
 
     def clear_secrets(self) -> list[str]:
         wishes = {"filter": f"labels.{RUN_TAG}={self.run}"}
         place = f"projects/{self.project}/secrets"
-        listed = {one["name"] for one in self.api.call("GET", SECRETS, f"v1/{place}", params=wishes).get("secrets", [])}
+        listed = {
+            secret["name"] for secret in self.api.call("GET", SECRETS, f"v1/{place}", params=wishes).get("secrets", [])
+        }
         self.delete(SECRETS, [f"v1/{name}" for name in sorted(listed | {self.secret(tag) for tag in self.kinds})])
         return []
 

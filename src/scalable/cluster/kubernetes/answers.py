@@ -23,8 +23,8 @@ class ApiError(ProviderError):
     def __init__(
         self, status: int, reason: str, verb: str, resource: str, message: str = "", body: Object | None = None
     ) -> None:
-        told = message or reason or "no reason given"
-        super().__init__(f"{verb} {resource}: {told}{f' ({status} {reason})' if status else ''}")
+        words = message or reason or "no reason given"
+        super().__init__(f"{verb} {resource}: {words}{f' ({status} {reason})' if status else ''}")
         self.status = status
         self.reason = reason
         self.verb = verb
@@ -34,7 +34,7 @@ class ApiError(ProviderError):
 
     @property
     def unclear(self) -> bool:
-        """It may have been done all the same."""
+        """Return whether it may have been done all the same."""
         return self.status in (0, *BUSY)
 
 
@@ -73,7 +73,7 @@ class Watching:
     """From now on changes are told."""
 
 
-Told = Listing | Change | Watching
+WatchEvent = Listing | Change | Watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Cluster:
     """For a server that asks for no credentials, such as kubectl proxy."""
 
     def arguments(self) -> list[str]:
-        """The same on a command line; there are no secrets in it."""
+        """Return the same for a command line; there are no secrets in it."""
         named = {"namespace": self.namespace, "kubeconfig": self.kubeconfig, "context": self.context, "url": self.url}
         return [f"--{name}={value}" for name, value in named.items() if value is not None]
 
@@ -97,13 +97,13 @@ def selected(labels: str, fields: str) -> dict[str, str]:
 
 
 def busy(answer: Answer, method: str) -> bool:
-    """Worth asking again. A quota that others count at the same moment is a conflict, not an object that exists."""
+    """Return whether to ask again. A quota that others count at the same moment is a conflict, too."""
     counted = answer.status == 409 and method == "POST" and answer.reason == "Conflict"
     return answer.status in BUSY or counted
 
 
 def delay(headers: Mapping[str, str]) -> float:
-    """What the server asks for; it may also be a date, which is not worth reading."""
+    """Return what the server asks for; it may also be a date, which is not worth reading."""
     text = headers.get("retry-after", "")
     return min(float(text), LATEST_RETRY_AFTER_S) if text.isdecimal() else 0.0
 
@@ -124,7 +124,7 @@ Facts = dict[str, Any]
 
 
 def get(value: object, *path: str) -> Any:
-    """What stands at a path; nothing if any part of it is not there."""
+    """Return what stands at a path; nothing if any part of it is not there."""
     for name in path:
         if not isinstance(value, dict):
             return None
@@ -133,13 +133,13 @@ def get(value: object, *path: str) -> Any:
 
 
 def text(value: object, *path: str) -> str:
-    found = get(value, *path)
-    return found if isinstance(found, str) else ""
+    leaf = get(value, *path)
+    return leaf if isinstance(leaf, str) else ""
 
 
 def listed(value: object, *path: str) -> list[Facts]:
-    found = get(value, *path)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    items = get(value, *path)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def phase(pod: Facts) -> str:
@@ -157,11 +157,11 @@ def named(pod: Facts) -> str:
 
 
 def condition(pod: Facts, kind: str) -> Facts:
-    return next((one for one in listed(pod, "status", "conditions") if text(one, "type") == kind), {})
+    return next((state for state in listed(pod, "status", "conditions") if text(state, "type") == kind), {})
 
 
 def containers(pod: Facts) -> Iterator[tuple[str, Facts]]:
-    """Every container's name and status, those that run first among them."""
+    """Yield every container's name and status, those that run first among them."""
     for kind in ("initContainerStatuses", "containerStatuses"):
         for status in listed(pod, "status", kind):
             yield text(status, "name"), status
@@ -173,26 +173,26 @@ def status_of(end: Facts) -> int | None:
 
 
 def memory_limit(pod: Facts, container: str) -> Memory | None:
-    for one in (*listed(pod, "spec", "containers"), *listed(pod, "spec", "initContainers")):
-        limit = read(get(one, "resources", "limits", "memory"))
-        if limit and text(one, "name") == container:
+    for part in (*listed(pod, "spec", "containers"), *listed(pod, "spec", "initContainers")):
+        limit = read(get(part, "resources", "limits", "memory"))
+        if limit and text(part, "name") == container:
             return Memory(int(limit))
     return None
 
 
 def about(event: Facts, pod: Facts) -> bool:
-    """Whether an event is of this pod; one that does not say of what it is was chosen by whoever gives it."""
+    """Return whether an event is of this pod; one that does not say of what it is was chosen by whoever gives it."""
     of = get(event, "involvedObject") or get(event, "regarding")
     for name in ("uid", "name"):
-        here, there = text(pod, "metadata", name), text(of, name)
-        if here and there:
-            return here == there
+        own, there = text(pod, "metadata", name), text(of, name)
+        if own and there:
+            return own == there
     return True
 
 
 def ordered(events: Sequence[Facts]) -> list[Facts]:
-    """Oldest first; times of Kubernetes are texts that sort."""
-    return sorted((one for one in events if isinstance(one, dict)), key=when)
+    """Sort events, oldest first; times of Kubernetes are texts that sort."""
+    return sorted((event for event in events if isinstance(event, dict)), key=when)
 
 
 def when(event: Facts) -> str:
@@ -201,7 +201,7 @@ def when(event: Facts) -> str:
 
 
 def latest(events: Sequence[Facts], reasons: tuple[str, ...]) -> Facts | None:
-    return next((one for one in reversed(events) if reason_of(one) in reasons), None)
+    return next((event for event in reversed(events) if reason_of(event) in reasons), None)
 
 
 def reason_of(event: Facts) -> str:
@@ -212,9 +212,9 @@ def message(event: Facts) -> str:
     return text(event, "message") or text(event, "note")
 
 
-def last_words(said: str) -> str:
-    """What a worker said of its end: its own last line, or the last of any."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def last_words(log: str) -> str:
+    """Return what a worker said of its end: its own last line, or the last of any."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("scalable worker:")]
     return (own or lines or [""])[-1].removeprefix("scalable worker:").strip()
 
@@ -223,9 +223,9 @@ def joined(between: str, *parts: str) -> str:
     return between.join(part for part in parts if part)
 
 
-def brief(said: str) -> str:
-    """On one line that can be read."""
-    line = " ".join(said.split())
+def brief(words: str) -> str:
+    """Put words on one line that can be read."""
+    line = " ".join(words.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
 
 
@@ -238,17 +238,17 @@ WRITTEN = re.compile(r"([+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18}))(?:[eE]([+-]
 
 
 def read(written: object) -> Decimal | None:
-    """Nothing for what is no amount."""
+    """Read an amount; nothing for what is none."""
     if isinstance(written, int) and not isinstance(written, bool):
         return Decimal(written)
-    found = WRITTEN.fullmatch(written.strip()) if isinstance(written, str) else None
-    if found is None:
+    amount = WRITTEN.fullmatch(written.strip()) if isinstance(written, str) else None
+    if amount is None:
         return None
-    number, power, unit = found.groups()
+    number, power, unit = amount.groups()
     return Decimal(number) * (Decimal(10) ** int(power) if power else UNITS[unit or ""])
 
 
-def more(one: object, other: object) -> bool:
-    """Whether the first is certainly more than the second."""
-    first, second = read(one), read(other)
+def more(amount: object, other: object) -> bool:
+    """Return whether the first is certainly more than the second."""
+    first, second = read(amount), read(other)
     return first is not None and second is not None and first > second

@@ -30,7 +30,7 @@ from scalable.cluster.kubernetes.answers import (
     Cluster,
     Listing,
     Object,
-    Told,
+    WatchEvent,
     Watching,
     busy,
     checked,
@@ -48,7 +48,9 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"Kubernetes needs kr8s ({error}); pip install 'scalable[kubernetes]'") from None
 
-__all__ = ["LOST", "Api", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "Told", "Watching", "read"]
+__all__ = [
+    "LOST", "Api", "ApiError", "Change", "Cluster", "Kube", "Listing", "Object", "WatchEvent", "Watching", "read",
+]  # fmt: skip
 
 PATIENCE_S = 60.0  # how long a verb is tried again while the server is busy or does not answer
 FIRST_PATIENCE_S = 10.0  # before it ever answered: the address may be wrong
@@ -82,16 +84,16 @@ class Kube:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def create(self, resource: str, body: Object, *, dry_run: bool = False) -> Object:
-        """Names must be our own: one that is taken after an unclear answer was made by that try."""
+        """Create an object of a name of our own: one that is taken after an unclear answer was made by that try."""
         name = body["metadata"]["name"]
         params = {"dryRun": "All"} if dry_run else {}
         answer = await self.ask("create", "POST", resource, params=params, content=json.dumps(body))
-        if answer.status == 409 and answer.again and (found := await self.made(resource, name)) is not None:
-            return found or body
+        if answer.status == 409 and answer.again and (made := await self.made(resource, name)) is not None:
+            return made or body
         return checked(answer, "create", resource)
 
     async def made(self, resource: str, name: str) -> Object | None:
-        """An object that an earlier try made; an empty one if it may be made but not read."""
+        """Get an object that an earlier try made; an empty one if it may be made but not read."""
         try:
             return await self.get(resource, name)
         except ApiError as error:
@@ -100,25 +102,25 @@ class Kube:
             raise
 
     async def get(self, resource: str, name: str, within: float | None = None) -> Object | None:
-        """Nothing if it is not there."""
+        """Get an object; nothing if it is not there."""
         answer = await self.ask("get", "GET", resource, name, within=within)
         return None if answer.status == 404 else checked(answer, "get", resource)
 
     async def find(self, resource: str, *, labels: str = "", fields: str = "") -> tuple[list[Object], str]:
-        """All that match, and the version from which a watch goes on."""
-        found: list[Object] = []
+        """Find all that match, and the version from which a watch goes on."""
+        objects: list[Object] = []
         params = selected(labels, fields)
         page: dict[str, Any] = {"limit": PAGE}
         while True:
             answer = await self.ask("list", "GET", resource, params={**params, **page})
             if answer.status == 410 and page:  # the rest of the list is too old: all of it at once
-                found, page = [], {}
+                objects, page = [], {}
                 continue
             body = checked(answer, "list", resource)
-            found += body.get("items") or []
+            objects += body.get("items") or []
             about = body.get("metadata") or {}
             if not about.get("continue"):
-                return found, str(about.get("resourceVersion") or "")
+                return objects, str(about.get("resourceVersion") or "")
             page = {"limit": PAGE, "continue": about["continue"]}
 
     async def delete(self, resource: str, name: str, *, grace: int | None = None, within: float | None = None) -> bool:
@@ -133,7 +135,7 @@ class Kube:
         return True
 
     async def log(self, pod: str, *, lines: int) -> str:
-        """The end of what a pod has printed; empty if it is not to be had soon."""
+        """Return the end of what a pod has printed; empty if it is not to be had soon."""
         limits = {"params": {"tailLines": lines}, "timeout": min(self.answer_within, LOG_WITHIN_S)}
         with suppress(*LOST):
             async with self.call(await self.open(), "GET", f"pods/{pod}/log", **limits) as response:
@@ -141,7 +143,7 @@ class Kube:
         return ""
 
     async def follow_log(self, pod: str, since: float | None = None) -> AsyncGenerator[bytes, None]:
-        """What a pod prints until it ends, its connection breaks, or the server knows no such log."""
+        """Yield what a pod prints until it ends, its connection breaks, or the server knows no such log."""
         params = {"follow": "true"}
         if since is not None:
             params["sinceTime"] = datetime.fromtimestamp(since, UTC).isoformat().replace("+00:00", "Z")
@@ -152,8 +154,8 @@ class Kube:
                     async for part in response.aiter_bytes():
                         yield part
 
-    async def watch(self, resource: str, *, labels: str = "", fields: str = "") -> AsyncGenerator[Told, None]:
-        """All there is, then each change, for ever. Ends only with an error that asking again would repeat."""
+    async def watch(self, resource: str, *, labels: str = "", fields: str = "") -> AsyncGenerator[WatchEvent, None]:
+        """Yield all there is, then each change, for ever; raises only what asking again would repeat."""
         version = ""
         pause = FIRST_PAUSE_S
         while True:
@@ -162,13 +164,13 @@ class Kube:
                 if not version:
                     objects, version = await self.find(resource, labels=labels, fields=fields)
                     yield Listing(objects, began)
-                async for one in self.stream(resource, version, labels, fields):
-                    if isinstance(one, Change):
+                async for event in self.stream(resource, version, labels, fields):
+                    if isinstance(event, Change):
                         pause = FIRST_PAUSE_S
-                        version = str(one.object.get("metadata", {}).get("resourceVersion") or version)
-                        if one.kind == "BOOKMARK":
+                        version = str(event.object.get("metadata", {}).get("resourceVersion") or version)
+                        if event.kind == "BOOKMARK":
                             continue
-                    yield one
+                    yield event
             except ApiError as error:
                 if error.status == 410:
                     version = ""
@@ -181,7 +183,7 @@ class Kube:
     async def stream(
         self, resource: str, version: str, labels: str, fields: str
     ) -> AsyncGenerator[Watching | Change, None]:
-        """One watch, until the server ends it or the connection breaks; its own errors are raised."""
+        """Watch until the server ends it or the connection breaks; its own errors are raised."""
         params = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
         params |= {"timeoutSeconds": str(WATCH_FOR_S), **selected(labels, fields)}
         limits = {"params": params, "timeout": httpx.Timeout(self.answer_within, read=SILENT_S)}
@@ -196,13 +198,13 @@ class Kube:
                 yield Watching()
                 async for line in response.aiter_lines():
                     try:
-                        told = json.loads(line)
+                        event = json.loads(line)
                     except ValueError:  # the connection was cut within a line
                         return
-                    if told.get("type") == "ERROR":
-                        status = told.get("object") or {}
+                    if event.get("type") == "ERROR":
+                        status = event.get("object") or {}
                         raise refused(int(status.get("code") or 500), status, "watch", resource)
-                    yield Change(str(told.get("type")), told.get("object") or {})
+                    yield Change(str(event.get("type")), event.get("object") or {})
 
     async def close(self) -> None:
         for api in self._used:
@@ -218,7 +220,7 @@ class Kube:
     async def ask(
         self, verb: str, method: str, resource: str, name: str = "", *, within: float | None = None, **more: Any
     ) -> Answer:
-        """The server's definite answer; ``ApiError`` if it gave none in time."""
+        """Ask until there is a definite answer; raises ``ApiError`` if there is none in time."""
         patience = self.patience if self.answered else min(self.patience, FIRST_PATIENCE_S)
         deadline = time.monotonic() + (patience if within is None else within)
         pause, again, renewed = FIRST_PAUSE_S, False, False
@@ -228,7 +230,7 @@ class Kube:
                 api = await self.open()
                 answer, wanted = await self.once(api, method, f"{resource}/{name}" if name else resource, again, more)
             except LOST as trouble:
-                problem = ApiError(0, type(trouble).__name__, verb, resource, f"no answer: {told(trouble)}")
+                problem = ApiError(0, type(trouble).__name__, verb, resource, f"no answer: {words_of(trouble)}")
                 again, self.trouble = True, str(problem)
             else:
                 self.answered, self.trouble = True, ""
@@ -249,7 +251,7 @@ class Kube:
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     async def once(self, api: Api, method: str, url: str, again: bool, more: Any) -> tuple[Answer, float]:
-        """One answer, and for how long the server wants not to be asked again."""
+        """Ask once; returns the answer and for how long the server wants not to be asked again."""
         self._connecting += 1
         try:
             async with asyncio.timeout(self.answer_within), self.call(api, method, url, **more) as response:
@@ -264,7 +266,7 @@ class Kube:
 
     @asynccontextmanager
     async def streamed(self, api: Api, url: str, **limits: Any) -> AsyncGenerator[httpx.Response, None]:
-        """An answer that is read as it comes. While it is being connected it must not be cancelled, see ``calm``."""
+        """Read an answer as it comes. While it is being connected it must not be cancelled, see ``calm``."""
         self._connecting += 1
         connecting = 1
         try:
@@ -275,13 +277,13 @@ class Kube:
             self._connecting -= connecting
 
     async def calm(self) -> None:
-        """Until tasks can be cancelled: httpx leaves a socket open that it was about to encrypt."""
+        """Wait until tasks can be cancelled: httpx leaves a socket open that it was about to encrypt."""
         deadline = time.monotonic() + CALM_WITHIN_S
         while self._connecting and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
 
     async def open(self) -> Api:
-        """kr8s with credentials. Not from its factory: that one shares connections between event loops, which end."""
+        """Get kr8s with credentials. Its factory would share connections between event loops, which end."""
         async with self._opening:
             if self._api is None:
                 where = self.cluster
@@ -293,8 +295,8 @@ class Kube:
                 try:
                     with anyio.fail_after(LOGIN_WITHIN_S):  # asyncio's would wait for the program
                         await api.auth
-                        found = credentials(api)
-                        if found != self._credentials:  # the same again need no connections of their own
+                        present = credentials(api)
+                        if present != self._credentials:  # the same again need no connections of their own
                             await api._create_session()
                 except (ValueError, OSError, RuntimeError, *DAMAGED) as error:
                     why = unread(error)
@@ -303,14 +305,14 @@ class Kube:
                     raise UsageError(unknown(where, why)) from None
                 finally:
                     remove_copies(api, began)
-                if found != self._credentials:
+                if present != self._credentials:
                     self._used.append(api)
-                    self._credentials = found
+                    self._credentials = present
                 self._api = self._used[-1]
             return self._api
 
     def renew(self, api: Api) -> None:
-        """Credentials are read anew; connections made with the old ones are left to those who use them."""
+        """Have credentials read anew; connections made with the old ones are left to those who use them."""
         if self._api is api:
             self._api = None
 
@@ -326,17 +328,17 @@ DAMAGED = (LookupError, TypeError, AttributeError, yaml.YAMLError)
 def unread(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"not within {LOGIN_WITHIN_S:g} s"
-    return f"the kubeconfig cannot be read ({told(error)})" if isinstance(error, DAMAGED) else told(error)
+    return f"the kubeconfig cannot be read ({words_of(error)})" if isinstance(error, DAMAGED) else words_of(error)
 
 
 def credentials(api: Api) -> list[object]:
-    """With what it asks whom."""
+    """Return the server and what it is asked with."""
     files = (api.auth.client_key_file, api.auth.client_cert_file, api.auth.server_ca_file)
     return [api.auth.server, api.auth.token, *(Path(str(file)).read_bytes() if file else b"" for file in files)]
 
 
 def remove_copies(api: Api, began: float) -> None:
-    """kr8s writes keys of a kubeconfig into temporary files, to read them once, and leaves them there."""
+    """Remove the temporary files into which kr8s writes keys of a kubeconfig, and which it leaves there."""
     for file in (api.auth.client_key_file, api.auth.client_cert_file, api.auth.server_ca_file):
         path = Path(str(file)) if file else None
         if path is not None and path.parent == Path(tempfile.gettempdir()) and path.name.startswith("tmp"):
@@ -354,13 +356,13 @@ def unknown(where: Cluster, why: str) -> str:
 
 
 def read(response: httpx.Response) -> Object:
-    """An object, or what a server that is no API server printed."""
+    """Read an object, or what a server that is no API server printed."""
     try:
-        found = response.json()
+        body = response.json()
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"message": response.text.strip()[:500]}
+        body = None
+    return body if isinstance(body, dict) else {"message": response.text.strip()[:500]}
 
 
-def told(trouble: BaseException) -> str:
+def words_of(trouble: BaseException) -> str:
     return str(trouble) or type(trouble).__name__

@@ -56,7 +56,7 @@ class Board:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, within: float) -> None:
-        """Returns when all pods of the run are known; raises why they cannot be."""
+        """Start to watch; returns when all pods of the run are known, raises why they cannot be."""
         if not self._tasks:
             self._tasks = [asyncio.ensure_future(work) for work in (self.watch_pods(), self.watch_events())]
         known = await self.until(lambda: self._watching or self.refused is not None, within)
@@ -82,41 +82,42 @@ class Board:
                     await self._news.wait()
         return condition()
 
-    def told(self) -> None:
+    def tell(self) -> None:
+        """Wake those who wait in ``until``."""
         self._news.set()
         self._news = asyncio.Event()
 
     # What is watched
 
     async def watch_pods(self) -> None:
-        """A right that was taken away may be given back."""
+        """Watch pods for ever: a right that was taken away may be given back."""
         while True:
             try:
-                async with aclosing(self.kube.watch("pods", labels=self.selector)) as told:
-                    async for one in told:
-                        if isinstance(one, Listing):
-                            self.listed(one)
-                        elif isinstance(one, Change):
-                            self.changed(one)
+                async with aclosing(self.kube.watch("pods", labels=self.selector)) as changes:
+                    async for change in changes:
+                        if isinstance(change, Listing):
+                            self.listed(change)
+                        elif isinstance(change, Change):
+                            self.changed(change)
                         else:
                             self._watching, self.refused = True, None
-                        self.told()
+                        self.tell()
             except ApiError as error:
                 self.refused = error
-                self.told()
+                self.tell()
             except ScalableError as error:
                 logger.warning("pods are watched again in %g s: %s", REFUSED_S, error)
             await asyncio.sleep(REFUSED_S)
 
     def listed(self, listing: Listing) -> None:
-        """Those that went while nobody looked are gone without a last word."""
-        there = {name_of(one): one for one in listing.objects}
+        """Take a whole list; pods that went while nobody looked are gone without a last word."""
+        there = {name_of(pod): pod for pod in listing.objects}
         for name in self.pods.keys() - there.keys():
             if self._since[name] < listing.began:
                 self.gone.setdefault(name, time.time())
-        for name, one in there.items():
+        for name, pod in there.items():
             self.gone.pop(name, None)
-            self.seen(one)
+            self.seen(pod)
 
     def changed(self, change: Change) -> None:
         if change.kind == "DELETED":
@@ -128,7 +129,7 @@ class Board:
         self.seen(change.object)
 
     def seen(self, pod: Object) -> None:
-        """From a watch or an answer; an answer may be older than what a watch has told meanwhile."""
+        """Take note of a pod, from a watch or an answer, which may be older than what the watch has told."""
         if older(pod, self.pods.get(name_of(pod))):
             return
         self.pods[name_of(pod)] = pod
@@ -152,14 +153,14 @@ class Board:
         self.events.pop(name, None)
 
     async def watch_events(self) -> None:
-        """Without the right to read events a pod's own conditions must do."""
+        """Watch events; without the right to read them a pod's own conditions must do."""
         while True:
             try:
-                async with aclosing(self.kube.watch("events", fields="involvedObject.kind=Pod")) as told:
-                    async for one in told:
-                        for event in told_of(one):
+                async with aclosing(self.kube.watch("events", fields="involvedObject.kind=Pod")) as changes:
+                    async for change in changes:
+                        for event in objects_in(change):
                             self.noted(event)
-                        self.told()
+                        self.tell()
             except ApiError as error:
                 logger.info("why pods wait is told without the cluster's events: %s", error)
                 return
@@ -173,7 +174,7 @@ class Board:
             return
         uid = event.get("metadata", {}).get("uid")
         pages = self.events.setdefault(name, deque(maxlen=MOST_EVENTS))
-        for old in [one for one in pages if one.get("metadata", {}).get("uid") == uid]:
+        for old in [page for page in pages if page.get("metadata", {}).get("uid") == uid]:
             pages.remove(old)  # the same event, counted once more
         pages.append(event)
 
@@ -183,7 +184,7 @@ class Board:
     # Nodes, for those who pay by the node
 
     async def look_at_nodes(self) -> None:
-        """Now and then: when they came, and whether they are still there."""
+        """Ask now and then when nodes came, and whether they are still there."""
         if time.monotonic() - self._looked < NODES_EVERY_S:
             return
         self._looked = time.monotonic()
@@ -192,26 +193,26 @@ class Board:
 
     async def look_at_node(self, node: Node) -> None:
         try:
-            found = await self.kube.get("nodes", node.name, ANSWER_WITHIN_S)
+            machine = await self.kube.get("nodes", node.name, ANSWER_WITHIN_S)
         except ApiError as error:
             self.readable = self.readable and error.status != 403
             if not self.readable and not self.in_use(node.name):
                 self.machines[node.name] = replace(node, until=time.time())
             return
         self.readable = True
-        if found is None:
+        if machine is None:
             self.machines[node.name] = replace(node, until=time.time())
-        elif (since := instant(found["metadata"].get("creationTimestamp"))) is not None:
+        elif (since := instant(machine["metadata"].get("creationTimestamp"))) is not None:
             self.machines[node.name] = replace(node, since=since)
 
     def in_use(self, node: str) -> bool:
         return any(node_of(pod) == node and name not in self.gone for name, pod in self.pods.items())
 
 
-def told_of(told: Listing | Change | Watching) -> list[Object]:
-    if isinstance(told, Listing):
-        return told.objects
-    return [told.object] if isinstance(told, Change) else []
+def objects_in(event: Listing | Change | Watching) -> list[Object]:
+    if isinstance(event, Listing):
+        return event.objects
+    return [event.object] if isinstance(event, Change) else []
 
 
 def name_of(pod: Object) -> str:
@@ -219,12 +220,12 @@ def name_of(pod: Object) -> str:
 
 
 def older(pod: Object, known: Object | None) -> bool:
-    """Versions of one object are numbers that grow."""
+    """Return whether a pod is an older version of the known one; versions are numbers that grow."""
     about, there = pod["metadata"], (known or {}).get("metadata", {})
     if about.get("uid") != there.get("uid"):
         return False
-    versions = [str(one.get("resourceVersion")) for one in (about, there)]
-    return all(one.isdecimal() for one in versions) and int(versions[0]) < int(versions[1])
+    versions = [str(metadata.get("resourceVersion")) for metadata in (about, there)]
+    return all(number.isdecimal() for number in versions) and int(versions[0]) < int(versions[1])
 
 
 def node_of(pod: Object) -> str | None:
@@ -232,5 +233,5 @@ def node_of(pod: Object) -> str | None:
 
 
 def instant(text: Any) -> float | None:
-    """Seconds since the epoch of a time as the API writes it."""
+    """Return the seconds since the epoch of a time as the API writes it."""
     return datetime.fromisoformat(text).timestamp() if text else None

@@ -56,7 +56,7 @@ class KubernetesCluster(TaggedCluster):
             self.scheduler.contact_address = contact(target.contact_address, self.scheduler.address)
 
     def add_template(self, template: WorkerTemplate) -> None:
-        """A preload script of the project is handed to pods whose image does not have the project."""
+        """Define a kind; a preload script of the project is handed to pods whose image lacks the project."""
         super().add_template(changed(template, preload_script=self.found_preload(template)))
 
     def found_preload(self, template: WorkerTemplate) -> str | None:
@@ -78,7 +78,7 @@ class KubernetesCluster(TaggedCluster):
 
 
 def handed_out(project: Path, code: str) -> tuple[Security, dict[str, bytes]]:
-    """Certificates of this run, and what pods get in their Secret; nothing of it stays on this machine's disk."""
+    """Make certificates and what pods get in their Secret; nothing of it stays on this machine's disk."""
     with tempfile.TemporaryDirectory() as folder:
         security = certified(Path(folder))
         Project.here(project, code).hand_out(Path(folder))
@@ -90,7 +90,7 @@ def file(written: str | None) -> str | None:
 
 
 def listening(target: KubernetesTarget, *, within: bool) -> dict[str, Any]:
-    """Where the scheduler listens: for other pods, for those who know the contact address, or for the relay alone."""
+    """Return where the scheduler listens: for pods, for those who know the contact address, or for the relay."""
     if within:
         host, shown_on = own_address(), metrics_port()
         shown = {"dashboard_address": f":{shown_on}"} if shown_on is not None else {}

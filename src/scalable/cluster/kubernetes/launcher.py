@@ -83,16 +83,16 @@ class KubernetesLauncher(RemoteLauncher):
 
     @property
     def trouble(self) -> str:
-        """Why the cluster does not answer, if it does not."""
+        """Return why the cluster does not answer, if it does not."""
         return self.kube.trouble or str(self.board.refused or "") or self.reach.trouble
 
     def check(self, template: WorkerTemplate) -> str:
         return self.site.unfit(template)
 
     def pool_of(self, tag: str) -> str:
-        """Of a tag as its label has it."""
-        found = next((place for name, place in self.site.places.items() if objects.label(name) == tag), None)
-        return (found.pool if found else None) or ""
+        """Return the pool of a tag as its label has it."""
+        place = next((place for name, place in self.site.places.items() if objects.label(name) == tag), None)
+        return (place.pool if place else None) or ""
 
     def options(self, name: str, template: WorkerTemplate, scheduler: str) -> WorkerOptions:
         return replace(
@@ -132,7 +132,7 @@ class KubernetesLauncher(RemoteLauncher):
             self.creating.discard(called)
 
     async def prepare(self) -> None:
-        """What all workers need, once. After a failure the next worker has it tried again."""
+        """Make what all workers need, once. After a failure the next worker has it tried again."""
         if self.closing:
             raise LaunchRefused("the cluster is closed")
         self.insure()
@@ -158,25 +158,25 @@ class KubernetesLauncher(RemoteLauncher):
         except ApiError as error:
             if error.status != 409:
                 raise
-        found = None if resource == "secrets" else await self.kube.get(resource, body["metadata"]["name"])
-        return found or body
+        existing = None if resource == "secrets" else await self.kube.get(resource, body["metadata"]["name"])
+        return existing or body
 
     async def driver(self, name: str) -> objects.Owner | None:
-        found = await self.kube.get("pods", name)
-        return objects.Owner("Pod", name, found["metadata"]["uid"]) if found else None
+        pod = await self.kube.get("pods", name)
+        return objects.Owner("Pod", name, pod["metadata"]["uid"]) if pod else None
 
     def insure(self) -> None:
         """Have it cleaned up if this process is killed."""
         self.reaper.on_death(cleanup.command("kubernetes", self.site.name, *self.kube.cluster.arguments()))
 
     async def poll(self, launched: list[Launched]) -> float:
-        """From memory, but for the last words of pods that have ended."""
-        pods = [one for one in launched if isinstance(one, WorkerPod)]
-        await asyncio.gather(*(one.update() for one in pods))
-        followed = sum(1 for one in self.pods.values() if one.following and not one.following.done())
-        for one in pods:
-            if one.printing and followed < FOLLOWED_AT_ONCE and one.following is None:
-                one.follow()
+        """Look at what the watches brought; asks only for the last words of pods that have ended."""
+        pods = [pod for pod in launched if isinstance(pod, WorkerPod)]
+        await asyncio.gather(*(pod.update() for pod in pods))
+        followed = sum(1 for pod in self.pods.values() if pod.following and not pod.following.done())
+        for pod in pods:
+            if pod.printing and followed < FOLLOWED_AT_ONCE and pod.following is None:
+                pod.follow()
                 followed += 1
         for name in [name for name in self.pods if name in self.board.gone]:
             del self.pods[name]
@@ -186,7 +186,7 @@ class KubernetesLauncher(RemoteLauncher):
         return LOOK_EVERY_S
 
     def turn_away(self) -> None:
-        """Pods of this run that nobody waits for: their creation had no clear answer, and others came instead."""
+        """Delete pods that nobody waits for: their creation had no clear answer, and others came instead."""
         known = self.pods.keys() | self.creating | self.board.gone.keys()
         for name in self.board.pods.keys() - known:
             if "scalable/worker" in self.board.pods[name]["metadata"].get("labels", {}):
@@ -194,7 +194,7 @@ class KubernetesLauncher(RemoteLauncher):
                 self.keep(self.pods[name].stop(gently=False))
 
     def moved(self, host: str) -> None:
-        """The relay is another one, at this host: pods that have not started yet would look for the old one."""
+        """Give up pods that have not started and would look for another relay than the one at this host."""
         for pod in self.pods.values():
             if pod.contact and urlsplit(pod.contact).hostname != host and pod.leave(f"the relay is now at {host}"):
                 self.keep(pod.stop(gently=False))
@@ -213,12 +213,12 @@ class KubernetesLauncher(RemoteLauncher):
     # The end
 
     def begin_closing(self) -> None:
-        """Whoever waits for the cluster stops waiting."""
+        """Have everybody who waits for the cluster stop waiting."""
         self.closing = True
-        self.board.told()
+        self.board.tell()
 
     async def close(self) -> None:
-        """Nothing of ours stays in the cluster; if that is not confirmed, the reaper goes on trying."""
+        """Leave nothing in the cluster; if that is not confirmed, the reaper goes on trying."""
         self.begin_closing()
         if self.starting:
             await asyncio.gather(*self.starting, return_exceptions=True)
@@ -256,7 +256,7 @@ class KubernetesLauncher(RemoteLauncher):
         return ""
 
     async def there(self) -> set[str]:
-        return {one["metadata"]["name"] for one in (await self.kube.find("pods", labels=self.site.selector))[0]}
+        return {pod["metadata"]["name"] for pod in (await self.kube.find("pods", labels=self.site.selector))[0]}
 
 
 def refused(error: ApiError) -> LaunchRefused:

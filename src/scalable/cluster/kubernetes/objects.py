@@ -40,7 +40,7 @@ Object = dict[str, Any]
 
 
 def parent(site: Site) -> Object:
-    """Owns all others: to delete it is to delete them. In the cluster it ends with the driver's pod."""
+    """Build the object that owns all others; it ends with the driver's pod where that is in the cluster."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -50,7 +50,7 @@ def parent(site: Site) -> Object:
 
 
 def handout_secret(site: Site, files: Mapping[str, bytes]) -> Object:
-    """What the driver hands to workers: this run's certificates, and the project where code is uploaded."""
+    """Return what the driver hands to workers: this run's certificates, and the project where code is uploaded."""
     total = sum(map(len, files.values()))
     if total > MOST_IN_SECRET:
         largest = max(files, key=lambda name: len(files[name]))
@@ -69,7 +69,7 @@ def handout_secret(site: Site, files: Mapping[str, bytes]) -> Object:
 
 
 def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Sequence[str]) -> Object:
-    """One worker: ``arguments`` follow ``python -m scalable.worker``."""
+    """Build the pod of a worker. ``arguments`` follow ``python -m scalable.worker``."""
     place = site.places.get(template.tag) or stated(template)
     marks = {**site.labels, "scalable/tag": label(template.tag), "scalable/worker": label(name)}
     spec = pod_spec(
@@ -88,7 +88,7 @@ def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Seque
         spec["serviceAccountName"] = site.service_account
     if selector := {**site.node_selector, **place.selector}:
         spec["nodeSelector"] = selector
-    if tolerations := [dict(one) for one in (*site.tolerations, *place.tolerations)]:
+    if tolerations := [dict(toleration) for toleration in (*site.tolerations, *place.tolerations)]:
         spec["tolerations"] = tolerations
     if apart := spread(place, {mark: marks[mark] for mark in ("scalable/run", "scalable/tag")}):
         spec["topologySpreadConstraints"] = [apart]
@@ -96,7 +96,7 @@ def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Seque
 
 
 def relay_pod(site: Site) -> Object:
-    """Through which a driver outside reaches its workers; it keeps away from nodes that come and go with work."""
+    """Build the pod through which a driver outside reaches workers, away from nodes that come and go."""
     sizes = amounts(site.relay)
     command = [site.python, "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
     spec = pod_spec(site, "relay", site.image, command, {}, sizes, sizes)
@@ -109,7 +109,7 @@ def relay_pod(site: Site) -> Object:
 
 
 def beside_work(site: Site) -> Object:
-    """Where a pod goes that must outlast workers: rather to nodes that do not come and go with these.
+    """Return where a pod goes that must outlast workers: rather to nodes that do not come and go with these.
 
     Where there are no others it is taken by theirs, so it puts up with what workers put up with.
     """
@@ -118,11 +118,11 @@ def beside_work(site: Site) -> Object:
     for selector in (site.node_selector, *(place.selector for place in site.places.values())):
         for key, value in selector.items():
             labels.setdefault(key, set()).add(value)
-    for one in (*site.tolerations, *(each for place in site.places.values() for each in place.tolerations)):
-        tolerations += [dict(one)] if dict(one) not in tolerations else []
-    found: Object = {"tolerations": tolerations} if tolerations else {}
+    for toleration in (*site.tolerations, *(each for place in site.places.values() for each in place.tolerations)):
+        tolerations += [dict(toleration)] if dict(toleration) not in tolerations else []
+    spec: Object = {"tolerations": tolerations} if tolerations else {}
     if kind := {key: value for key, value in site.node_selector.items() if key in KIND_OF_NODE}:
-        found["nodeSelector"] = kind
+        spec["nodeSelector"] = kind
     others = [
         {
             "weight": 100,
@@ -132,12 +132,12 @@ def beside_work(site: Site) -> Object:
         if key not in KIND_OF_NODE
     ]
     if others:
-        found["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": others}}
-    return found
+        spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": others}}
+    return spec
 
 
 def spread(place: WorkerPlace, of: Mapping[str, str]) -> Object | None:
-    """What makes the planned number of nodes real where requests alone do not.
+    """Return what makes the planned number of nodes real where requests alone do not.
 
     Over at least so many nodes: as evenly as can be, and while there are fewer nodes, none takes a second worker. At
     most so many on a node: with more domains demanded than there can be, the emptiest counts as empty, and the skew is
@@ -163,7 +163,7 @@ def pod_spec(
     requests: Mapping[str, str],
     limits: Mapping[str, str],
 ) -> Object:
-    """One container without rights: what Kubernetes calls the restricted standard, and a read-only root besides."""
+    """Build a container without rights: Kubernetes' restricted standard, and a read-only root besides."""
     return {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -209,17 +209,17 @@ def pod(site: Site, name: str, labels: Mapping[str, str], spec: Object) -> Objec
 
 
 def metadata(site: Site, name: str, labels: Mapping[str, str], owner: Owner | None) -> Object:
-    found: Object = {"name": name, "namespace": site.namespace, "labels": dict(labels)}
-    return {**found, "ownerReferences": [owner.reference]} if owner else found
+    about: Object = {"name": name, "namespace": site.namespace, "labels": dict(labels)}
+    return {**about, "ownerReferences": [owner.reference]} if owner else about
 
 
 def pod_name(site: Site, worker: str) -> str:
-    """What the pod of a worker is called; different workers have different names."""
+    """Return what the pod of a worker is called; different workers have different names."""
     return shortened(f"{site.name}-{re.sub(r'[^a-z0-9-]+', '-', worker.lower())}", worker)
 
 
 def stated(template: WorkerTemplate) -> WorkerPlace:
-    """For a kind of worker that no manifest places: what it says itself."""
+    """Place a kind of worker that no manifest places by what it says itself."""
     size = Size(Cpu.of(template.cpus), template.memory or Memory(0), template.gpus)
     return WorkerPlace(None, size, size)
 
@@ -278,7 +278,7 @@ class Site:
 
     @classmethod
     def of(cls, spec: DeploymentSpec, run: str, *, grace: float = GRACE_S, driver: Owner | None = None) -> Site:
-        """For a target of a manifest; raises ``UsageError`` if it cannot be run there as written."""
+        """Make one for a target of a manifest; raises ``UsageError`` if it cannot be run there as written."""
         target = spec.target_as(KubernetesTarget)
         site = cls(
             run=run,
@@ -287,14 +287,14 @@ class Site:
             service_account=target.worker_service_account,
             places=spec.places,
             node_selector=dict(target.node_selector),
-            tolerations=tuple(one.written for one in target.tolerations),
+            tolerations=tuple(toleration.written for toleration in target.tolerations),
             env={name: value if isinstance(value, SecretKey) else text(value) for name, value in target.env.items()},
             requests={name: str(value) for name, value in target.resources.requests.items()},
             limits={name: str(value) for name, value in target.resources.limits.items()},
             relay=Size(target.scheduler_cpu or RELAY_SIZE.cpu, target.scheduler_memory or RELAY_SIZE.memory),
             python=target.python,
             code=target.code,
-            walltime_s=seconds(target.walltime) if target.walltime else None,
+            walltime_s=Duration.of_walltime(target.walltime).seconds if target.walltime else None,
             grace=grace,
             driver=driver,
         )
@@ -305,7 +305,7 @@ class Site:
 
     @property
     def name(self) -> str:
-        """Of the parent, the Secret and, with more behind it, of every pod."""
+        """Return the name of the parent and the Secret, and the beginning of every pod's name."""
         return f"scalable-{self.run}"
 
     @property
@@ -314,11 +314,11 @@ class Site:
 
     @property
     def selector(self) -> str:
-        """Finds everything of this run, as the API is asked for it."""
+        """Return the label selector of everything of this run."""
         return ",".join(f"{name}={value}" for name, value in self.labels.items())
 
     def unfit(self, template: WorkerTemplate) -> str:
-        """Why a worker of this kind can never be had here; empty if it can."""
+        """Return why a worker of this kind can never be had here; empty if it can."""
         image = template.image or self.image
         if image is None:
             return "no image is named; write image: REGISTRY/NAME:VERSION in the target, or in the component"
@@ -333,12 +333,12 @@ class Site:
 
 
 def label(value: str) -> str:
-    """A text as the value of a label; one that cannot be a label is shortened, and told from others by a hash."""
+    """Return a text as the value of a label; one that cannot be one is shortened and gets a hash."""
     return shortened(re.sub(r"[^A-Za-z0-9._-]+", "-", value), value)
 
 
 def shortened(name: str, whole: str) -> str:
-    """At most 63 characters with a letter or digit at both ends; what was lost of the whole is kept as a hash."""
+    """Return at most 63 characters with a letter or digit at both ends; a hash stands for what was lost."""
     trimmed = name.strip("-._")
     if trimmed.endswith(whole) and len(trimmed) <= LONGEST_NAME:
         return trimmed
@@ -348,24 +348,19 @@ def shortened(name: str, whole: str) -> str:
 
 
 def amounts(size: Size) -> dict[str, str]:
-    """As Kubernetes writes them; what is not stated is not limited."""
-    found = {}
+    """Return amounts as Kubernetes writes them; what is not stated is not limited."""
+    written = {}
     if size.cpu.millis:
         whole, rest = divmod(size.cpu.millis, 1000)
-        found["cpu"] = f"{size.cpu.millis}m" if rest else str(whole)
+        written["cpu"] = f"{size.cpu.millis}m" if rest else str(whole)
     if size.memory.bytes:
         mebibytes, rest = divmod(size.memory.bytes, 2**20)
-        found["memory"] = str(size.memory.bytes) if rest else f"{mebibytes}Mi"
+        written["memory"] = str(size.memory.bytes) if rest else f"{mebibytes}Mi"
     if size.gpus:
-        found["nvidia.com/gpu"] = str(size.gpus)
-    return found
+        written["nvidia.com/gpu"] = str(size.gpus)
+    return written
 
 
 def text(value: object) -> str:
-    """A value of the manifest as YAML writes it."""
+    """Return a value of the manifest as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def seconds(walltime: str) -> float:
-    days, _, clock = walltime.rpartition("-")
-    return Duration.parse(clock).seconds + 86400 * int(days or 0)

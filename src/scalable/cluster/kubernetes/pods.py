@@ -58,9 +58,9 @@ class WorkerPod(RemoteWorker):
 
     @property
     def notice(self) -> str:
-        """Who ends it: an eviction, a pod of higher priority, its node."""
-        found = reasons.disrupted(self.board.pods.get(self.name, {}), str(self.job), there=False)
-        return found.detail if found else ""
+        """Return who ends it: an eviction, a pod of higher priority, its node."""
+        fate = reasons.disrupted(self.board.pods.get(self.name, {}), str(self.job), there=False)
+        return fate.detail if fate else ""
 
     # What became of it
 
@@ -71,19 +71,19 @@ class WorkerPod(RemoteWorker):
     async def judged(self, node: Object | None = None) -> Fate | None:
         events, pod = self.board.events_of(self.name), self.board.pods.get(self.name)
         gone = self.name in self.board.gone
-        found = reasons.fate(pod, events, node, gone=gone)
-        if pod is not None and found is not None and silent(pod):
-            found = reasons.fate(speaking(pod, await self.last_lines()), events, node, gone=gone)
-        return self.excused(found) if found else None
+        fate = reasons.fate(pod, events, node, gone=gone)
+        if pod is not None and fate is not None and silent(pod):
+            fate = reasons.fate(speaking(pod, await self.last_lines()), events, node, gone=gone)
+        return self.excused(fate) if fate else None
 
-    def excused(self, found: Fate) -> Fate:
-        """Workers that leave because the relay is lost are not to blame, nor are their runs."""
-        if found.cause is Loss.WORKER_LOST and time.monotonic() - self.board.cut_at < CUT_S:
-            return Fate(Loss.PREEMPTED, f"the connection to the relay broke; {found.detail}")
-        return found
+    def excused(self, fate: Fate) -> Fate:
+        """Excuse a worker that left because the relay was lost; neither it nor its work is to blame."""
+        if fate.cause is Loss.WORKER_LOST and time.monotonic() - self.board.cut_at < CUT_S:
+            return Fate(Loss.PREEMPTED, f"the connection to the relay broke; {fate.detail}")
+        return fate
 
     async def last_lines(self) -> str:
-        """The cluster may still have them; else what was copied."""
+        """Return its last lines from the cluster, which may still have them, else from what was copied."""
         if text := await self.kube.log(self.name, lines=LAST_LINES):
             return text
         with suppress(OSError):
@@ -92,7 +92,7 @@ class WorkerPod(RemoteWorker):
         return ""
 
     def leave(self, why: str) -> bool:
-        """It is of no use any more, if it has not started; whether that is so."""
+        """Give it up if it has not started; returns whether that is so."""
         waits = (self.board.pods.get(self.name, {}).get("status") or {}).get("phase") == "Pending"
         if not waits or self.name in self.board.gone or self.fate is not None or self.unwanted:
             return False
@@ -100,7 +100,7 @@ class WorkerPod(RemoteWorker):
         return True
 
     async def learn_fate(self, within: float) -> Fate:
-        """A worker's connection broke: the pod ends in a moment, or its node is gone, or only the network is."""
+        """Find out why a connection broke: the pod ends, its node is gone, or only the network is."""
         deadline = time.monotonic() + within
         while self.fate is None and not self.unwanted and (left := deadline - time.monotonic()) > 0:
             await self.ask_again(min(ASK_WITHIN_S, left))
@@ -112,16 +112,16 @@ class WorkerPod(RemoteWorker):
         return self.fate or self.excused(Fate(Loss.WORKER_LOST, f"its connection broke; {self.job} {self.described()}"))
 
     async def ask_again(self, within: float) -> None:
-        """The watch may be cut just now."""
+        """Ask for the pod itself: the watch may be cut just now."""
         with suppress(ApiError):
-            found = await self.kube.get("pods", self.name, within)
-            if found is not None:
-                self.board.seen(found)
+            pod = await self.kube.get("pods", self.name, within)
+            if pod is not None:
+                self.board.seen(pod)
             elif self.name in self.board.pods:
                 self.board.gone.setdefault(self.name, time.time())
 
     async def its_node(self) -> Object | None:
-        """Nothing where that is not known or not ours to read."""
+        """Return its node; nothing where that is not known or not ours to read."""
         if not (self.node and self.board.readable):
             return None
         try:
@@ -151,19 +151,19 @@ class WorkerPod(RemoteWorker):
 
     @property
     def printing(self) -> bool:
-        """There is or was something to read."""
-        return any(one.keys() & {"running", "terminated"} for one in states(self.board.pods.get(self.name, {})))
+        """Return whether there is or was something to read."""
+        return any(state.keys() & {"running", "terminated"} for state in states(self.board.pods.get(self.name, {})))
 
     def follow(self) -> None:
         if self.following is None and self.log is not None:
             self.following = asyncio.ensure_future(self.copy())
 
     async def copy(self) -> None:
-        """Until the pod has ended; what was printed while a connection was broken is read again."""
+        """Copy what it prints until it has ended, also what was printed while a connection was broken."""
         since = None
         while True:
-            async with aclosing(self.kube.follow_log(self.name, since)) as told:
-                async for part in told:
+            async with aclosing(self.kube.follow_log(self.name, since)) as parts:
+                async for part in parts:
                     self.keep(part.decode(errors="replace"))
                     since = time.time()
             if self.fate is not None or self.name in self.board.gone or ended(self.board.pods.get(self.name, {})):
@@ -178,7 +178,7 @@ class WorkerPod(RemoteWorker):
 
 
 def states(pod: Object) -> list[dict[str, Any]]:
-    return [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or []]
+    return [status.get("state") or {} for status in (pod.get("status") or {}).get("containerStatuses") or []]
 
 
 def ended(pod: Object) -> bool:
@@ -186,15 +186,15 @@ def ended(pod: Object) -> bool:
 
 
 def silent(pod: Object) -> bool:
-    """Its process ended with an error, and not every cluster says with which words."""
-    ends = [one["terminated"] for one in states(pod) if one.get("terminated")]
+    """Return whether its process ended with an error and the cluster does not say with which words."""
+    ends = [state["terminated"] for state in states(pod) if state.get("terminated")]
     return any(end.get("exitCode") and not end.get("message") for end in ends)
 
 
 def speaking(pod: Object, text: str) -> Object:
-    """The same pod with its last words, as clusters report them that do."""
+    """Return the same pod with its last words, as clusters report them that do."""
     pod = copy.deepcopy(pod)
-    for one in states(pod):
-        if (end := one.get("terminated")) and end.get("exitCode") and not end.get("message"):
+    for state in states(pod):
+        if (end := state.get("terminated")) and end.get("exitCode") and not end.get("message"):
             end["message"] = text
     return pod

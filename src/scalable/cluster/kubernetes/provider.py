@@ -25,7 +25,7 @@ class KubernetesProvider(TaggedProvider):
     name = "kubernetes"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        """What can be known without asking the cluster."""
+        """Return what can be known without asking the cluster."""
         target = spec.target_as(KubernetesTarget)
         path = f"targets.{spec.target_name}"
         findings = []
@@ -63,18 +63,18 @@ METRICS_PORT = "SCALABLE_METRICS_PORT"
 
 
 def inside(target: KubernetesTarget) -> bool:
-    """This process is a pod of the cluster that it uses."""
+    """Return whether this process is a pod of the cluster that it uses."""
     return ACCOUNT.exists() and not (target.kubeconfig or target.context or os.environ.get("KUBECONFIG"))
 
 
 def cluster_known() -> bool:
-    """Something here says how to reach a cluster."""
+    """Return whether something here says how to reach a cluster."""
     files = os.environ.get("KUBECONFIG", DEFAULT_CONFIG).split(os.pathsep)
     return ACCOUNT.exists() or any(Path(file).expanduser().is_file() for file in files)
 
 
 def own_address() -> str:
-    """Of this pod, as others reach it."""
+    """Return the address of this pod, as others reach it."""
     if given := os.environ.get("POD_IP"):
         return given
     server = os.environ.get("KUBERNETES_SERVICE_HOST", "192.0.2.1"), 443  # nothing is sent there
@@ -84,7 +84,7 @@ def own_address() -> str:
 
 
 def metrics_port() -> int | None:
-    """On which a driver in the cluster shows its figures to other pods; on none unless it is told to."""
+    """Return the port on which a driver in the cluster shows its figures to pods; none unless it is set."""
     text = os.environ.get(METRICS_PORT, "")
     if not text:
         return None

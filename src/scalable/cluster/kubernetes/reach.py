@@ -38,16 +38,16 @@ class Reach(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why workers do not get to it, while they do not."""
+        """Return why workers do not get to it, while they do not."""
         ...
 
     @property
     def files(self) -> dict[str, bytes]:
-        """What pods need to know for it."""
+        """Return what pods need to know for it."""
         ...
 
     async def address(self, scheduler: str, launcher: KubernetesLauncher) -> str:
-        """What workers are to connect to; raises ``LaunchRefused`` or ``ApiError``."""
+        """Return what workers are to connect to; raises ``LaunchRefused`` or ``ApiError``."""
         ...
 
     async def close(self) -> None: ...
@@ -67,7 +67,7 @@ class Directly:
 class ThroughRelay:
     def __init__(self, security: Security) -> None:
         self.token = new_token()
-        self.tunnel = DaskTunnel(self.connect, self.token, self.told)
+        self.tunnel = DaskTunnel(self.connect, self.token, self.heard)
         self.tunnel.route(security)
         self.files = {TOKEN_FILE: self.token}
         self.trouble = ""
@@ -81,19 +81,19 @@ class ThroughRelay:
         async with self.opening:
             self.launcher = launcher
             self.forwarder = self.forwarder or Forwarder(launcher.kube)
-            found = await self.running()
+            relay = await self.running()
             if not self.open:
                 try:
                     await self.tunnel.open(scheduler, REACHED_WITHIN_S)
                 except TunnelError as error:
                     raise LaunchRefused(str(error)) from None
                 self.open, self.trouble = True, ""
-            host = found["status"]["podIP"]
+            host = relay["status"]["podIP"]
             protocol = scheduler.partition("://")[0]
             return f"{protocol}://{f'[{host}]' if ':' in host else host}:{WORKER_PORT}"
 
     async def running(self) -> dict[str, Any]:
-        """The relay's pod; another one if it has ended."""
+        """Return the relay's pod; another one if it has ended."""
         assert self.launcher is not None
         board = self.launcher.board
         async with self.starting:  # a worker may want it while the lost connection to it is being made anew
@@ -113,7 +113,7 @@ class ThroughRelay:
         return pod
 
     async def there(self) -> str:
-        """The name of its pod, which is made if there is none that runs or will."""
+        """Return the name of its pod, which is made if there is none that runs or will."""
         assert self.launcher is not None
         kube, board = self.launcher.kube, self.launcher.board
         body = objects.relay_pod(self.launcher.site)
@@ -145,7 +145,7 @@ class ThroughRelay:
         return there and reasons.fate(pod, board.events_of(name)) is not None
 
     async def connect(self) -> Ends:
-        """A connection to the relay's control port."""
+        """Connect to the relay's control port."""
         assert self.forwarder is not None
         assert self.launcher is not None
         try:
@@ -158,7 +158,7 @@ class ThroughRelay:
             raise
         return await self.forwarder.connect(pod["metadata"]["name"], CONTROL_PORT)
 
-    def told(self, kind: str, facts: dict[str, Any]) -> None:
+    def heard(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "relay-lost" and self.launcher is not None:
             self.launcher.board.cut_at = time.monotonic()
         self.trouble = "" if kind == "relay-back" else f"the relay is lost: {facts['reason']}"
@@ -172,7 +172,7 @@ class ThroughRelay:
 
 
 def ip(pod: dict[str, Any]) -> str:
-    """Once its container runs."""
+    """Return the address of a pod once its container runs."""
     status = pod.get("status") or {}
     return str(status.get("podIP") or "") if status.get("phase") == "Running" else ""
 
@@ -197,7 +197,7 @@ class Forwarder:
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, pod: str, port: int) -> Ends:
-        """Raises ``OSError`` if it may work later, and ``ApiError`` if the server refuses it."""
+        """Connect to a port; raises ``OSError`` if it may work later, ``ApiError`` if the server refuses it."""
         ours, theirs = socket.socketpair()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(self.carry(pod, port, theirs, ready))
@@ -217,7 +217,7 @@ class Forwarder:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     async def carry(self, pod: str, port: int, end: socket.socket, ready: asyncio.Future[None]) -> None:
-        """A websocket belongs to the task that opened it; this is that task."""
+        """Carry one connection; a websocket belongs to the task that opened it, which is this one."""
         writer, api = None, None
         try:
             reader, writer = await asyncio.open_connection(sock=end, limit=CHUNK)
@@ -243,7 +243,7 @@ class Forwarder:
                 end.close()
 
     async def explained(self, error: BaseException, pod: str, api: Api | None) -> Exception:
-        """What may pass is an ``OSError``; so are credentials that have expired, which are read anew."""
+        """Return what may pass is an ``OSError``; so are credentials that have expired, which are read anew."""
         if not isinstance(error, httpx_ws.WebSocketUpgradeError):
             return ConnectionError(f"{pod}: {error or type(error).__name__}")
         status = error.response.status_code
@@ -254,7 +254,7 @@ class Forwarder:
         return await self.forbidden(pod)
 
     async def forbidden(self, pod: str) -> ApiError:
-        """In the server's words, which it does not say to who wants a websocket."""
+        """Return the refusal in the server's words, which it does not say to who wants a websocket."""
         body: Object = {"message": "pods/portforward is forbidden"}
         with suppress(ApiError):
             answer = await self.kube.ask("create", "GET", "pods", f"{pod}/portforward", within=0.0)
@@ -263,7 +263,7 @@ class Forwarder:
 
 
 async def either(*works: Any) -> None:
-    """Until one has ended; the others end with it."""
+    """Run until one has ended; the others end with it."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

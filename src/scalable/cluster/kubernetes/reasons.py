@@ -115,21 +115,21 @@ NO_CODE = re.compile(r"ModuleNotFoundError|No module named|No such file|not foun
 
 
 def waits(pod: Facts, events: Sequence[Facts] = ()) -> str:
-    """Why a pod does not run yet; empty once it runs or has ended."""
+    """Return why a pod does not run yet; empty once it runs or has ended."""
     if phase(pod) not in ("", "Pending"):
         return ""
-    events = [one for one in ordered(events) if about(one, pod)]
+    events = [event for event in ordered(events) if about(event, pod)]
     scheduled = condition(pod, "PodScheduled")
     if text(scheduled, "status") != "True" and not text(pod, "spec", "nodeName"):
         return joined("; ", unscheduled(scheduled, events), autoscaler(events))
     where = f" on {node_name(pod)}" if node_name(pod) else ""
     for _, status in containers(pod):
-        reason, said = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
+        reason, given = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
         if words := IMAGE.get(reason) or SETUP.get(reason):
-            detail = pull_detail(said, events) if reason in IMAGE else said
+            detail = pull_detail(given, events) if reason in IMAGE else given
             return brief(joined(": ", f"{words} ({reason})", detail))
         if reason not in ("", "ContainerCreating", "PodInitializing"):
-            return brief(joined(": ", reason, said))
+            return brief(joined(": ", reason, given))
     if trouble := latest(events, TELLING):
         return brief(f"its container is not there yet{where}: {message(trouble)}")
     if pulling := latest(events, ("Pulling", "Pulled")):
@@ -140,58 +140,58 @@ def waits(pod: Facts, events: Sequence[Facts] = ()) -> str:
 def unscheduled(scheduled: Facts, events: Sequence[Facts]) -> str:
     reason = text(scheduled, "reason")
     failed = latest(events, ("FailedScheduling",))
-    said = NOISE.sub("", text(scheduled, "message") or (message(failed) if failed else ""))
+    words = NOISE.sub("", text(scheduled, "message") or (message(failed) if failed else ""))
     if reason == "SchedulingGated":
-        return brief(joined(": ", "it is held back (SchedulingGated)", said))
+        return brief(joined(": ", "it is held back (SchedulingGated)", words))
     if reason == "Unschedulable" or failed:
-        return brief(joined(": ", "no node has room for it", said))
-    return brief(joined(": ", reason or "the scheduler has not looked at it yet", said))
+        return brief(joined(": ", "no node has room for it", words))
+    return brief(joined(": ", reason or "the scheduler has not looked at it yet", words))
 
 
 def autoscaler(events: Sequence[Facts]) -> str:
-    """What adds nodes has decided last."""
-    said = latest(events, tuple(AUTOSCALER))
-    return brief(joined(": ", AUTOSCALER[reason_of(said)], message(said))) if said else ""
+    """Return what adds nodes has decided last."""
+    event = latest(events, tuple(AUTOSCALER))
+    return brief(joined(": ", AUTOSCALER[reason_of(event)], message(event))) if event else ""
 
 
-def pull_detail(said: str, events: Sequence[Facts]) -> str:
-    """A kubelet that backs off may say no more than that; why it does stands in an event."""
-    tried = [one for one in events if reason_of(one) == "Failed" and "pull" in message(one)]
-    return message(tried[-1]) if tried and not NOT_AGAIN.search(said) else said
+def pull_detail(words: str, events: Sequence[Facts]) -> str:
+    """Return why an image is not pulled; a kubelet that backs off says it only in an event."""
+    tried = [event for event in events if reason_of(event) == "Failed" and "pull" in message(event)]
+    return message(tried[-1]) if tried and not NOT_AGAIN.search(words) else words
 
 
 def fate(
     pod: Facts | None, events: Sequence[Facts] = (), node: Facts | None = None, *, gone: bool = False
 ) -> Fate | None:
-    """Why a pod is gone; nothing while it is there, even if it has been told to go and still hands its work over.
+    """Return why a pod is gone; nothing while it is there, even if it was told to go and still hands its work over.
 
     ``pod`` is as it was seen last, with ``gone`` if the API has it no more; nothing if it was never seen.
     """
     there, pod = pod is not None and not gone, pod or {}
-    events = [one for one in ordered(events) if about(one, pod)]
+    events = [event for event in ordered(events) if about(event, pod)]
     who = named(pod)
-    if found := over(pod, who) or disrupted(pod, who, there=there):
-        return found
-    if there and (found := hopeless(pod, who, events)):
-        return found
+    if verdict := over(pod, who) or disrupted(pod, who, there=there):
+        return verdict
+    if there and (verdict := hopeless(pod, who, events)):
+        return verdict
     if node is not None and (problem := lost(node)):  # one that is drained before it goes tells its pods
         return disrupted(pod, who, there=False) or Fate(Loss.NODE_LOST, f"{who}: {problem}")
     if phase(pod) == "Unknown":
         return Fate(Loss.NODE_LOST, f"{who}: its node does not answer")
     if there:
         return None
-    if said := latest(events, tuple(EVENTS)):
-        cause, words = EVENTS[reason_of(said)]
-        return Fate(cause, brief(joined(": ", f"{who}: {words}", message(said))))
+    if event := latest(events, tuple(EVENTS)):
+        cause, words = EVENTS[reason_of(event)]
+        return Fate(cause, brief(joined(": ", f"{who}: {words}", message(event))))
     return Fate(Loss.PREEMPTED, f"{who} was deleted by somebody")
 
 
 def over(pod: Facts, who: str) -> Fate | None:
-    """Of a pod whose containers have all ended, or that its node ended: the worst that any of them says."""
-    reason, said = text(pod, "status", "reason"), text(pod, "status", "message")
+    """Return the fate of a pod whose containers, or node, ended it: the worst that any of them says."""
+    reason, detail = text(pod, "status", "reason"), text(pod, "status", "message")
     if phase(pod) not in ("Failed", "Succeeded"):
         return None
-    ends = [(part, one) for part, status in containers(pod) for one in [get(status, "state", "terminated")] if one]
+    ends = [(part, end) for part, status in containers(pod) for end in [get(status, "state", "terminated")] if end]
     for part, end in ends:
         if text(end, "reason") == "OOMKilled":
             limit = memory_limit(pod, part)
@@ -201,64 +201,64 @@ def over(pod: Facts, who: str) -> Fate | None:
                 limit,
             )
     if reason == "Evicted":
-        return evicted(who, said)
+        return evicted(who, detail)
     if reason in ENDED_BY:
         cause, words = ENDED_BY[reason]
-        return Fate(cause, brief(joined(": ", f"{who} {words}", said)))
+        return Fate(cause, brief(joined(": ", f"{who} {words}", detail)))
     if REFUSED_BY_NODE.fullmatch(reason):
-        return Fate(Loss.PREEMPTED, brief(joined(": ", f"{who} was not taken by its node ({reason})", said)))
-    if found := disrupted(pod, who, there=False):
-        return found
-    for _, end in sorted(ends, key=lambda one: status_of(one[1]) == 0):
+        return Fate(Loss.PREEMPTED, brief(joined(": ", f"{who} was not taken by its node ({reason})", detail)))
+    if fate := disrupted(pod, who, there=False):
+        return fate
+    for _, end in sorted(ends, key=lambda end: status_of(end[1]) == 0):
         return ended(who, end)
     if phase(pod) == "Succeeded":
         return Fate(Loss.PREEMPTED, f"{who} left after notice")
-    return Fate(Loss.WORKER_LOST, brief(joined(": ", f"{who} failed", reason, said)))
+    return Fate(Loss.WORKER_LOST, brief(joined(": ", f"{who} failed", reason, detail)))
 
 
 def ended(who: str, end: Facts) -> Fate:
-    """By the status of its process and its last words, which the node keeps."""
-    status, reason, said = status_of(end), text(end, "reason"), last_words(text(end, "message"))
+    """Return a fate by the status of a process and its last words, which the node keeps."""
+    status, reason, detail = status_of(end), text(end, "reason"), last_words(text(end, "message"))
     if reason in NOT_STARTED:
-        return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who} could not be started ({reason})", said)))
+        return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who} could not be started ({reason})", detail)))
     if reason == "ContainerStatusUnknown":
         return Fate(Loss.NODE_LOST, f"{who}: its node lost sight of it")
     if status in (0, SIGTERM_STATUS):
         return Fate(Loss.PREEMPTED, f"{who} left after notice")
     if status in BY_STATUS:
-        return Fate(BY_STATUS[status], brief(joined(": ", who, said or f"ended with status {status}")))
+        return Fate(BY_STATUS[status], brief(joined(": ", who, detail or f"ended with status {status}")))
     if status == SIGKILL_STATUS:
         return Fate(
             Loss.WORKER_LOST, brief(joined(": ", f"{who} was killed (SIGKILL), as a node short of memory does"))
         )
     known = "" if reason in ("", "Error", "Completed") else f" ({reason})"
-    words = joined(": ", f"{who} ended with status {'?' if status is None else status}{known}", said)
-    return Fate(Loss.CANNOT_START if NO_CODE.search(said) else Loss.WORKER_LOST, brief(words))
+    words = joined(": ", f"{who} ended with status {'?' if status is None else status}{known}", detail)
+    return Fate(Loss.CANNOT_START if NO_CODE.search(detail) else Loss.WORKER_LOST, brief(words))
 
 
-def evicted(who: str, said: str) -> Fate:
-    """By a node that runs short. Who used more memory than it asked for would be evicted again."""
-    words = brief(joined(": ", f"{who} was evicted", said))
-    usage = re.search(r"was using (\S+), request is (\S+?),? has larger consumption", said)
-    if "low on resource: memory" in said and usage and more(usage[1].rstrip(","), usage[2].rstrip(",")):
+def evicted(who: str, detail: str) -> Fate:
+    """Return the fate of a pod evicted by a node that runs short; a greedy one would be evicted again."""
+    words = brief(joined(": ", f"{who} was evicted", detail))
+    usage = re.search(r"was using (\S+), request is (\S+?),? has larger consumption", detail)
+    if "low on resource: memory" in detail and usage and more(usage[1].rstrip(","), usage[2].rstrip(",")):
         used = read(usage[1].rstrip(","))
         return Fate(Loss.OUT_OF_MEMORY, words, Memory(int(used)) if used else None)
-    own = re.search(r"exceeds the (total )?limit", said)  # of ephemeral storage: it would do so again
+    own = re.search(r"exceeds the (total )?limit", detail)  # of ephemeral storage: it would do so again
     return Fate(Loss.WORKER_LOST if own else Loss.PREEMPTED, words)
 
 
 def disrupted(pod: Facts, who: str, *, there: bool) -> Fate | None:
-    """Of a pod that somebody ended; while its containers run it is not gone."""
-    told = condition(pod, "DisruptionTarget")
-    reason, said = text(told, "reason"), text(told, "message")
-    if text(told, "status") != "True" or (there and not unheard(pod, reason)):
+    """Return the fate of a pod that somebody ended; while its containers run it is not gone."""
+    target = condition(pod, "DisruptionTarget")
+    reason, detail = text(target, "reason"), text(target, "message")
+    if text(target, "status") != "True" or (there and not unheard(pod, reason)):
         return None
     cause, words = DISRUPTED_BY.get(reason, (Loss.PREEMPTED, f"was ended ({reason})"))
-    return Fate(cause, brief(joined(": ", f"{who} {words}", said)))
+    return Fate(cause, brief(joined(": ", f"{who} {words}", detail)))
 
 
 def unheard(pod: Facts, reason: str) -> bool:
-    """Whether its node is silent: it must leave, and is called not ready while its containers are said to run.
+    """Return whether its node is silent: it must leave, and is called not ready while its containers are said to run.
 
     A node that answers keeps a worker ready until it has ended, since it has no probe that could fail.
     """
@@ -267,64 +267,64 @@ def unheard(pod: Facts, reason: str) -> bool:
 
 
 def hopeless(pod: Facts, who: str, events: Sequence[Facts]) -> Fate | None:
-    """Of a pod that waits for what will not come."""
+    """Return the fate of a pod that waits for what will not come."""
     if phase(pod) not in ("", "Pending"):
         return None
     for _, status in containers(pod):
-        reason, said = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
+        reason, detail = text(status, "state", "waiting", "reason"), text(status, "state", "waiting", "message")
         if reason in IMAGE:
-            said = pull_detail(said, events)
+            detail = pull_detail(detail, events)
         never = reason in ("InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed")
-        if never or (reason in IMAGE.keys() | SETUP.keys() and NOT_AGAIN.search(said)):
+        if never or (reason in IMAGE.keys() | SETUP.keys() and NOT_AGAIN.search(detail)):
             words = IMAGE.get(reason) or SETUP[reason]
-            return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", said)))
+            return Fate(Loss.CANNOT_START, brief(joined(": ", f"{who}: {words} ({reason})", detail)))
     return None
 
 
 def lost(node: Facts) -> str:
-    """Why a node is lost; empty if it is not."""
+    """Return why a node is lost; empty if it is not."""
     if not node:
         return "its node is gone"
-    ready = next((one for one in listed(node, "status", "conditions") if text(one, "type") == "Ready"), {})
+    ready = next((item for item in listed(node, "status", "conditions") if text(item, "type") == "Ready"), {})
     name = text(node, "metadata", "name") or "its node"
     if text(ready, "status") == "Unknown":
         return brief(joined(": ", f"{name} does not answer", text(ready, "message")))
-    taints = [text(one, "key") for one in listed(node, "spec", "taints")]
+    taints = [text(item, "key") for item in listed(node, "spec", "taints")]
     return f"{name} cannot be reached" if "node.kubernetes.io/unreachable" in taints else ""
 
 
 def refusal(status_code: int, body: object) -> LaunchRefused:
-    """Why the API did not take a pod; definite if it would not take it later either."""
-    said = text(body, "message") or (body if isinstance(body, str) else "")
-    if quota := re.search(r"exceeded quota: (.*?), requested: (.*?), used: (.*?), limited: (.*)", said, re.DOTALL):
+    """Return why the API did not take a pod; definite if it would not take it later either."""
+    given = text(body, "message") or (body if isinstance(body, str) else "")
+    if quota := re.search(r"exceeded quota: (.*?), requested: (.*?), used: (.*?), limited: (.*)", given, re.DOTALL):
         return quota_refusal(*quota.groups())
     if rights := re.search(
-        r'[Uu]ser "(.*?)" cannot (\S+) resource "(.*?)".*?(?:in the namespace "(.*?)"|at the cluster scope|$)', said
+        r'[Uu]ser "(.*?)" cannot (\S+) resource "(.*?)".*?(?:in the namespace "(.*?)"|at the cluster scope|$)', given
     ):
         user, verb, resource, namespace = rights.groups()
         where = f" in the namespace {namespace}" if namespace else ""
         remedy = f"have a Role with the verb {verb} for {resource} bound to it"
         return LaunchRefused(f"{user} may not {verb} {resource}{where}; {remedy}", definite=True)
-    if account := re.search(r'error looking up service account \S+: serviceaccount "(.*?)" not found', said):
+    if account := re.search(r'error looking up service account \S+: serviceaccount "(.*?)" not found', given):
         remedy = "create it, or name another: worker_service_account"
         return LaunchRefused(f"the service account {account[1]} does not exist; {remedy}", definite=True)
-    if missing := re.search(r'namespaces "(.*?)" not found', said):
+    if missing := re.search(r'namespaces "(.*?)" not found', given):
         name = missing[1]
         return LaunchRefused(f"the namespace {name} does not exist; kubectl create namespace {name}", definite=True)
     if status_code == 401:
         return LaunchRefused(
-            joined(": ", "the cluster does not accept the credentials; log in again", brief(said)), definite=True
+            joined(": ", "the cluster does not accept the credentials; log in again", brief(given)), definite=True
         )
     if status_code in (409, 429) or status_code >= 500:
         words = "there is one already" if status_code == 409 else "the cluster's API is busy or fails"
-        return LaunchRefused(joined(": ", f"{words} ({status_code})", brief(said)))
-    causes = [joined(": ", text(one, "field"), text(one, "message")) for one in listed(body, "details", "causes")]
-    told = brief("; ".join(filter(None, causes)) or said) if status_code == 422 else brief(said)
-    return LaunchRefused(joined(": ", f"the cluster refuses it ({status_code})", told), definite=True)
+        return LaunchRefused(joined(": ", f"{words} ({status_code})", brief(given)))
+    causes = [joined(": ", text(cause, "field"), text(cause, "message")) for cause in listed(body, "details", "causes")]
+    detail = brief("; ".join(filter(None, causes)) or given) if status_code == 422 else brief(given)
+    return LaunchRefused(joined(": ", f"the cluster refuses it ({status_code})", detail), definite=True)
 
 
 def quota_refusal(name: str, requested: str, used: str, limited: str) -> LaunchRefused:
-    """A quota that is used up may be freed; one that is smaller than a single pod will not do."""
+    """Explain a quota; one that is used up may be freed, one smaller than a pod will never do."""
     asked, there = pairs(requested), pairs(limited)
     never = [what for what, amount in asked.items() if what in there and more(amount, there[what])]
     had = pairs(used)
@@ -338,5 +338,5 @@ def quota_refusal(name: str, requested: str, used: str, limited: str) -> LaunchR
 
 
 def pairs(written: str) -> dict[str, str]:
-    found = (one.strip().partition("=") for one in written.split(","))
-    return {what: amount for what, sign, amount in found if sign}
+    parts = (pair.strip().partition("=") for pair in written.split(","))
+    return {what: amount for what, sign, amount in parts if sign}

@@ -64,7 +64,7 @@ class JobState:
 
     @property
     def going(self) -> bool:
-        """Its processes are being ended."""
+        """Return whether its processes are being ended."""
         return self.over or self.state == "COMPLETING"
 
 
@@ -86,37 +86,37 @@ class Slurm:
                 raise LaunchRefused(str(error)) from None
         if status != 0:
             if status < 0 or SILENT.search(err):
-                raise SlurmSilent(f"sbatch failed: {told(err)}")
-            raise LaunchRefused(f"sbatch refused the job: {told(err)}", definite=bool(WRONG.search(err)))
+                raise SlurmSilent(f"sbatch failed: {complaint(err)}")
+            raise LaunchRefused(f"sbatch refused the job: {complaint(err)}", definite=bool(WRONG.search(err)))
         return out.strip().split(";")[0]
 
     async def find(self, job_name: str, comment: str) -> str | None:
-        """A living job by its name and comment, for a submission whose answer was lost."""
+        """Find a living job by its name and comment, for a submission whose answer was lost."""
         command = ["squeue", "--noheader", f"--user={os.getuid()}", f"--name={job_name}", "--format=%A|%k"]
         status, out, _ = await self.run(command)
         rows = (line.partition("|") for line in out.splitlines())
-        return next((job for job, _, said in rows if said.strip() == comment), None) if status == 0 else None
+        return next((job for job, _, noted in rows if noted.strip() == comment), None) if status == 0 else None
 
     async def states(self, jobs: Iterable[str]) -> dict[str, JobState]:
-        """How jobs are; those that Slurm has forgotten are not in the answer."""
+        """Return how jobs are; those that Slurm has forgotten are not in the answer."""
         return await self.questions(jobs)
 
     async def ask(self, jobs: list[str]) -> dict[str, JobState]:
         who = f"--user={os.getuid()}"  # the controller then looks at this user's jobs only
-        found: dict[str, JobState] = {}
-        for some in chunks(jobs):
-            command = ["squeue", "--noheader", "--states=all", who, f"--jobs={','.join(some)}"]
+        known: dict[str, JobState] = {}
+        for part in chunks(jobs):
+            command = ["squeue", "--noheader", "--states=all", who, f"--jobs={','.join(part)}"]
             status, out, err = await self.run([*command, "--format=%A|%T|%N|%r"])
             if status != 0 and "Invalid job id" not in err:
-                raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"squeue failed: {told(err)}")
-            found |= states(out)
-        return found
+                raise (SlurmSilent if SILENT.search(err) else SlurmError)(f"squeue failed: {complaint(err)}")
+            known |= states(out)
+        return known
 
     async def epitaph(self, job: str) -> JobState | None:
-        """What is known of a job that has ended: the controller remembers a while, accounting longer."""
+        """Return what is known of a job that has ended: the controller remembers a while, accounting longer."""
         status, out, _ = await self.run(["scontrol", "--oneliner", "show", "job", job])
-        if status == 0 and (found := described(out)):
-            return found
+        if status == 0 and (state := described(out)):
+            return state
         for options in (["-X"], ["-c"]):  # with a database; from the completion log
             command = [
                 "sacct",
@@ -143,8 +143,8 @@ class Slurm:
         deadline = time.monotonic() + CANCEL_WITHIN_S
         while True:
             try:
-                for some in chunks(left):
-                    await self.run(["scancel", "--quiet", *some])
+                for part in chunks(left):
+                    await self.run(["scancel", "--quiet", *part])
                 there = await self.ask(left)
                 left = [job for job in left if job in there and not there[job].going]
                 problem = f"they are {', '.join(sorted({there[job].state for job in left}))}"
@@ -216,29 +216,29 @@ def chunks(jobs: list[str]) -> Iterable[list[str]]:
 
 
 def states(out: str) -> dict[str, JobState]:
-    """What squeue says in lines ``id|state|node|reason``; the reason may be any text."""
+    """Return what squeue says in lines ``id|state|node|reason``; the reason may be any text."""
     rows = (line.split("|", 3) for line in out.splitlines() if line.count("|") >= 3)
     return {job: JobState(state, reason.strip(), node) for job, state, node, reason in rows}
 
 
 def described(out: str) -> JobState | None:
-    """What scontrol says of a job in one line."""
-    found = re.search(r" JobState=(\S+) Reason=(\S+) ", out)
-    if found is None:
+    """Return what scontrol says of a job in one line."""
+    state = re.search(r" JobState=(\S+) Reason=(\S+) ", out)
+    if state is None:
         return None
     code, node = re.search(r" ExitCode=(\S+) ", out), re.search(r" NodeList=(\S+) ", out)
     place = node[1] if node and node[1] != "(null)" else ""
-    return JobState(found[1], found[2], place, code[1] if code else "")
+    return JobState(state[1], state[2], place, code[1] if code else "")
 
 
 def recorded(out: str) -> JobState:
-    """What sacct says of a job in its first line, ``state|node|exit code``."""
+    """Return what sacct says of a job in its first line, ``state|node|exit code``."""
     state, node, code = out.splitlines()[0].split("|")[:3]
     return JobState(state.split()[0], "", "" if node in ("(null)", "None assigned") else node, code)
 
 
-def told(err: str) -> str:
-    """Slurm's complaint without the name of the program."""
+def complaint(err: str) -> str:
+    """Return Slurm's complaint without the name of the program."""
     lines = [re.sub(r"^(\w+: )?(error: )?", "", line.strip()) for line in err.splitlines() if line.strip()]
     return "; ".join(lines) or "no reason given"
 
@@ -287,7 +287,7 @@ NEVER = {
 
 
 def waits(reason: str) -> str:
-    """Why a pending job waits."""
+    """Return why a pending job waits."""
     key = reason.split(",")[0]
     if key in ("", "None"):
         return "Slurm has not looked at it yet"
@@ -296,6 +296,6 @@ def waits(reason: str) -> str:
 
 
 def never(reason: str) -> str:
-    """Why a pending job can never start; empty if it can."""
+    """Return why a pending job can never start; empty if it can."""
     key = reason.split(",")[0]
     return f"{NEVER[key]} ({key})" if key in NEVER else ""

@@ -119,8 +119,8 @@ class SlurmLauncher(RemoteLauncher):
                 number = await self.slurm.submit(text, env)
                 break
             except SlurmSilent as silence:
-                if (found := await self.found(name, template)) is not None:
-                    number = found
+                if (existing := await self.submitted(name, template)) is not None:
+                    number = existing
                     break
                 if time.monotonic() > deadline:
                     raise LaunchRefused(str(silence)) from None
@@ -137,8 +137,8 @@ class SlurmLauncher(RemoteLauncher):
         if self.site.handout:
             self.reaper.on_death(["rm", "-f", *(str(Path(self.site.handout, name)) for name in KEYS)])
 
-    async def found(self, name: str, template: WorkerTemplate) -> str | None:
-        """A job whose submission got no answer may be there all the same."""
+    async def submitted(self, name: str, template: WorkerTemplate) -> str | None:
+        """Find a job whose submission got no answer, and that may be there all the same."""
         try:
             return await self.slurm.find(self.job_name(template), name)
         except SlurmError:
@@ -164,36 +164,36 @@ class SlurmLauncher(RemoteLauncher):
             await asyncio.wait_for(self.closing.wait(), seconds)
 
     async def poll(self, launched: list[Launched]) -> float:
-        """Called often, asks Slurm when it is time to."""
-        jobs = [one for one in launched if isinstance(one, BatchJob) and one.fate is None]
-        late = [one for one in self.jobs if one.unwanted and not one.ended]
+        """Ask Slurm, when it is time to, about all jobs at once."""
+        jobs = [job for job in launched if isinstance(job, BatchJob) and job.fate is None]
+        late = [job for job in self.jobs if job.unwanted and not job.ended]
         began = time.monotonic()
         if began < self.due or not (jobs or late):
             return SOON_S
-        before = {one: (one.state, one.fate) for one in jobs}
+        before = {job: (job.state, job.fate) for job in jobs}
         try:
-            states = await self.slurm.states(one.id for one in (*jobs, *late))
+            states = await self.slurm.states(job.id for job in (*jobs, *late))
             took = time.monotonic() - began
-            await asyncio.gather(*(one.update(states.get(one.id)) for one in jobs), *(one.stop() for one in late))
+            await asyncio.gather(*(job.update(states.get(job.id)) for job in jobs), *(job.stop() for job in late))
         except SlurmError as error:
             self.trouble = str(error)
             self.due = time.monotonic() + SELDOM_S / 3
             return SOON_S
         self.trouble, self.answered = "", True
-        self.jobs -= {one for one in self.jobs if one.over}
-        changed = any((one.state, one.fate) != was for one, was in before.items())
-        young = any(time.monotonic() - (one.ran_since or 0) < self.site.connect_within + YOUNG_S for one in jobs)
+        self.jobs -= {job for job in self.jobs if job.over}
+        changed = any((job.state, job.fate) != was for job, was in before.items())
+        young = any(time.monotonic() - (job.ran_since or 0) < self.site.connect_within + YOUNG_S for job in jobs)
         self.pause = SOON_S if changed else min(self.pause * RARER, OFTEN_S if young else SELDOM_S)
         self.due = time.monotonic() + max(self.pause, took * SHARE)
         return SOON_S
 
     async def close(self) -> None:
-        """Nothing of ours stays in Slurm; if it does not confirm that, the reaper goes on trying."""
+        """Leave nothing in Slurm; if it does not confirm that, the reaper goes on trying."""
         self.closing.set()
         if self.starting:
             await asyncio.gather(*self.starting, return_exceptions=True)
-        await asyncio.gather(*(one.stop() for one in self.jobs if not one.unwanted))
-        left = [one.id for one in self.jobs if not one.over]
+        await asyncio.gather(*(job.stop() for job in self.jobs if not job.unwanted))
+        left = [job.id for job in self.jobs if not job.over]
         if left:
             logger.error("jobs %s could not be cancelled; a process that stays behind goes on trying", " ".join(left))
             self.reaper.leave()
@@ -270,11 +270,11 @@ class BatchJob(RemoteWorker):
 
     @property
     def over(self) -> bool:
-        """Nothing of it is left in Slurm, or will be."""
+        """Return whether nothing of it is left in Slurm, or will be."""
         return self.ended or (self.fate is not None and not self.unwanted)
 
     async def judged(self, end: JobState | None) -> Fate:
-        """Waits a while for the reason that a failed worker has written down. A slow disk must not hold up others."""
+        """Wait a while for the reason that a failed worker wrote down; a slow disk must not hold up others."""
         deadline = time.monotonic() + LOG_WITHIN_S
         known = end is None or end.state != "FAILED" or end.exit_code == NOT_LAUNCHED
         while not known and time.monotonic() < deadline and not (await asyncio.to_thread(text_of, self.log)).strip():
@@ -283,7 +283,7 @@ class BatchJob(RemoteWorker):
 
 
 def judge(job: str, log: Path, end: JobState | None, walltime: str | None = None, memory: Memory | None = None) -> Fate:
-    """A job's end in the engine's terms."""
+    """Return why a job ended, in the engine's terms."""
     state = end.state if end else "UNKNOWN"
     if end and state == "COMPLETING":
         state = BY_REASON.get(end.reason, state)
@@ -307,19 +307,19 @@ def judge(job: str, log: Path, end: JobState | None, walltime: str | None = None
     if end and end.exit_code == NOT_LAUNCHED:
         text = f"{where} could not be launched: the node cannot write {log}; is that folder there on compute nodes?"
         return Fate(Loss.CANNOT_START, text)
-    said = last_words(log)
+    words = last_words(log)
     code = end.exit_code.split(":")[0] if end else ""
     if code == str(CANNOT_CONNECT):
-        return Fate(Loss.WORKER_LOST, f"{where}: {said}; interfaces of this machine: {listed()}")
-    if code in (str(CANNOT_START), str(CANNOT_READ)) or re.search(r"ModuleNotFoundError|No such file|not found", said):
-        return Fate(Loss.CANNOT_START, f"{where}: {said}")
+        return Fate(Loss.WORKER_LOST, f"{where}: {words}; interfaces of this machine: {listed()}")
+    if code in (str(CANNOT_START), str(CANNOT_READ)) or re.search(r"ModuleNotFoundError|No such file|not found", words):
+        return Fate(Loss.CANNOT_START, f"{where}: {words}")
     if state == "UNKNOWN":
-        return Fate(Loss.WORKER_LOST, f"Slurm has forgotten {job}; its log says: {said}")
-    return Fate(Loss.WORKER_LOST, f"{where} ended {state}{f' with exit code {end.exit_code}' if end else ''}: {said}")
+        return Fate(Loss.WORKER_LOST, f"Slurm has forgotten {job}; its log says: {words}")
+    return Fate(Loss.WORKER_LOST, f"{where} ended {state}{f' with exit code {end.exit_code}' if end else ''}: {words}")
 
 
 def text_of(log: Path) -> str:
-    """The end of a log; empty if there is none yet."""
+    """Return the end of a log; empty if there is none yet."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))

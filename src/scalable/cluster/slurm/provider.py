@@ -34,7 +34,7 @@ class SlurmProvider(TaggedProvider):
     name = "slurm"
 
     def validate(self, spec: DeploymentSpec) -> ValidationReport:
-        """What can be known without asking Slurm; ``scalable doctor`` asks it too."""
+        """Return what can be known without asking Slurm; ``scalable doctor`` asks it too."""
         target = spec.target_as(SlurmTarget)
         path = f"targets.{spec.target_name}"
         findings = []
@@ -188,7 +188,7 @@ class SlurmCluster(TaggedCluster):
         self.add_template(WorkerTemplate.of(tag, part, slots))
 
     def add_template(self, template: WorkerTemplate) -> None:
-        """Files that a kind of worker names are looked for in the project's folder."""
+        """Define a kind; files that it names are looked for in the project's folder."""
         super().add_template(
             changed(template, image=self.found_image(template), preload_script=self.found_preload(template))
         )
@@ -199,7 +199,7 @@ class SlurmCluster(TaggedCluster):
         return str(self.project / script.image(template.image))
 
     def found_preload(self, template: WorkerTemplate) -> str | None:
-        """Where nodes find the script; one that they cannot see is handed out to them."""
+        """Return where nodes find the script; one that they cannot see is handed out to them."""
         given = template.preload_script
         if given is None or not given.endswith((".py", ".sh", ".bash")):
             return given  # a module
@@ -215,7 +215,7 @@ class SlurmCluster(TaggedCluster):
         return str(copy)
 
     def job_script(self, tag: str) -> str:
-        """What is handed to sbatch for the next worker of a tag."""
+        """Return what is handed to sbatch for the next worker of a tag."""
         assert isinstance(self.launcher, SlurmLauncher)
         contact = self.scheduler.contact_address or self.scheduler.address
         return self.launcher.script(f"{tag}-{self._count}", self.template(tag), contact)
@@ -233,10 +233,10 @@ class SlurmCluster(TaggedCluster):
 
 
 def as_in_a_manifest(model: type[Model], **values: Any) -> Model:
-    """The manifest's model knows what may be written, and says so."""
+    """Check values by the manifest's model, which knows what may be written."""
     try:
         return model(**values)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
-        told = wrong.get("ctx", {}).get("error") or f"{wrong['input']!r}: {wrong['msg'].lower()}"
-        raise QuantityError(f"{wrong['loc'][0]}: {told}") from None
+        problem = wrong.get("ctx", {}).get("error") or f"{wrong['input']!r}: {wrong['msg'].lower()}"
+        raise QuantityError(f"{wrong['loc'][0]}: {problem}") from None

@@ -45,7 +45,7 @@ class Site:
 
 
 def job_script(site: Site, template: WorkerTemplate, options: WorkerOptions, job_name: str, log: Path) -> str:
-    """One worker, one job. Environment variables travel in sbatch's own environment, not in this text."""
+    """Write the script of a worker. Environment variables travel in sbatch's own environment, not in this text."""
     directives = {
         "job-name": job_name,
         "comment": options.name,
@@ -74,7 +74,7 @@ def job_script(site: Site, template: WorkerTemplate, options: WorkerOptions, job
 
 
 def sourced(file: str) -> list[str]:
-    """Bash would go on without a script that is not there."""
+    """Source a script; Bash alone would go on without one that is not there."""
     missing = f"scalable worker: cannot start: the preload script {file} is not there on this node"
     name = shlex.quote(file)
     return [
@@ -84,7 +84,7 @@ def sourced(file: str) -> list[str]:
 
 
 def command(site: Site, template: WorkerTemplate, options: WorkerOptions) -> list[str]:
-    """The worker, inside its image if it has one."""
+    """Return the command of a worker, inside its image if it has one."""
     inside = template.image is not None and site.container_runtime != "none"
     python = site.python or ("python3" if inside else sys.executable)
     worker = [python, "-m", "scalable.worker", *options.arguments()]
@@ -97,7 +97,7 @@ def command(site: Site, template: WorkerTemplate, options: WorkerOptions) -> lis
 
 
 def mount(host: str, place: str) -> tuple[str, str]:
-    """As people write it; in the longer form where a path has one of the marks of the short one."""
+    """Write a mount as people do; in the longer form where a path has a mark of the short one."""
     if not any(mark in host + place for mark in ":,"):
         return "--bind", f"{host}:{place}"
     source, target = (f'"{name}={path}"'.replace('"', '""')[1:-1] for name, path in (("src", host), ("dst", place)))
@@ -105,7 +105,7 @@ def mount(host: str, place: str) -> tuple[str, str]:
 
 
 def surroundings(script: str, own: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What sbatch gets as its environment and the worker inherits: this process's, and what the component says.
+    """Return what sbatch gets as its environment and the worker inherits: this process's, and what the component says.
 
     Variables of sbatch override the script, so those that contradict it are left out, and so are the ones in which
     Slurm describes the job that this process may itself run in.
@@ -131,7 +131,7 @@ OTHER_NAMES = {
 
 
 def options_in(script: str) -> Iterator[str]:
-    return (found[1] for found in re.finditer(r"^#SBATCH --([a-z-]+)", script, re.MULTILINE))
+    return (option[1] for option in re.finditer(r"^#SBATCH --([a-z-]+)", script, re.MULTILINE))
 
 
 def variables(option: str) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def variables(option: str) -> tuple[str, ...]:
 
 
 def image(name: str) -> str:
-    """A file or URL as it is; a bare name comes from a registry."""
+    """Return a file or URL as it is; a bare name comes from a registry."""
     local = name.endswith((".sif", ".img")) or name.startswith((".", "/", "~"))
     return str(Path(name).expanduser()) if local else name if "://" in name else f"docker://{name}"
 
@@ -153,7 +153,7 @@ def is_shell(script: str | None) -> bool:
 
 
 def unwritable(value: str) -> str:
-    """Why Slurm cannot have a text in its options; empty if it can."""
+    """Return why Slurm cannot have a text in its options; empty if it can."""
     if any(character in value for character in "\\\n\r\0"):
         return f"Slurm's options cannot hold a backslash or a line break, as in {value!r}"
     return ""

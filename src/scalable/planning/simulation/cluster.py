@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from scalable.engine.events import NEVER
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
-from scalable.planning.simulation.faults import SILENT, Kind
+from scalable.planning.simulation.faults import SILENT, FaultKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class ModelPool:
 
 
 @dataclass(slots=True, eq=False)
-class Work:
+class Computation:
     """An attempt that is computing on a node."""
 
-    run: str
+    job: str
     attempt: int
     worker: str
     node: Node
@@ -37,7 +37,7 @@ class Work:
     """Core-seconds still to do."""
     cap: float
     """Cores it can use at most."""
-    fault: Kind | None = None
+    fault: FaultKind | None = None
     begun: float = 0.0
     rate: float = 0.0
     since: float = 0.0
@@ -60,7 +60,7 @@ class Node:
     gone: float = NEVER
     workers: dict[str, str] = field(default_factory=dict)
     """Worker: tag."""
-    works: dict[str, Work] = field(default_factory=dict)
+    computations: dict[str, Computation] = field(default_factory=dict)
     load: float = 0.0
     """Sum of the caps of what computes here."""
     empty_since: float = 0.0
@@ -144,19 +144,19 @@ class PoolState:
         self.open.pop(node.id, None)
 
 
-def shares(works: list[Work], cpus: float) -> list[float]:
+def shares(computations: list[Computation], cpus: float) -> list[float]:
     """Cores for each: equal parts, and what one cannot use goes to the others (max-min fair)."""
-    order = sorted(range(len(works)), key=lambda i: works[i].cap)
-    result = [0.0] * len(works)
+    order = sorted(range(len(computations)), key=lambda i: computations[i].cap)
+    result = [0.0] * len(computations)
     left = cpus
     for place, index in enumerate(order):
-        result[index] = min(works[index].cap, left / (len(works) - place))
+        result[index] = min(computations[index].cap, left / (len(computations) - place))
         left -= result[index]
     return result
 
 
 def paid_so_far(pools: Iterable[PoolState], now: float) -> tuple[float, float, float]:
-    """What was paid, how fast that grows per hour, and what is still due if every worker left now."""
+    """Return what was paid, how fast that grows per hour, and what is still due if every worker left now."""
     spent = growing = due = 0.0
     for pool in pools:
         price = float(pool.model.room.price.amount) if pool.model.room.price else 0.0

@@ -1,4 +1,4 @@
-"""How long runs take: always the same, log-normal with a median and a 95th percentile, or drawn from history."""
+"""How long jobs take: always the same, log-normal with a median and a 95th percentile, or drawn from history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds of runs that ended. They are dealt like cards: as many runs again take as long together."""
+    """Seconds of jobs that ended. They are dealt like cards: as many jobs again take as long together."""
 
     seconds: Sequence[float]
 
@@ -55,10 +55,10 @@ class Measured:
         return sum(self.seconds) / len(self.seconds)
 
 
-RunLength = Fixed | LogNormal | Measured
+JobLength = Fixed | LogNormal | Measured
 
 
-def from_minutes(minutes: Minutes) -> RunLength:
+def from_minutes(minutes: Minutes) -> JobLength:
     if minutes.p50 == minutes.p95:
         return Fixed(minutes.p50 * 60)
     return LogNormal(minutes.p50 * 60, minutes.p95 * 60)

@@ -1,4 +1,4 @@
-"""Failures to inject: named ones for a run's attempt or a moment, and random ones by rate and seed."""
+"""Failures to inject: named ones for a job's attempt or a moment, and random ones by rate and seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scalable.engine.events import Loss
 from scalable.quantities import Memory
 
 
-class Kind(Enum):
+class FaultKind(Enum):
     OUT_OF_MEMORY = "out of memory"  # dies halfway with a peak over its limit
     STUCK = "stuck"  # never reports nor ends; only the stuck rule gets rid of it
     DEAF = "deaf"  # stuck, and killing it does not help either; only removing its worker does
@@ -27,21 +27,21 @@ class Kind(Enum):
 
 
 LOSSES = {
-    Kind.OUT_OF_MEMORY: Loss.OUT_OF_MEMORY,
-    Kind.RAISES: Loss.RAISED,
-    Kind.TRANSIENT: Loss.TRANSIENT,
-    Kind.CANNOT_START: Loss.CANNOT_START,
-    Kind.KILLED: Loss.KILLED,
-    Kind.CRASHES: Loss.CRASHED,
+    FaultKind.OUT_OF_MEMORY: Loss.OUT_OF_MEMORY,
+    FaultKind.RAISES: Loss.RAISED,
+    FaultKind.TRANSIENT: Loss.TRANSIENT,
+    FaultKind.CANNOT_START: Loss.CANNOT_START,
+    FaultKind.KILLED: Loss.KILLED,
+    FaultKind.CRASHES: Loss.CRASHED,
 }
-SILENT = frozenset({Kind.STUCK, Kind.DEAF, Kind.DOZES})  # they report nothing
+SILENT = frozenset({FaultKind.STUCK, FaultKind.DEAF, FaultKind.DOZES})  # they report nothing
 
 
 @dataclass(frozen=True, slots=True)
-class RunFault:
-    kind: Kind
+class JobFault:
+    kind: FaultKind
     factor: float = 3.0
-    """How many times slower a slow run is."""
+    """How many times slower a slow job is."""
     peak: Memory = field(default_factory=lambda: Memory.of_gib(9))
 
 
@@ -55,23 +55,23 @@ class NodeFault:
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    runs: Mapping[tuple[str, int], RunFault] = field(default_factory=dict)
-    """By run and attempt."""
+    jobs: Mapping[tuple[str, int], JobFault] = field(default_factory=dict)
+    """By job and attempt."""
     nodes: tuple[NodeFault, ...] = ()
-    rates: Mapping[Kind, float] = field(default_factory=dict)
+    rates: Mapping[FaultKind, float] = field(default_factory=dict)
     """Probability per attempt."""
     refusals: int = 0
     """How many of the first requests for workers are refused."""
     latency_s: float = 0.0
     """What a message to or from a worker takes, so that orders cross with reports."""
 
-    def of(self, run: str, attempt: int, chance: random.Random) -> RunFault | None:
-        if (run, attempt) in self.runs:
-            return self.runs[run, attempt]
+    def of(self, job: str, attempt: int, chance: random.Random) -> JobFault | None:
+        if (job, attempt) in self.jobs:
+            return self.jobs[job, attempt]
         if self.rates:
             draw = chance.random()
             for kind, rate in self.rates.items():
                 draw -= rate
                 if draw < 0:
-                    return RunFault(kind)
+                    return JobFault(kind)
         return None

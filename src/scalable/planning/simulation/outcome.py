@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalable.engine.events import RunState
+from scalable.engine.events import JobState
 from scalable.findings import Finding
 from scalable.quantities import Money
 
@@ -38,16 +38,16 @@ class SweepSpan:
 @dataclass(slots=True)
 class Outcome:
     started: float = float("inf")
-    """The first run's start."""
+    """The first job's start."""
     ended: float = 0.0
-    """The last run's end."""
+    """The last job's end."""
     over: float = 0.0
     """When the last node was gone."""
     nodes: list[NodeSpan] = field(default_factory=list)
     sweeps: dict[str, SweepSpan] = field(default_factory=dict)
-    states: dict[RunState, int] = field(default_factory=dict)
+    states: dict[JobState, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
-    """Why runs did not finish, each with the first run it happened to."""
+    """Why jobs did not finish, each with the first job it happened to."""
     busy_core_s: float = 0.0
     attempts: int = 0
     retries: int = 0
@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def wall_s(self) -> float:
-        """From the first run's start to the last run's end."""
+        """From the first job's start to the last job's end."""
         return max(0.0, self.ended - self.started) if self.attempts else 0.0
 
     @property
@@ -66,10 +66,10 @@ class Outcome:
 
     @property
     def unfinished(self) -> str:
-        """The first reason why a run did not finish, with that run; empty if all did."""
+        """The first reason why a job did not finish, with that job; empty if all did."""
         if self.complete:
             return ""
-        why, which = next(iter(self.reasons.items()), ("no reason was given", "a run"))
+        why, which = next(iter(self.reasons.items()), ("no reason was given", "a job"))
         return f"{which}: {why}"
 
     def node_hours(self, *, computing_only: bool = False) -> dict[str, float]:
@@ -90,7 +90,7 @@ class Outcome:
         return total
 
     def node_steps(self) -> list[tuple[float, int]]:
-        """How many nodes were paid for at which time, permanent ones left out."""
+        """Return how many nodes were paid for at which time, permanent ones left out."""
         changes: dict[float, int] = {}
         for span in self.nodes:
             if not span.permanent:

@@ -17,12 +17,12 @@ from scalable.engine.events import (
     AddWorkers,
     Event,
     Instruction,
-    KillRun,
+    JobEnded,
+    KillJob,
     Loss,
     RemoveWorker,
-    RunEnded,
     SpendChanged,
-    StartRun,
+    StartJob,
     Sweep,
     SweepAdmitted,
     SweepEnded,
@@ -37,20 +37,16 @@ from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.garbage import uncollected
 from scalable.planning.simulation.cluster import ModelPool, Node, PoolState, paid_so_far
-from scalable.planning.simulation.durations import RunLength
+from scalable.planning.simulation.durations import JobLength
 from scalable.planning.simulation.execution import Execution
 from scalable.planning.simulation.faults import Faults
 from scalable.planning.simulation.outcome import NodeSpan, Outcome, SweepSpan, running_total
 from scalable.quantities import Money, exact
 
-MOST_STEPS = 10_000  # with no run at all; each run and attempt allows for 100 more, where 5 are usual
+MOST_STEPS = 10_000  # with no job at all; each job and attempt allows for 100 more, where 5 are usual
 
 Journal = Callable[[float, Event, list[Instruction]], None]
 """Is shown every event with the instructions it led to, in order."""
-
-
-class SimulationError(ScalableError):
-    """A simulation that does not end."""
 
 
 def simulate(
@@ -59,7 +55,7 @@ def simulate(
     sweeps: Iterable[Sweep],
     *,
     caps: Mapping[str, float],
-    durations: Mapping[str, RunLength] | None = None,
+    durations: Mapping[str, JobLength] | None = None,
     uses: Mapping[str, float] | None = None,
     seed: int = 0,
     faults: Faults | None = None,
@@ -68,7 +64,7 @@ def simulate(
 ) -> Outcome:
     """Run the sweeps, all submitted at once, to their end and until the last node is gone.
 
-    ``caps`` are the CPUs of a worker by tag; ``uses``, by sweep, the cores a run's duration was measured with and that
+    ``caps`` are the CPUs of a worker by tag; ``uses``, by sweep, the cores a job's duration was measured with and that
     it can use at most: all of its worker's if nothing is said.
     """
     world = World(rules, pools, caps, durations or {}, seed, faults or Faults(), journal, uses or {})
@@ -88,7 +84,7 @@ class World:
         rules: Rules,
         pools: Mapping[str, ModelPool],
         caps: Mapping[str, float],
-        durations: Mapping[str, RunLength],
+        durations: Mapping[str, JobLength],
         seed: int,
         faults: Faults,
         journal: Journal | None = None,
@@ -98,7 +94,7 @@ class World:
         self.rules = rules
         self.caps = caps
         self.durations = durations
-        """How long the runs of a sweep take."""
+        """How long the jobs of a sweep take."""
         self.uses = uses or {}
         """With how many cores they take so long."""
         self.chance = random.Random(seed)
@@ -141,8 +137,8 @@ class World:
             else:
                 break
             steps += 1
-            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.view.runs)):
-                raise SimulationError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
+            if steps > MOST_STEPS + 100 * (self.outcome.attempts + len(engine.view.jobs)):
+                raise ScalableError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
         return self.close()
 
     def deliver(self, event: Event) -> None:
@@ -162,16 +158,16 @@ class World:
             self.deliver(event)
 
     def apply(self, instruction: Instruction) -> None:
-        if type(instruction) is RunEnded:  # these two are nearly all there are
+        if type(instruction) is JobEnded:  # these two are nearly all there are
             self.end(instruction)
             return
-        if type(instruction) is StartRun and not self.faults.latency_s:
-            self.execution.start(instruction.run, instruction.attempt, instruction.worker)
+        if type(instruction) is StartJob and not self.faults.latency_s:
+            self.execution.start(instruction.job, instruction.attempt, instruction.worker)
             return
         match instruction:
-            case StartRun() | KillRun() | TakeBack() if self.faults.latency_s:
+            case StartJob() | KillJob() | TakeBack() if self.faults.latency_s:
                 self.at(self.now + self.faults.latency_s, self.execution.obey, instruction)
-            case KillRun() | TakeBack():
+            case KillJob() | TakeBack():
                 self.execution.obey(instruction)
             case AddWorkers(tag, count):
                 self.add_workers(tag, count)
@@ -185,12 +181,12 @@ class World:
             case Finding():
                 self.outcome.alerts.append(instruction)
 
-    def end(self, ended: RunEnded) -> None:
+    def end(self, ended: JobEnded) -> None:
         states = self.outcome.states
         states[ended.state] = states.get(ended.state, 0) + 1
         self.outcome.ended = self.now
         if ended.reason:
-            self.outcome.reasons.setdefault(ended.reason, ended.run)
+            self.outcome.reasons.setdefault(ended.reason, ended.job)
 
     # Workers and nodes
 
@@ -216,8 +212,12 @@ class World:
                 self.at(node.up, self.node_up, node)
         for worker, node in zip(workers, nodes, strict=False):
             self.where[worker] = node
-            self.at(max(self.now, node.up), self.join, worker, tag, node)
+            self.at(max(self.now, node.up) + self.startup_s(worker), self.join, worker, tag, node)
         pool.waiting += [(worker, tag) for worker in workers[len(nodes) :]]
+
+    def startup_s(self, worker: str) -> float:
+        """Return how long a worker takes to join once its node is up."""
+        return 0.0
 
     def node_up(self, node: Node) -> None:
         if node.gone == NEVER:

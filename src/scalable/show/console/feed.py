@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalable.observe import RunFolder, RunView
-from scalable.observe.following import Follower
-from scalable.observe.grids import Grid
-from scalable.show.console.sections import sections, use_memory
-from scalable.show.console.stored import dead_letters
+from scalable.observe.liveness import Follower
+from scalable.observe.sweeps import Grid
+from scalable.show.console.sections import dead_letters, sections, use_memory
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
 OVER_EVERY_S = 5.0  # the same of one that is over
@@ -59,8 +58,8 @@ class Watcher:
         self.news.set()
 
     def tell_cells(self, changes: list[dict[str, Any]]) -> None:
-        for one in changes:
-            self.cells.setdefault(one["sweep"], {}).update(one["changed"])
+        for change in changes:
+            self.cells.setdefault(change["sweep"], {}).update(change["changed"])
             self.news.set()
 
     def reset(self) -> None:
@@ -75,18 +74,18 @@ class Watcher:
         self.news.set()
 
     async def next(self, within_s: float) -> str:
-        """The next events as they are sent; empty if nothing came in time."""
+        """Return the next events as they are sent; empty if nothing came in time."""
         try:
             await asyncio.wait_for(self.news.wait(), within_s)
         except TimeoutError:
             return ""
         self.news.clear()
-        told = [("reset", "{}")] if self.resets else []
-        told += self.pending.items()
+        messages = [("reset", "{}")] if self.resets else []
+        messages += self.pending.items()
         for sweep, cells in self.cells.items():
-            told.append((CELLS, encode({"sweep": sweep, "changed": [*cells.items()]})))
+            messages.append((CELLS, encode({"sweep": sweep, "changed": [*cells.items()]})))
         self.pending, self.cells, self.resets = {}, {}, False
-        return "".join(f"event: {name}\ndata: {data}\n\n" for name, data in told)
+        return "".join(f"event: {name}\ndata: {data}\n\n" for name, data in messages)
 
 
 @dataclass(eq=False)
@@ -168,14 +167,14 @@ class Feed:
         view, state = self.view, self.follower.state
         live = {} if state.over else self.run.live()
         use_memory(view, live)
-        found = sections(view, state, time.time(), live, self.run.run_id)
-        found["trouble"]["dead_letters"] = self.letters
+        parts = sections(view, state, time.time(), live, self.run.run_id)
+        parts["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.changed_cells(over=state.over)
-        found["grid"] = view.grids.to_list(over=state.over)
-        return News({name: encode(section) for name, section in found.items()}, reshaped, cells, state.over)
+        parts["grid"] = view.grids.to_list(over=state.over)
+        return News({name: encode(section) for name, section in parts.items()}, reshaped, cells, state.over)
 
     def changed_cells(self, *, over: bool) -> tuple[bool, list[dict[str, Any]]]:
-        """Whether a grid came or went since the last call, and which cells of those that were there changed."""
+        """Return whether a grid came or went since the last call, and which cells of those that were there changed."""
         known = self.grids
         self.grids = {name: (grid, grid.letters(over=over)) for name, grid in self.view.grids.by_sweep.items()}
         same = known.keys() == self.grids.keys()
@@ -202,6 +201,6 @@ class Feed:
         self.sections = news.sections
 
 
-def encode(told: Any) -> str:
+def encode(value: Any) -> str:
     """As JSON in one line, for a line is what an event's data is."""
-    return json.dumps(told, separators=(",", ":"))
+    return json.dumps(value, separators=(",", ":"))

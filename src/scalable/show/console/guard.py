@@ -85,7 +85,10 @@ class Guard:
         return ""
 
     def is_ours(self, host: str) -> bool:
-        """Whether a ``Host`` names this machine and port. Numbers are safe: nobody can let them point elsewhere."""
+        """Return whether a ``Host`` names this machine and port.
+
+        Numbers are safe: nobody can let them point elsewhere.
+        """
         match = NAMED.fullmatch(host)
         if match is None or int(match[2] or 80) != self.port:
             return False

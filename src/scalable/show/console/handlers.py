@@ -1,10 +1,13 @@
-"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page."""
+"""What the console answers to which path. Every request passes the guard first; answers are JSON but for the page.
+
+What a person may ask for there, ``act`` does as the commands do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -14,17 +17,19 @@ from tornado.web import Application, RequestHandler
 
 from scalable import __version__
 from scalable.errors import ScalableError, UnknownNameError, UsageError
-from scalable.observe import UnknownRunError, redact
+from scalable.observe import RunFolder, UnknownRunError, redact, redact_text
 from scalable.observe.evidence import evidence_lines
+from scalable.observe.fields import text
 from scalable.observe.folders import RunFolderError
 from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
 from scalable.observe.logs import LONGEST_LINE, LogReader, log_files, shown
+from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, killed, not_paused, paused, who
 from scalable.observe.redact import Redactor
-from scalable.show.console.actions import act
 from scalable.show.console.guard import HEADERS
+from scalable.show.console.sections import mark_failed, replay
+from scalable.wording import undefined
 
 if TYPE_CHECKING:
-    from scalable.observe import RunFolder
     from scalable.show.console.server import Console
 
 HEARTBEAT_S = 10.0  # so that a proxy does not take the stream for dead
@@ -87,15 +92,15 @@ class Handler(RequestHandler):
         self.set_status(status)
         self.answer({"ok": False, "error": why})
 
-    def answer(self, told: Any) -> None:
+    def answer(self, content: Any) -> None:
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.finish(json.dumps(told))
+        self.finish(json.dumps(content))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         words = {404: "there is nothing here", 405: "that cannot be done here"}
         self.answer({"ok": False, "error": words.get(status_code, self._reason)})
 
-    async def told(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
+    async def answer_with(self, work: Awaitable[dict[str, Any]] | Callable[[], Any]) -> None:
         """Answer what comes of something, or why nothing does."""
         try:
             self.answer(await (asyncio.to_thread(work) if callable(work) else work))
@@ -154,7 +159,7 @@ class Session(Handler):
 
 class Runs(Handler):
     async def get(self) -> None:
-        await self.told(self.console.board.runs)
+        await self.answer_with(self.console.board.runs)
 
 
 class Stream(Handler):
@@ -184,35 +189,35 @@ class Stream(Handler):
 
 class Results(Handler):
     async def get(self) -> None:
-        await self.told(self.found())
+        await self.answer_with(self.content())
 
-    async def found(self) -> dict[str, Any]:
+    async def content(self) -> dict[str, Any]:
         run = await asyncio.to_thread(self.run)
         sweep = self.get_query_argument("sweep", "")
         feed = self.console.watching.feeds.get(run.run_id)
-        one = feed.view.sweeps.get(sweep) if feed else None
-        rows = (one.rows, one.failed, one.status) if one else await asyncio.to_thread(size_of, run)
+        progress = feed.view.sweeps.get(sweep) if feed else None
+        rows = (progress.rows, progress.failed, progress.status) if progress else await asyncio.to_thread(size_of, run)
         return await self.console.judging.results(run, sweep, rows)
 
 
 class OneIncident(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         written = self.get_query_argument("id", "")
         if not (written.isascii() and written.isdecimal() and len(written) < 10):
             raise UsageError(f"{written!r} is no number of an incident")
         run = self.run()
-        told = IncidentFolder(run.path).get(int(written)).to_dict()
-        return {"run_id": run.run_id, **told, "text": "\n".join(evidence_lines(redact(dict(told["evidence"]))))}
+        incident = IncidentFolder(run.path).get(int(written)).to_dict()
+        return {"run_id": run.run_id, **incident, "text": "\n".join(evidence_lines(redact(dict(incident["evidence"]))))}
 
 
 class Log(Handler):
     async def get(self) -> None:
-        await self.told(self.found)
+        await self.answer_with(self.content)
 
-    def found(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         run, worker = self.run(), self.get_query_argument("worker", "")
         path = run.log(worker)
         if path.stem not in log_files(run.logs):
@@ -231,7 +236,7 @@ class Action(Handler):
         elif kind != "application/json":
             self.refuse(415, "an action is sent as application/json")
         else:
-            await self.told(self.acted())
+            await self.answer_with(self.acted())
 
     async def acted(self) -> dict[str, Any]:
         try:
@@ -242,11 +247,13 @@ class Action(Handler):
             raise UsageError('an action is an object such as {"action": "pause", "run": "run-…"}')
         run = await asyncio.to_thread(self.console.board.open, asked["run"])
         loop = asyncio.get_running_loop()
-        told = await loop.run_in_executor(self.console.askers, partial(act, run, asked, lambda: self.console.closing))
+        outcome = await loop.run_in_executor(
+            self.console.askers, partial(act, run, asked, lambda: self.console.closing)
+        )
         self.console.judging.forget()
         if feed := self.console.watching.feeds.get(run.run_id):
             feed.recount()
-        return {"ok": True, **told}
+        return {"ok": True, **outcome}
 
 
 class Nothing(Handler):
@@ -257,7 +264,7 @@ class Nothing(Handler):
 
 
 def packaged(name: str) -> bytes | None:
-    """A file of the page; nothing if there is none of this name."""
+    """Return a file of the page; nothing if there is none of this name."""
     try:
         return (files("scalable.show.console") / "static" / name).read_bytes()
     except OSError:
@@ -266,3 +273,75 @@ def packaged(name: str) -> bytes | None:
 
 def size_of(run: RunFolder) -> int:
     return run.journal.stat().st_size if run.journal.exists() else 0
+
+
+Stop = Callable[[], bool]
+
+
+def act(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    """Do it and say what came of it; raises ``ScalableError`` if it cannot be done.
+
+    Waits for the session's answer until ``stop`` says that nobody wants it any more.
+    """
+    action = text(asked.get("action"))
+    if action not in ACTIONS:
+        raise UsageError(undefined("action", action, ACTIONS))
+    return ACTIONS[action](run, asked, stop)
+
+
+def pause(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    now = asked.get("now") is True
+    answer = ask(run, "pause", within_s=ACT_WITHIN_S, by=by(), stop=stop, now=now)
+    phrases = list(filter(None, (*paused(answer, now=now), not_paused(answer))))
+    return {"text": f"paused{': ' if phrases else ''}{', '.join(phrases)}"}
+
+
+def resume(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "resume", by=by(), stop=stop)
+    if still := text(answer.get("still")):
+        return {"text": f"not paused by a person any more, but it waits: {still}"}
+    return {"text": "it goes on" if answer["was"] else "it was not paused"}
+
+
+def kill(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    answer = ask(run, "kill", within_s=ACT_WITHIN_S, by=by(), stop=stop, target=target(asked))
+    return {"text": killed(answer)}
+
+
+def dump(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    name = target(asked)
+    answer = ask(run, "dump", within_s=LOOK_WITHIN_S, by=by(), stop=stop, target=name)
+    content = {"worker": answer["worker"], "run": answer["run"], "dump": redact_text(str(answer["text"]))}
+    return {"text": f"what every thread of {name} does", **content}
+
+
+def mark(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    reason = text(asked.get("reason")).strip()
+    if not reason:
+        raise UsageError("the reason is empty; say what is wrong with the results, for those who ask")
+    return {"text": mark_failed(run, target(asked), reason)}
+
+
+def replay_letters(run: RunFolder, asked: Mapping[str, Any], stop: Stop) -> dict[str, Any]:
+    return {"text": replay(run)}
+
+
+def target(asked: Mapping[str, Any]) -> str:
+    if not (name := text(asked.get("target"))):
+        raise UsageError("what is meant? name a worker, a run or a sweep as target")
+    return name
+
+
+def by() -> str:
+    """For the journal."""
+    return f"{who()} (console)"
+
+
+ACTIONS: dict[str, Callable[[RunFolder, Mapping[str, Any], Stop], dict[str, Any]]] = {
+    "pause": pause,
+    "resume": resume,
+    "kill": kill,
+    "dump": dump,
+    "mark-failed": mark,
+    "replay": replay_letters,
+}

@@ -42,10 +42,10 @@ class Judging:
                 return CLOSED
             self.asking = asyncio.create_task(asked(run, sweep))
             await asyncio.wait([self.asking])
-            found = CLOSED if self.asking.cancelled() else self.asking.result()
-            if "error" not in found:  # what was wrong may be mended although no row came
-                self.kept[run.run_id, sweep] = rows, found
-            return found
+            result = CLOSED if self.asking.cancelled() else self.asking.result()
+            if "error" not in result:  # what was wrong may be mended although no row came
+                self.kept[run.run_id, sweep] = rows, result
+            return result
 
     def forget(self) -> None:
         """The rows of a store were changed from here."""
@@ -65,7 +65,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        said, complained = await asyncio.wait_for(process.communicate(), WITHIN_S)
+        output, complained = await asyncio.wait_for(process.communicate(), WITHIN_S)
     except BaseException as error:
         with suppress(ProcessLookupError):  # it ended just now
             process.kill()
@@ -74,15 +74,15 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
             return {"error": f"the results of {sweep} are not there after {WITHIN_S:.0f} s"}
         raise
     try:
-        found: dict[str, Any] = json.loads(said.splitlines()[-1])  # code that is imported may print, too
+        result: dict[str, Any] = json.loads(output.splitlines()[-1])  # code that is imported may print, too
     except (ValueError, IndexError):
         last = complained.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return {"error": f"the results of {sweep} cannot be read: {redact_text(last) or 'nobody says why'}"}
-    return found
+    return result
 
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
-    from scalable.show.report.results import check_import, manifest_of, url_of
+    from scalable.show.report.material import check_import, manifest_of, url_of
     from scalable.store import open_store
     from scalable.sweeps.gates import decide
     from scalable.sweeps.loading import outcome
@@ -93,26 +93,31 @@ def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     check_import(manifest.sweeps[sweep].run, beside)
     with open_store(url_of(manifest, facts)) as store:
-        found = outcome(manifest, sweep, store, beside)
-    counts = {"complete": found.complete, "expected": len(found.expected), "finished": found.finished}
-    told: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(found.baseline), "variants": []}
-    if found.finished:
-        told["variants"] = [variant(each) for each in decide(found).to_dict()["variants"]]
-    return told
+        results = outcome(manifest, sweep, store, beside)
+    counts = {"complete": results.complete, "expected": len(results.expected), "finished": results.finished}
+    content: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(results.baseline), "variants": []}
+    if results.finished:
+        content["variants"] = [variant(each) for each in decide(results).to_dict()["variants"]]
+    return content
 
 
-def variant(one: dict[str, Any]) -> dict[str, Any]:
-    metrics = [{name: metric[name] for name in METRIC} for metric in one["metrics"]]
-    return {"variant": str(one["variant"]), "verdict": one["verdict"], "reason": one["reason"], "metrics": metrics}
+def variant(judgement: dict[str, Any]) -> dict[str, Any]:
+    metrics = [{name: metric[name] for name in METRIC} for metric in judgement["metrics"]]
+    return {
+        "variant": str(judgement["variant"]),
+        "verdict": judgement["verdict"],
+        "reason": judgement["reason"],
+        "metrics": metrics,
+    }
 
 
 def main(arguments: Sequence[str]) -> None:
     folder, sweep = arguments
     try:
-        told = judged(RunFolder.open(folder), sweep)
+        content = judged(RunFolder.open(folder), sweep)
     except (ScalableError, OSError) as error:
-        told = {"error": f"the results of {sweep} cannot be read: {redact_text(str(error))}"}
-    print(f"\n{json.dumps(told)}")
+        content = {"error": f"the results of {sweep} cannot be read: {redact_text(str(error))}"}
+    print(f"\n{json.dumps(content)}")
 
 
 if __name__ == "__main__":

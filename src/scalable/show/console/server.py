@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.errors import MissingExtraError, UsageError
-from scalable.show.console.board import Board
+from scalable.show.console.board import Board, Watching
 from scalable.show.console.guard import Guard
 from scalable.show.console.judging import Judging
-from scalable.show.console.watching import Watching
 
 if TYPE_CHECKING:
     from scalable.show.console.connections import Server

@@ -60,11 +60,11 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def roof(high: float, about: int = 4) -> float:
-    """The next round number over the highest value, so that the axis ends at a tick."""
+    """Return the next round number over the highest value, so that the axis ends at a tick."""
     if high <= 0:
         return 1.0
-    found = ticks(0.0, high, about)
-    step = found[1] if len(found) > 1 else high
+    marks = ticks(0.0, high, about)
+    step = marks[1] if len(marks) > 1 else high
     return ceil(high / step - 1e-9) * step
 
 
@@ -93,7 +93,7 @@ def elapsed(seconds: float) -> str:
 
 
 def date_ticks(first: int, last: int, about: int = 7) -> list[tuple[int, str]]:
-    """The beginnings of months, as many as fit; the first and the last day of a time that has hardly any."""
+    """Return the beginnings of months, as many as fit; the first and the last day of a time that has hardly any."""
     begin, end = (datetime.fromtimestamp(moment, UTC) for moment in (first, last))
     months = [(year, month) for year in range(begin.year, end.year + 1) for month in range(1, 13)]
     moments = [(int(datetime(*month, 1, tzinfo=UTC).timestamp()), month) for month in months]
@@ -137,7 +137,7 @@ def path(points: Sequence[tuple[float, float]], x: Scale, y: Scale) -> str:
 
 
 def stairs(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A value that holds until the next one."""
+    """Return a value that holds until the next one."""
     if not points:
         return []
     drawn = [points[0]]
@@ -154,5 +154,5 @@ def area(points: Sequence[tuple[float, float]], x: Scale, y: Scale, class_: str)
 
 
 def legend(names: Iterable[tuple[str, str]]) -> Markup:
-    """What each colour stands for, as text beside a chart."""
+    """Return what each colour stands for, as text beside a chart."""
     return tag("ul", (tag("li", tag("i", class_=f"key {kind}"), name) for name, kind in names), class_="legend")

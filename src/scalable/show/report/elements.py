@@ -5,10 +5,14 @@ So there is one place through which names, errors and log lines of others come o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING, Any
 
 from scalable.observe.redact import redact_text
+
+if TYPE_CHECKING:
+    from scalable.show.report.material import SweepResults
 
 VOID = frozenset({"meta", "br", "path", "line", "rect", "circle", "polygon"})
 KEPT = "\n\t"  # of what is no printable character; the rest, such as a terminal's commands, is shown as a mark
@@ -29,12 +33,16 @@ def escaped(value: str | float) -> Markup:
         return value
     if not isinstance(value, str):
         return Markup(coordinate(value))
-    plain = value if value.isprintable() else "".join(one if one.isprintable() or one in KEPT else "�" for one in value)
+    plain = (
+        value
+        if value.isprintable()
+        else "".join(letter if letter.isprintable() or letter in KEPT else "�" for letter in value)
+    )
     return Markup(escape(redact_text(plain)))
 
 
 def coordinate(value: float) -> str:
-    """A coordinate or a count: a tenth of a pixel is all that can be seen."""
+    """Return a coordinate or a count: a tenth of a pixel is all that can be seen."""
     return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -48,7 +56,10 @@ def join(children: Iterable[Child]) -> Markup:
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
-    """An element. ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out."""
+    """Return an element.
+
+    ``class_`` is the attribute ``class``, ``stroke_width`` is ``stroke-width``; None leaves one out.
+    """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escaped(value)}"'
         for key, value in attributes.items()
@@ -87,7 +98,7 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
 
 
 def more(summary: str, *children: Child) -> Markup:
-    """What only some will look at: folded on a screen, left out on paper."""
+    """Return what only some will look at: folded on a screen, left out on paper."""
     return tag("details", tag("summary", summary), children, class_="more")
 
 
@@ -101,3 +112,39 @@ def paragraph(*children: Child, class_: str | None = None) -> Markup:
 
 def figure(picture: Markup, caption: Child, *below: Child) -> Markup:
     return tag("figure", picture, tag("figcaption", caption), below)
+
+
+LISTED = 20  # lines of a list on the page; the rest is folded away
+MOST_LISTED = 200  # of which all are told, folded
+
+
+def folded_table(
+    entries: Sequence[Mapping[str, Any]],
+    row: Callable[[Mapping[str, Any]], Sequence[Child]],
+    columns: Sequence[str],
+    caption: str,
+) -> Markup | None:
+    """Return the latest on the page, earlier ones folded, and how many are left out if there are very many."""
+    if not entries:
+        return None
+    latest, earlier = entries[-LISTED:], entries[:-LISTED]
+    kept = earlier[-MOST_LISTED:]
+    title = f"{caption}; the latest {LISTED}" if earlier else caption
+    before = f"{len(kept)} earlier ones" if len(kept) == len(earlier) else f"{len(kept)} of {len(earlier)} earlier ones"
+    return join(
+        [
+            table(title, columns, map(row, latest)),
+            more(before, table(before, columns, map(row, kept))) if kept else None,
+        ]
+    )
+
+
+def by_sweep(results: Sequence[SweepResults], part: Callable[[SweepResults], Markup | None]) -> Markup | None:
+    """One part below the other, with their names if there are several sweeps; nothing if none has anything to say."""
+    made = [(each.sweep, content) for each in results if (content := part(each))]
+    named = len(results) > 1
+    return join((tag("h3", sweep) if named else None, content) for sweep, content in made) if made else None
+
+
+def sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."

@@ -99,7 +99,7 @@ def middle(costs: Sequence[float]) -> float:
 def lines_of(
     evaluation: Evaluation, stage: Stage[..., Any], cells: list[tuple[RowWork, Cell]], outcome: Outcome
 ) -> dict[Same, Line]:
-    """The curves of one asset by variant; all of them or none."""
+    """Return the curves of one asset by variant; all of them or none."""
     parts: dict[Same, list[tuple[int, float]]] = {}
     for work, cell in sorted(cells, key=lambda each: each[1].fold):
         row = outcome.rows.get(work.run_key)
@@ -145,11 +145,11 @@ def averaged(assets: Iterable[Mapping[Same, Line]]) -> dict[Same, Line]:
     for asset in assets:
         for variant, line in asset.items():
             by_variant.setdefault(variant, []).append(line)
-    found: dict[Same, Line] = {}
+    curves: dict[Same, Line] = {}
     for variant, lines in by_variant.items():
         times = np.unique([time for line in lines for time, _ in line])
         values = np.mean(
-            [np.interp(times, [at for at, _ in one], [worth for _, worth in one]) for one in lines], axis=0
+            [np.interp(times, [at for at, _ in line], [worth for _, worth in line]) for line in lines], axis=0
         )
-        found[variant] = thinned([(int(time), float(value)) for time, value in zip(times, values, strict=True)])
-    return found
+        curves[variant] = thinned([(int(time), float(value)) for time, value in zip(times, values, strict=True)])
+    return curves

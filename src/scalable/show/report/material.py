@@ -1,19 +1,39 @@
-"""All that a page is made of, gathered once: the run's own records, its incidents, and what its sweeps gave."""
+"""All that a page is made of, gathered once: the run's own records, its incidents, and what its sweeps gave.
+
+Reading what sweeps gave needs their manifest, store and code, which count only if they are the user's own: a run
+folder may have been sent by somebody else. Where one is missing, the page says so instead.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from scalable.errors import ScalableError
+from scalable.manifest.load import load_file
+from scalable.manifest.targets import installed_providers
 from scalable.observe import RunFolder, RunView
 from scalable.observe.fields import text
 from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import HIDDEN, NAME, looks_secret, redact
 from scalable.observe.report import recorded_report
-from scalable.show.report.results import SweepResults, is_own, results_of
+from scalable.show.report.equity import Curves, curves_of
+from scalable.store import Store, open_store
+from scalable.store.urls import SQLITE, file_of, scheme_of
+from scalable.sweeps.compiling import Compiled, compiled
+from scalable.sweeps.gates import decide
+from scalable.sweeps.loading import importable, outcome, store_url
+from scalable.sweeps.workload import find_workload
+
+if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
+    from scalable.sweeps.decisions import Decision
+    from scalable.sweeps.results import Outcome
 
 LONGEST_MANIFEST = 40_000  # characters shown of one
 NAMED = re.compile(r"""(?P<key>[\s-]*["']?(?P<name>[\w.-]+)["']?\s*:)\s+[^\s{\[]""")
@@ -71,16 +91,16 @@ def material_of(folder: RunFolder, now: float | None = None, manifest: Path | No
 def manifest_text(path: str, began: float | None, named: Path | None) -> tuple[str, bool]:
     try:
         readable = bool(path) and is_own(Path(path), named)
-        said = Path(path).read_text(encoding="utf-8", errors="replace") if readable else ""
-        changed = bool(said) and began is not None and Path(path).stat().st_mtime > began
+        written = Path(path).read_text(encoding="utf-8", errors="replace") if readable else ""
+        changed = bool(written) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
         return "", False
-    told = without_secrets(said)
-    return (told if len(told) <= LONGEST_MANIFEST else f"{told[:LONGEST_MANIFEST]}\n…"), changed
+    content = without_secrets(written)
+    return (content if len(content) <= LONGEST_MANIFEST else f"{content[:LONGEST_MANIFEST]}\n…"), changed
 
 
 def without_secrets(yaml: str) -> str:
-    """A manifest without the values of secret names, also where they have blanks and commas or several lines.
+    """Return a manifest without the values of secret names, also where they have blanks and commas or several lines.
 
     What is hidden in any text is hidden when it is put onto the page.
     """
@@ -98,3 +118,112 @@ def without_secrets(yaml: str) -> str:
         else:
             lines.append(FLOWING.sub(rf"\1{HIDDEN}", line))
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    sweep: str
+    outcome: Outcome | None = None
+    decision: Decision | None = None
+    compiled: Compiled | None = None
+    curves: Curves | None = None
+    problems: tuple[str, ...] = ()
+    """Why something is missing here, in words."""
+
+
+def results_of(
+    where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str], named: Path | None = None
+) -> tuple[SweepResults, ...]:
+    """``run`` has the facts of its ``run.json``; ``named`` is the manifest that the user named."""
+    names = tuple(sweeps)
+    if not names:
+        return ()
+    folder = Path(text(run.get("cwd")) or ".")
+    try:
+        manifest, beside = manifest_of(where, run, named)
+        with open_store(url_of(manifest, run)) as store:
+            return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
+    except (ScalableError, OSError) as error:
+        return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
+
+
+def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = None) -> tuple[Manifest, Path]:
+    """Return the manifest as it is now, and the folder that workloads are imported from; of one's own project only."""
+    where.must_be_own()
+    written = text(run.get("manifest"))
+    if not written:
+        raise ScalableError("the run names no manifest, which would say where they are")
+    path = Path(written)
+    if not is_own(path, named):
+        raise ScalableError(
+            f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run; "
+            "if it is yours, go there"
+        )
+    loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
+    return loaded.manifest, path.resolve().parent
+
+
+def is_own(manifest: Path, named: Path | None = None) -> bool:
+    """Return whether a manifest that a run names is the user's: of the current folder, or named by the user.
+
+    A run folder may come from anybody, and may name any file. What it names says what code to import and where to
+    connect to.
+    """
+    path, chosen = manifest.resolve(), named or os.environ.get("SCALABLE_MANIFEST")
+    if path.parent != Path.cwd() and not (chosen and path == Path(chosen).resolve()):
+        return False
+    return not path.exists() or path.stat().st_uid in (os.geteuid(), 0)
+
+
+def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
+    """Return where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
+    url = os.environ.get("SCALABLE_STORE_URL")
+    return existing(store_url(manifest), Path() if url else Path(text(run.get("cwd")) or "."))
+
+
+def existing(url: str, folder: Path) -> str:
+    """Return a store's URL seen from the folder of the run; a file that is not there is not made."""
+    if scheme_of(url) not in SQLITE:
+        return url
+    scheme, _, rest = url.partition(":///")
+    path = file_of(url if rest.startswith(("/", "~")) else f"{scheme}:///{folder.absolute() / rest}")
+    if not path.exists():
+        raise ScalableError(f"the store {path} is not there; make the report where it is, or set SCALABLE_STORE_URL")
+    return f"{scheme}:///{path}"
+
+
+def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path, folder: Path) -> SweepResults:
+    try:
+        if name in manifest.sweeps:
+            check_import(manifest.sweeps[name].run, beside)
+        made_outcome = outcome(manifest, name, store, beside)
+        with importable(beside):
+            made = compiled(manifest, name, store.config().base_env)
+    except ScalableError as error:
+        return SweepResults(name, problems=(f"the results cannot be read: {error}",))
+    problems: list[str] = []
+    decision = curves = None
+    try:
+        decision = decide(made_outcome) if made_outcome.finished else None
+    except ScalableError as error:
+        problems.append(f"there is no verdict: {error}")
+    try:
+        curves = curves_of(made, made_outcome, artefacts_of(manifest, folder))
+    except ScalableError as error:
+        problems.append(f"there are no equity curves: {error}")
+    return SweepResults(name, made_outcome, decision, made, curves, tuple(problems))
+
+
+def check_import(path: str | None, folder: Path) -> None:
+    """Import a workload; code of users may raise anything at all, of which the report shall not die."""
+    try:
+        with importable(folder):
+            find_workload(path)
+    except ScalableError:
+        raise
+    except Exception as error:  # noqa: BLE001, whatever the user's code raises
+        raise ScalableError(f"its code cannot be imported: {type(error).__name__}: {error}") from None
+
+
+def artefacts_of(manifest: Manifest, folder: Path) -> str:
+    return manifest.artefacts if "://" in manifest.artefacts else str(folder.absolute() / manifest.artefacts)

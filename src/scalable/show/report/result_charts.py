@@ -35,20 +35,20 @@ MOST_TALL = 20  # assets; more have lower cells, without figures
 WIDTH = 960.0
 
 
-def effects(metric: Metric, found: Sequence[tuple[Variant, MetricResult]]) -> Markup:
-    """The mean difference of each variant from the baseline with its interval, in the metric's own units."""
+def effects(metric: Metric, compared: Sequence[tuple[Variant, MetricResult]]) -> Markup:
+    """Return the mean difference of each variant from the baseline with its interval, in the metric's own units."""
     left, right, row = 150.0, 452.0, 28.0
-    ends = [bound for _, each in found for bound in (*each.comparison.interval, each.comparison.delta)]
+    ends = [bound for _, each in compared for bound in (*each.comparison.interval, each.comparison.delta)]
     reach = max((abs(bound) for bound in ends if bound == bound), default=0.0) * 1.15 or 1.0
     x = Scale(-reach, reach, left, right)
-    bottom = 12 + row * len(found)
+    bottom = 12 + row * len(compared)
     better = right if metric.better is Better.HIGHER else left
     drawn: list[Child] = [
         tag("rect", x=min(x(0), better), y=4, width=abs(better - x(0)), height=bottom - 4, class_="better"),
         bottom_axis(x, bottom, [(tick, f"{tick:+g}" if tick else "0") for tick in ticks(-reach, reach, 5)], 4.0),
         rule(x(0), 4, x(0), bottom, "zero"),
     ]
-    for at, (variant, each) in enumerate(found):
+    for at, (variant, each) in enumerate(compared):
         y = 12 + row * (at + 0.5)
         low, high = each.comparison.interval
         kind = COLOURS[each.standing]
@@ -58,8 +58,8 @@ def effects(metric: Metric, found: Sequence[tuple[Variant, MetricResult]]) -> Ma
             drawn += [rule(x(low), y, x(high), y, f"line {kind}")]
             drawn += [rule(x(end), y - 5, x(end), y + 5, f"line {kind}") for end in (low, high)]
         drawn.append(tag("circle", cx=x(each.comparison.delta), cy=y, r=5, class_=f"dot {kind}"))
-    said = "; ".join(spoken(variant, each) for variant, each in found)
-    return drawing(right + 8, bottom + 26, f"Difference in {metric.name}", f"{said}.", drawn)
+    spoken_text = "; ".join(spoken(variant, each) for variant, each in compared)
+    return drawing(right + 8, bottom + 26, f"Difference in {metric.name}", f"{spoken_text}.", drawn)
 
 
 def spoken(variant: Variant, each: MetricResult) -> str:
@@ -69,7 +69,7 @@ def spoken(variant: Variant, each: MetricResult) -> str:
 
 
 def equity(title: str, lines: Mapping[Same, Line], kinds: Mapping[Same, str], width: float, height: float) -> Markup:
-    """What 1 put in at the beginning is worth over time, a line per variant."""
+    """Return what 1 put in at the beginning is worth over time, a line per variant."""
     left, right, top, bottom = 48.0, width - 10, 10.0, height - 26
     points = [point for each in lines.values() for point in each]
     low, high = (pick(reached for _, reached in points) for pick in (min, max))
@@ -85,8 +85,8 @@ def equity(title: str, lines: Mapping[Same, Line], kinds: Mapping[Same, str], wi
         [line(each, x, y, f"line {kinds[variant]}") for variant, each in lines.items()],
     ]
     begin, end = (datetime.fromtimestamp(at, UTC).date().isoformat() for at in (x.low, x.high))
-    said = "; ".join(f"{variant[1]} ends at {each[-1][1]:.3f}" for variant, each in lines.items())
-    return drawing(width, height, title, f"From {begin} to {end}: {said}.", drawn)
+    spoken_text = "; ".join(f"{variant[1]} ends at {each[-1][1]:.3f}" for variant, each in lines.items())
+    return drawing(width, height, title, f"From {begin} to {end}: {spoken_text}.", drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Heat:
 
 
 def heat_map(heat: Heat) -> Markup:
-    """A block per variant, assets down and folds across; the same colour is the same value in all of them."""
+    """Return a block per variant, assets down and folds across; the same colour is the same value in all of them."""
     numbers = [each for values in heat.values.values() for each in values.values()]
     low, high = min(numbers), max(numbers)
     names, gap = 92.0, 22.0
@@ -129,9 +129,11 @@ def heat_map(heat: Heat) -> Markup:
                 heat_cell(left + cell * fold, y, cell, row, heat.at(variant, asset, fold), (low, high), heat)
                 for fold in range(heat.folds)
             ]
-    said = f"{heat.metric} from {measured(low)} to {measured(high)} over {len(numbers)} of all asset and fold pairs"
+    spoken_text = (
+        f"{heat.metric} from {measured(low)} to {measured(high)} over {len(numbers)} of all asset and fold pairs"
+    )
     height = ceil(len(heat.variants) / across) * (tall + 14)
-    return drawing(WIDTH, height, f"{heat.metric} by variant, asset and fold", f"{said}.", drawn)
+    return drawing(WIDTH, height, f"{heat.metric} by variant, asset and fold", f"{spoken_text}.", drawn)
 
 
 def blocks_across(heat: Heat, width: float, gap: float) -> int:

@@ -70,8 +70,8 @@ def timeline(
         drawn += [arrow(x(at), top + PANEL, direction) for at, direction in marks]
         top += PANEL + GAP
     drawn += bottom_axis(x, top - GAP, [(tick, elapsed(tick)) for tick in time_ticks(span)])
-    said = ", ".join(f"{title} up to {high:,.0f}" for title, _, high, _ in panels)
-    return drawing(WIDTH, top - GAP + 28, "How the run went", f"Over {elapsed(span)}: {said}.", drawn)
+    spoken_text = ", ".join(f"{title} up to {high:,.0f}" for title, _, high, _ in panels)
+    return drawing(WIDTH, top - GAP + 28, "How the run went", f"Over {elapsed(span)}: {spoken_text}.", drawn)
 
 
 def highest(lines: Sequence[tuple[Points, str]]) -> float:
@@ -79,7 +79,7 @@ def highest(lines: Sequence[tuple[Points, str]]) -> float:
 
 
 def line_until(points: Points, end: float) -> Points:
-    """The line on to a moment at which nothing was told."""
+    """Return the line on to a moment at which nothing was told."""
     return [*points, (end, points[-1][1])] if points and points[-1][0] < end else points
 
 
@@ -119,14 +119,14 @@ def memory_bars(bars: Sequence[tuple[str, int, int | None, int | None]]) -> Mark
             drawn.append(rule(x(planned), y - 3, x(planned), y + 21, "plan"))
         words = f"{Memory(peak)}{f' · {percent(share)}' if share is not None else ''}"
         drawn.append(label(right + 12, y + 14, words))
-    said = "; ".join(
+    spoken_text = "; ".join(
         f"{name} {Memory(peak)}{f' of {Memory(limit)}' if limit else ''}" for name, peak, limit, _ in bars[:5]
     )
-    return drawing(WIDTH, 12 + len(bars) * ROW, "Memory peaks beside limits", f"{said}.", drawn)
+    return drawing(WIDTH, 12 + len(bars) * ROW, "Memory peaks beside limits", f"{spoken_text}.", drawn)
 
 
 def bill_bar(parts: Sequence[tuple[str, float, str]], marks: Sequence[tuple[str, float]]) -> Markup:
-    """What the bill is made of, with what was planned and what may be spent marked above it."""
+    """Return what the bill is made of, with what was planned and what may be spent marked above it."""
     total = sum(amount for _, amount, _ in parts)
     high = max(total, *(amount for _, amount in marks)) if marks else total
     x = Scale(0.0, high or 1.0, 16.0, WIDTH - 16)

@@ -16,8 +16,8 @@ import yaml
 from distributed.security import Security
 
 from scalable.cluster.kubernetes import api
-from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Listing, Told, Watching
-from scalable.cluster.kubernetes.board import told_of
+from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Listing, WatchEvent, Watching
+from scalable.cluster.kubernetes.board import objects_in
 from scalable.cluster.kubernetes.reach import Forwarder
 from scalable.errors import UsageError
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Object, Server, a_server
@@ -388,5 +388,5 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def names(told: Told) -> list[str]:
-    return sorted(one["metadata"]["name"] for one in told_of(told))
+def names(told: WatchEvent) -> list[str]:
+    return sorted(one["metadata"]["name"] for one in objects_in(told))

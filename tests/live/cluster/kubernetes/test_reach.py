@@ -164,7 +164,7 @@ def test_workers_that_leave_because_the_relay_is_lost_are_not_to_blame() -> None
             launcher.board.seen({"metadata": {"name": worker.name}, "status": status})
             assert (await worker.learn_fate(0.1)).cause is Loss.WORKER_LOST
             assert isinstance(launcher.reach, ThroughRelay)
-            launcher.reach.told("relay-lost", {"reason": "cut"})
+            launcher.reach.heard("relay-lost", {"reason": "cut"})
             worker.fate = None
             assert await worker.learn_fate(0.1) == Fate(
                 Loss.PREEMPTED, f"the connection to the relay broke; pod {worker.name}: the scheduler is gone"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalable.cluster.aws.account import AwsError, told
+from scalable.cluster.aws.account import AwsError, explained_errors
 from scalable.cluster.aws.reasons import instance_fate, refusal, task_fate, task_waits
 from scalable.cluster.clouds.fleet import Ending
 from scalable.engine.events import Loss
@@ -234,6 +234,6 @@ def answered(code: str, message: str = "", status: int = 400) -> Any:
     ],
 )
 def test_a_call_that_failed_says_why_and_whether_that_may_pass(error: Exception, passing: bool, words: str) -> None:
-    with pytest.raises(AwsError, match=words) as found, told("ecs:run_task"):
+    with pytest.raises(AwsError, match=words) as found, explained_errors("ecs:run_task"):
         raise error
     assert found.value.passing is passing

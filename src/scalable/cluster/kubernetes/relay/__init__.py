@@ -17,12 +17,12 @@ TOKEN_FILE = "relay-token"
 
 
 def new_token() -> bytes:
-    """A secret for one run, as text, so that it can be in any file."""
+    """Return a secret for one run, as text, so that it can be in any file."""
     return secrets.token_hex(32).encode()
 
 
 def arguments(handout: str) -> list[str]:
-    """What follows ``python -m scalable.cluster.kubernetes.relay`` in a pod that has the handout at this folder."""
+    """Return what follows ``python -m scalable.cluster.kubernetes.relay`` in a pod with the handout in a folder."""
     return [
         f"--listen=:{WORKER_PORT}",
         f"--control=127.0.0.1:{CONTROL_PORT}",

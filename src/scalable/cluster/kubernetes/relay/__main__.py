@@ -18,7 +18,7 @@ class Mistake(Exception):  # noqa: N818
 
 
 def place(text: str) -> tuple[str, int]:
-    """``HOST:PORT``, where a host may be in brackets; without one all addresses of both families are meant."""
+    """Read ``HOST:PORT``; the host may be in brackets, and without one all addresses are meant."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is no place; write HOST:PORT, for example 0.0.0.0:8786")
@@ -27,12 +27,12 @@ def place(text: str) -> tuple[str, int]:
 
 def token(file: Path) -> bytes:
     try:
-        found = file.read_bytes().strip()
+        secret = file.read_bytes().strip()
     except OSError as error:
         raise Mistake(f"the token cannot be read from {file}: {str(error.strerror).lower()}") from None
-    if len(found) < LEAST_TOKEN:
-        raise Mistake(f"the token in {file} has {len(found)} bytes; the driver writes one of 64")
-    return found
+    if len(secret) < LEAST_TOKEN:
+        raise Mistake(f"the token in {file} has {len(secret)} bytes; the driver writes one of 64")
+    return secret
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """The driver's end: one connection to the relay that is made anew when it breaks, and Dask's connections over it.
 
 A ``Tunnel`` knows nothing of Dask: connections of workers are handed to a port of this machine, and ``dial`` gives a
-socket that leads to a worker. ``told`` hears what happens to the connection, as (kind, facts): ``relay-lost``,
+socket that leads to a worker. ``listener`` hears what happens to the connection, as (kind, facts): ``relay-lost``,
 ``relay-back`` and, when it is not tried any more, ``relay-gone``, each with a reason.
 
 A ``DaskTunnel`` is one that Dask uses. Dask chooses how to connect by the scheme of an address, for a whole process. So
@@ -58,7 +58,7 @@ Reach = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 Raises ``OSError`` if another try may help, and a ``ScalableError`` if not.
 """
-Told = Callable[[str, dict[str, Any]], None]
+Listener = Callable[[str, dict[str, Any]], None]
 
 
 class TunnelError(ScalableError):
@@ -72,10 +72,10 @@ class TunnelRefused(TunnelError):  # noqa: N818 - what happened
 class Tunnel:
     """See the module. ``open`` it once the scheduler listens, ``close`` it in the same loop."""
 
-    def __init__(self, reach: Reach, token: bytes, told: Told | None = None) -> None:
+    def __init__(self, reach: Reach, token: bytes, listener: Listener | None = None) -> None:
         self.reach = reach
         self.token = token
-        self.told = told
+        self.listener = listener
         self.scheduler = ("", 0)
         self.workers: set[str] = set()
         """Hosts that have connected through the relay."""
@@ -102,11 +102,11 @@ class Tunnel:
             self.upkeep = None
 
     def knows(self, host: str, port: int) -> bool:
-        """Whether an address is that of a worker behind the relay."""
+        """Return whether an address is that of a worker behind the relay."""
         return plain(host) in self.workers and (plain(host), port) != self.scheduler
 
     async def dial(self, host: str, port: int) -> socket.socket:
-        """A socket that leads to a worker; from any thread with a loop, while the loop of ``open`` runs."""
+        """Return a socket to a worker; from any thread with a loop, while the loop of ``open`` runs."""
         if self.loop is None:
             raise TunnelError("the tunnel to the relay is not open yet")
         if self.loop is asyncio.get_running_loop():
@@ -136,7 +136,7 @@ class Tunnel:
         return theirs
 
     async def accept(self, stream: Stream) -> None:
-        """A worker that looks for the scheduler."""
+        """Lead a worker that looks for the scheduler to it."""
         self.workers.add(stream.host)
         try:
             reader, writer = await asyncio.open_connection(*self.scheduler, limit=CHUNK)
@@ -198,12 +198,12 @@ class Tunnel:
 
     def tell(self, kind: str, reason: str) -> None:
         logger.warning("%s: %s", kind.replace("-", " "), reason)
-        if self.told is not None:
-            self.told(kind, {"reason": reason})
+        if self.listener is not None:
+            self.listener(kind, {"reason": reason})
 
 
 def address(scheduler: str) -> tuple[str, int]:
-    """Host and port of ``tls://127.0.0.1:8786``."""
+    """Return host and port of ``tls://127.0.0.1:8786``."""
     parts = urlsplit(scheduler)
     with suppress(ValueError):
         if parts.hostname and parts.port:
@@ -212,7 +212,7 @@ def address(scheduler: str) -> tuple[str, int]:
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two sockets that lead to each other, by TCP, since Dask sets options on its sockets that only TCP has.
+    """Return two sockets that lead to each other by TCP, since Dask sets options that only TCP has.
 
     On the loopback the kernel connects them at once, so nobody waits.
     """
@@ -247,7 +247,7 @@ class DaskTunnel(Tunnel):
     detoured = False
 
     def route(self, security: Security) -> None:
-        """Connections made with this go to the tunnel's workers through it. To be called before anything uses it."""
+        """Have connections with this ``Security`` go through the tunnel; called before anything uses it."""
         security.extra_conn_args = {**security.extra_conn_args, ARGUMENT: self}
 
     async def open(self, scheduler: str, within: float = KEEP_S) -> None:

@@ -117,7 +117,7 @@ class Link:
         return stream
 
     def say(self, kind: Kind, stream: int = 0, payload: bytes | str = b"") -> None:
-        """Without waiting: for frames of a few bytes, of which there are few."""
+        """Send without waiting: for frames of a few bytes, of which there are few."""
         if not self.writer.is_closing():
             self.writer.write(encoded(kind, stream, payload))
 
@@ -131,7 +131,7 @@ class Link:
         self.end(f"nothing was heard for {MOST_SILENCES * PING_EVERY_S:g} s")
 
     def end(self, reason: str) -> None:
-        """At once, with all streams: nobody can go on where a stream was cut."""
+        """End at once, with all streams: nobody can go on where a stream was cut."""
         if self.ended:
             return
         self.ended = reason
@@ -241,7 +241,7 @@ class Stream:
             self.granted = window
 
     def close(self, reason: str = "") -> None:
-        """This end is over; the other is told unless it said so first."""
+        """Close this end; the other is told unless it said so first."""
         if self.link.streams.pop(self.number, None) is not None:
             self.link.say(Kind.CLOSE, self.number, reason)
         self.finish(reason)
@@ -254,7 +254,7 @@ class Stream:
         self.over.set()
 
     def cut(self) -> None:
-        """The link is gone."""
+        """End with a link that is gone."""
         self.finish(self.link.ended)
 
 
@@ -271,7 +271,7 @@ async def shut(writer: asyncio.StreamWriter, *, flush: bool) -> None:
 
 
 def hung_up(writer: asyncio.StreamWriter) -> bool:
-    """Whether the peer of a socket that is not being read has closed it."""
+    """Return whether the peer of a socket that is not being read has closed it."""
     poll = select.poll()
     poll.register(writer.get_extra_info("socket"), getattr(select, "POLLRDHUP", 0))  # Linux; others see less
     return bool(poll.poll(0))
@@ -342,7 +342,7 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> tuple[str, int]:
-        """Host and port of an OPEN frame."""
+        """Encode host and port of an OPEN frame."""
         try:
             (port,) = PORT.unpack_from(self.payload)
             return self.payload[PORT.size :].decode("ascii"), int(port)
@@ -361,7 +361,7 @@ def place(host: str, port: int) -> bytes:
 
 
 async def read(reader: asyncio.StreamReader) -> Frame:
-    """The next frame; raises ``FrameError`` for what is none, without reading what it announces."""
+    """Read the next frame; raises ``FrameError`` for what is none, without reading what it announces."""
     number, stream, length = HEADER.unpack(await reader.readexactly(HEADER.size))
     try:
         kind = Kind(number)
@@ -373,7 +373,7 @@ async def read(reader: asyncio.StreamReader) -> Frame:
 
 
 def plain(host: str) -> str:
-    """One way to write an address, whoever wrote it: ``::ffff:10.0.0.1`` is ``10.0.0.1``."""
+    """Write an address in one way, whoever wrote it: ``::ffff:10.0.0.1`` is ``10.0.0.1``."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -62,7 +62,7 @@ class Relay:
         return ports[0], ports[1]
 
     async def until_unused(self) -> str:
-        """Returns when there was no driver for too long, with what to say then."""
+        """Wait until there was no driver for too long; returns what to say then."""
         while True:
             try:
                 await asyncio.wait_for(self.linked.wait(), self.keep)
@@ -78,7 +78,7 @@ class Relay:
         await asyncio.gather(*self.handlers, return_exceptions=True)
 
     async def worker(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A worker that looks for the scheduler: hand it through, or keep it waiting while the driver is away."""
+        """Hand a worker through that looks for the scheduler, or keep it waiting while the driver is away."""
         host, port = peer(writer)
         self.connections[host] += 1
         carried = False
@@ -129,7 +129,7 @@ class Relay:
         say(f"the driver is gone: {ended}")
 
     async def stranger(self, reader: asyncio.StreamReader) -> str:
-        """Why whoever has connected is not our driver; empty if it is."""
+        """Return why whoever has connected is not our driver; empty if it is."""
         frame = await read(reader)
         if frame.kind is not Kind.HELLO:
             raise FrameError("no greeting")
@@ -141,7 +141,7 @@ class Relay:
         return ""
 
     async def dial(self, stream: Stream) -> None:
-        """The driver wants to talk to a worker."""
+        """Connect the driver to a worker."""
         if stream.host not in self.known:
             stream.close(f"{stream.host} has not connected to the relay, and only workers that have are dialled")
             return
@@ -173,7 +173,7 @@ def peer(writer: asyncio.StreamWriter) -> tuple[str, int]:
 
 
 async def serve(workers: tuple[str, int], control: tuple[str, int], token: bytes) -> int:
-    """Until told to end (0), or nobody needs it (1)."""
+    """Serve until told to end (0), or until nobody needs it (1)."""
     relay = Relay(token)
     unused = asyncio.ensure_future(relay.until_unused())
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -190,7 +190,7 @@ async def serve(workers: tuple[str, int], control: tuple[str, int], token: bytes
 
 
 def words(error: OSError) -> str:
-    """asyncio puts words of its own in place of the system's."""
+    """Return the system's words for an error, for which asyncio has its own."""
     return os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
 
 

@@ -1,4 +1,4 @@
-"""Runs that hang, work without a word, run out of memory or lose their worker: what is decided, and what is told."""
+"""Jobs that hang, work without a word, run out of memory or lose their worker: what is decided, and what is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import scalable
 from scalable.chaos import workloads
-from scalable.engine.events import Run, RunState, Sweep, SweepKind
+from scalable.engine.events import Job, JobState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver import Driver
 from scalable.session.execution import JobCall
@@ -132,22 +132,22 @@ def test_what_hangs_is_killed_and_what_works_without_a_word_is_not(project: Proj
     assert not project.journal("worker-lost")
 
 
-def test_slow_runs_that_progress_are_left_alone(project: Project) -> None:
-    """Each takes longer in all than a run may be silent, and says something in time."""
+def test_slow_jobs_that_progress_are_left_alone(project: Project) -> None:
+    """Each takes longer in all than a job may be silent, and says something in time."""
     count, workers = (1000, 50) if os.environ.get("SCALABLE_TRACES") else (30, 30)
-    runs = tuple(Run(f"slow-{number}", "slow", "demeter") for number in range(count))
-    works = {run.id: JobCall(workloads.slow_but_progressing, {"steps": 22, "each": 0.2}) for run in runs}
+    jobs = tuple(Job(f"slow-{number}", "slow", "demeter") for number in range(count))
+    works = {job.id: JobCall(workloads.slow_but_progressing, {"steps": 22, "each": 0.2}) for job in jobs}
     session = project.session(
         target={"max_workers": workers}, policies={"stuck": {"after": "4s"}, "retry": {"times": 0}}
     )
 
-    async def go(driver: Driver) -> list[RunState]:
-        futures = await driver.submit(Sweep("slow", SweepKind.FREE, runs, workers=workers), works)
+    async def go(driver: Driver) -> list[JobState]:
+        futures = await driver.submit(Sweep("slow", SweepKind.FREE, jobs, workers=workers), works)
         return [state for state, _ in await asyncio.gather(*futures.values())]
 
     with session:
         states = session.live().cluster.sync(go, session.live())
-    assert states == [RunState.FINISHED] * count
+    assert states == [JobState.FINISHED] * count
     assert not project.journal("incident")
     assert len(project.journal("attempt-started")) == count
 
@@ -196,19 +196,19 @@ def test_a_run_whose_worker_is_lost_is_run_again_on_another(project: Project, wo
 
 def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> None:
     """It would fail everywhere, so it is found out once and named."""
-    runs = tuple(Run(f"run-{number}", "sweep", "demeter") for number in range(20))
-    works = {run.id: JobCall(Call("no_such_module:f", False, ())) for run in runs}
+    jobs = tuple(Job(f"job-{number}", "sweep", "demeter") for number in range(20))
+    works = {job.id: JobCall(Call("no_such_module:f", False, ())) for job in jobs}
     session = project.session(target={"max_workers": 2})
 
-    async def go(driver: Driver) -> list[tuple[RunState, Any]]:
-        futures = await driver.submit(Sweep("sweep", SweepKind.FREE, runs, workers=2), works)
+    async def go(driver: Driver) -> list[tuple[JobState, Any]]:
+        futures = await driver.submit(Sweep("sweep", SweepKind.FREE, jobs, workers=2), works)
         return await asyncio.gather(*futures.values())
 
     with session:
-        ends: list[tuple[RunState, Any]] = session.live().cluster.sync(go, session.live())
+        ends: list[tuple[JobState, Any]] = session.live().cluster.sync(go, session.live())
     assert all("No module named 'no_such_module'" in reason for _, reason in ends)
     assert len(project.journal("attempt-started")) <= 2
-    assert [state for state, _ in ends].count(RunState.REFUSED) >= 18
+    assert [state for state, _ in ends].count(JobState.REFUSED) >= 18
     assert alerts(project).count("cannot-start") == 1
 
 

@@ -1,0 +1,418 @@
+"""What each command takes: first options that several have, then the commands in the order people meet them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol
+
+
+class Add(Protocol):
+    """Adds a command with its one-line summary and examples of its use."""
+
+    def __call__(self, name: str, summary: str, *examples: str) -> argparse.ArgumentParser: ...
+
+
+def manifest_options(command: argparse.ArgumentParser, otherwise: str = "") -> None:
+    """``otherwise``: what else may stand in the manifest's place."""
+    meaning = f"default: SCALABLE_MANIFEST, then ./scalable.yaml{otherwise}"
+    command.add_argument("manifest", nargs="?", metavar="MANIFEST", help=meaning)
+    command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    format_option(command)
+
+
+def run_options(command: argparse.ArgumentParser, page: bool = False) -> None:
+    """For commands about something that ran."""
+    manifest_option(command)
+    format_option(command, page)
+
+
+def format_option(command: argparse.ArgumentParser, page: bool = False) -> None:
+    """``page``: whether it can be written as a page of its own, too."""
+    choices = ("text", "json", "html") if page else ("text", "json")
+    meaning = f"text for people, json for machines{', html for a page to send or print' if page else ''}"
+    command.add_argument("--format", choices=choices, default="text", help=meaning)
+
+
+def manifest_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--manifest", metavar="M", help="only runs of this manifest")
+
+
+def yes_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--yes", action="store_true", help="do not ask on a terminal")
+
+
+def seed_option(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--seed", metavar="N", help="for durations that vary (default: SCALABLE_SEED, then 0)")
+
+
+def choice_options(command: argparse.ArgumentParser) -> None:
+    """Which of the possible plans is wanted."""
+    command.add_argument("--objective", metavar="TEXT", help='"minimize cost", "minimize time" or "balance" (default)')
+    command.add_argument("--policy", metavar="TEXT", help='"safe" (default), "aggressive" or "manual"')
+    accepts = "accept a plan that costs more than is left; a run stops when that is used up"
+    command.add_argument("--over-budget", action="store_true", help=accepts)
+
+
+REPLAY = "replay"  # asks about a run, not about the manifest
+VIEWS = ("margins", "timeline", "options", "month", "growth", "acceptance")
+
+
+def planning_commands(add: Add) -> None:
+    init = add(
+        "init",
+        "write a commented manifest to start from",
+        "init",
+        "init --template ftf",
+        "init --template hpc lab.yaml",
+    )
+    init.add_argument("path", nargs="?", default="scalable.yaml", help="where to write it (default: scalable.yaml)")
+    init.add_argument("--template", choices=("minimal", "ftf", "hpc"), default="minimal", help="what to start from")
+    init.add_argument("--force", action="store_true", help="overwrite an existing file")
+
+    validate = add(
+        "validate", "check a manifest and show every error at once", "validate", "validate lab.yaml --target hpc"
+    )
+    manifest_options(validate)
+
+    doctor = add(
+        "doctor",
+        "check what a run will need; starts nothing",
+        "doctor",
+        "doctor lab.yaml --target hpc",
+        "doctor --worker demeter-0      what protects runs on a live worker",
+        "doctor --format json",
+    )
+    manifest_options(doctor)
+    doctor.add_argument("--worker", metavar="W", help="instead: what protects runs on this worker of a live session")
+    doctor.add_argument("--run-id", metavar="ID", help="whose worker is meant (default: the session that runs)")
+
+    add("schema", "print the JSON Schema of manifests, for editors", "schema > scalable.schema.json")
+
+    plan = add(
+        "plan",
+        "show what sweeps will need, take and cost; starts nothing",
+        "plan --sweep calibration",
+        'plan --sweep calibration --objective "minimize time" --policy aggressive',
+        "plan --format json",
+    )
+    manifest_options(plan)
+    plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    choice_options(plan)
+    seed_option(plan)
+
+    forecast = add(
+        "forecast",
+        "answer a question about the manifest as a whole, or replay a run",
+        "forecast margins      what is left when everything runs at once",
+        "forecast timeline     when nodes come and go",
+        "forecast options      ways to run the same sweep, compared",
+        "forecast month        what a month costs",
+        "forecast growth       what more would need",
+        "forecast acceptance   the criteria of the sizing, pass or fail",
+        "forecast replay RUN   whether a recorded run would be decided the same again",
+    )
+    views = (*VIEWS, REPLAY)
+    forecast.add_argument("view", choices=views, metavar="VIEW", help=", ".join(views))
+    manifest_options(forecast, "; after replay the id or folder of a run (default: the latest)")
+    forecast.add_argument("--sweep", metavar="NAME", help="for the timeline (default: the first sweep)")
+    seed_option(forecast)
+
+
+def running_commands(add: Add) -> None:
+    run = add(
+        "run",
+        "run a sweep, the manifest's tasks, or a workflow script with a live session",
+        "run --sweep calibration",
+        "run",
+        "run --target hpc --workflow pipeline.py",
+        "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
+    )
+    manifest_options(run)
+    run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
+    run.add_argument("--sweep", metavar="NAME", help="this sweep: what the store lacks of it is computed")
+    choice_options(run)
+    run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
+    run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
+    run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
+    run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
+
+    status = add("status", "show what is running now", "status", "status --watch", "status --format json")
+    status.add_argument("--run-id", metavar="ID", help="default: the latest run that is running")
+    status.add_argument("--watch", action="store_true", help="look again every second until the run is over")
+    run_options(status)
+
+    console = add(
+        "console",
+        "open a page on which runs are seen live and acted on",
+        "console",
+        "console --open --read-only",
+        "console --port 0 --run-id run-20260415T101500Z-lab-1a2b3c4d",
+    )
+    console.add_argument("--port", metavar="N", default="8788", help="default: 8788; 0 for one that is free")
+    where = "where it listens (default: 127.0.0.1, this machine only; elsewhere it is read-only)"
+    console.add_argument("--host", metavar="H", default="127.0.0.1", help=where)
+    console.add_argument("--read-only", action="store_true", help="nothing can be done from the page")
+    others = "let the page act also where --host lets other machines in"
+    console.add_argument("--allow-actions", action="store_true", help=others)
+    console.add_argument("--run-id", metavar="ID", help="default: the latest run, then those that follow")
+    console.add_argument("--open", action="store_true", help="open it in the browser")
+
+    report = add(
+        "report",
+        "show what a run did, beside what its plan said",
+        "report",
+        "report --run-id run-20260415T101500Z-lab-1a2b3c4d --format json",
+        "report --format html      one file to send or print",
+        "report --output report.txt",
+    )
+    which = report.add_mutually_exclusive_group()
+    which.add_argument("--latest", action="store_true", help="the latest run (default)")
+    which.add_argument("--run-id", metavar="ID", help="the name of a run, or the path of its folder")
+    report.add_argument("--output", metavar="F", help="write it to a file (default for html: report-RUN.html)")
+    run_options(report, page=True)
+
+    logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
+    logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
+    logs.add_argument("--run-id", metavar="ID", help="default: the latest run that is running, then the latest")
+    logs.add_argument("--lines", metavar="N", default="100", help="how many of the last lines of each (default: 100)")
+    manifest_option(logs)
+
+    incidents = add(
+        "incidents",
+        "show what went wrong in a run, where, and what would prevent it",
+        "incidents",
+        "incidents show 1",
+        "incidents --all --format json",
+    )
+    incidents.add_argument("action", nargs="?", choices=("show",), metavar="show", help="one, with its stacks")
+    incidents.add_argument("number", nargs="?", metavar="N", help="its number in its run")
+    incidents.add_argument("--run-id", metavar="ID", help="default: the latest run")
+    incidents.add_argument("--all", action="store_true", help="those of all runs")
+    run_options(incidents)
+
+
+def sweep_commands(add: Add) -> None:
+    def of_a_store(command: argparse.ArgumentParser) -> None:
+        command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+        command.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+        command.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+        format_option(command)
+
+    results = add(
+        "results", "show what a sweep has given so far", "results calibration", "results calibration --all",
+        "results calibration --check", "results calibration --format json",
+    )  # fmt: skip
+    results.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    results.add_argument("--all", action="store_true", help="every row instead of means by variant")
+    results.add_argument("--check", action="store_true", help="exit status 1 if a row is missing or failed")
+    of_a_store(results)
+
+    slots = add(
+        "slots", "show which sweeps run or wait among all that share the store, or take a slot for several runs",
+        "slots", "slots take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
+        "slots leave calibration --holder nightly-1",
+    )  # fmt: skip
+    actions = ("list", "take", "leave")
+    slots.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    slots.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
+    slots.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
+    of_a_store(slots)
+
+    decide = add(
+        "decide", "judge the variants of a sweep: LOCK, KEEP_AVAILABLE or ABANDON", "decide calibration",
+        "decide calibration --format json",
+    )  # fmt: skip
+    decide.add_argument("sweep", nargs="?", metavar="SWEEP", help="default: the manifest's only one")
+    of_a_store(decide)
+
+    lock = add(
+        "lock", "make a variant part of the base on which further sweeps run", "lock calibration isotonic",
+        'lock n_features 50 --force --reason "half the memory for the same result"', "lock --undo", "lock --list",
+    )  # fmt: skip
+    lock.add_argument("factor", nargs="?", metavar="FACTOR", help="what the sweep varied")
+    lock.add_argument("variant", nargs="?", metavar="VARIANT", help="one with the verdict LOCK, or the baseline")
+    lock.add_argument("--sweep", metavar="S", help="whose decision counts (default: the one that varies the factor)")
+    lock.add_argument("--force", action="store_true", help="whatever the verdict is; needs a reason")
+    lock.add_argument("--reason", metavar="TEXT", help="kept with the lock, for those who ask")
+    lock.add_argument("--undo", action="store_true", help="go back to what was before the last lock in force")
+    lock.add_argument("--list", action="store_true", help="every lock there was, with its reason")
+    of_a_store(lock)
+
+    cache = add(
+        "cache",
+        "list or remove the kept results of stages (not those of @cacheable)",
+        "cache ls",
+        "cache gc --older-than 7d --dry-run",
+        "cache gc --max-size 10GB       the longest unused go first",
+        "cache gc --unreachable         what no sweep of the manifest would use now",
+    )
+    cache.add_argument("action", choices=("ls", "gc"), metavar="ls|gc", help="list, or remove what is not in use")
+    cache.add_argument("--older-than", metavar="T", help="gc: what was not used for so long")
+    cache.add_argument("--max-size", metavar="SIZE", help="gc: the longest unused, until no more than this is left")
+    cache.add_argument("--unreachable", action="store_true", help="gc: what no declared sweep would use now")
+    cache.add_argument("--dry-run", action="store_true", help="gc: say what would go, remove nothing")
+    cache.add_argument("--artefacts", metavar="URL", help="another folder or URL than the manifest's")
+    cache.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    format_option(cache)
+
+
+FAULTS = (
+    "kill-worker", "kill-runner", "stop-runner", "lose-node", "fill-memory", "block-store", "cut-network", "fill-disk",
+    "storm",
+)  # fmt: skip
+
+
+def operator_commands(add: Add) -> None:
+    def about(
+        name: str, summary: str, *examples: str, names: str = "", optional: bool = False
+    ) -> argparse.ArgumentParser:
+        command = add(name, summary, *examples)
+        if names:
+            nargs = "?" if optional else None
+            command.add_argument("name", nargs=nargs, metavar=names.partition(":")[0], help=names.partition(": ")[2])
+        if name == "mark-failed":
+            command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+            format_option(command)
+        else:
+            command.add_argument("--run-id", metavar="ID", help="default: the session that runs, then the latest")
+            run_options(command)
+        return command
+
+    either = "W|RUN: a worker, or a run that is on one"
+    about("workers", "show the workers of a live session and what each does", "workers", "workers --format json")
+    dump = about("dump", "show what every thread of a worker or run is doing", "dump first --output F", names=either)
+    dump.add_argument("--output", metavar="F", help="write it to a file")
+    profile = about("profile", "draw a flame graph of a worker or run", "profile first --seconds 30", names=either)
+    profile.add_argument("--seconds", metavar="S", default="10", help="how long to look (default: 10)")
+    profile.add_argument("--output", metavar="F.svg", help="where to write it (default: profile-NAME-TIME.svg)")
+    run_name = "RUN: default: the only one that is not finished"
+    about("explain", "say why a run waits, failed or was tried again", "explain first", names=run_name, optional=True)
+    kill_names = "NAME: a worker, a run, a sweep, or all for every run"
+    examples = ("kill first", "kill demeter-3 --yes", "kill all")
+    kill = about("kill", "end a worker, run or sweep now, with all its processes", *examples, names=kill_names)
+    yes_option(kill)
+    pause = about(
+        "pause", "start nothing new in a live session", "pause", "pause --now      cost overrun: stop at once"
+    )
+    pause.add_argument("--now", action="store_true", help="stop what runs, to be run again later; send workers away")
+    yes_option(pause)
+    about("resume", "let a paused session go on", "resume")
+    rollback = add(
+        "rollback",
+        "go back to the sizes and numbers of workers of the plan before",
+        "rollback --dry-run",
+        "rollback --to run-20260415T101500Z-lab-1a2b3c4d",
+        "rollback --undo      plan by itself again",
+    )
+    rollback.add_argument("--to", metavar="RUN", help="whose plan (default: the latest other one of the same work)")
+    rollback.add_argument("--undo", action="store_true", help="lift what is pinned: the next plan is made anew")
+    rollback.add_argument("--dry-run", action="store_true", help="say what would be done, do nothing")
+    rollback.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    rollback.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    rollback.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    format_option(rollback)
+    mark_names = "NAME: a sweep, a run, or the key of a row"
+    example = 'mark-failed calibration --reason "wrong prices in March"'
+    mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
+    mark.add_argument("--reason", required=True, metavar="TEXT", help="what is wrong with them, for those who ask")
+    dlq = add(
+        "dlq",
+        "list, replay or drop what the store's database refused for good",
+        "dlq list",
+        "dlq replay --all      once the cause is gone",
+        "dlq drop 3f2a --yes",
+    )
+    dlq_options(dlq)
+    debug = about(
+        "debug", "run what failed, or one cell of a sweep, again here in the foreground", "debug first --pdb",
+        "debug --sweep calibration --asset AAVEUSDC --fold 2", names="RUN: which", optional=True,
+    )  # fmt: skip
+    debug.add_argument("--pdb", action="store_true", help="enter the debugger where the error was raised")
+    debug.add_argument("--sweep", metavar="S", help="instead: a cell of this sweep, the first that matches")
+    for name in ("asset", "variant", "fold", "cost"):
+        debug.add_argument(f"--{name}", metavar=name[0].upper(), help=f"which cell: its {name}")
+    debug.add_argument("--fresh", action="store_true", help="compute every stage of the cell, whatever is kept")
+    chaos = add(
+        "chaos",
+        "make something go wrong in a live run, and undo it",
+        "chaos kill-runner",
+        "chaos stop-runner --worker demeter-0 --seconds 30",
+        "chaos storm --seed 7 --faults 20 --over 60",
+    )
+    chaos_options(chaos)
+
+
+def dlq_options(command: argparse.ArgumentParser) -> None:
+    actions = ("list", "replay", "drop")
+    command.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
+    command.add_argument("ids", nargs="*", metavar="ID", help="of a dead letter, or its first digits")
+    command.add_argument("--all", action="store_true", help="every dead letter")
+    yes_option(command)
+    command.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    format_option(command)
+
+
+def chaos_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("action", choices=FAULTS, metavar="ACTION", help=", ".join(FAULTS))
+    command.add_argument("--run-id", metavar="ID", help="default: the run that is running, if it is the only one")
+    command.add_argument("--worker", metavar="W", help="the victim, or whose runner (default: at random)")
+    command.add_argument("--seconds", metavar="S", default="10", help="how long a fault is held (default: 10)")
+    command.add_argument("--seed", metavar="N", help="for what is drawn at random (default: another each time)")
+    how = "cut-network: break the connection (default), or freeze the worker"
+    command.add_argument("--how", choices=("sever", "freeze"), default="sever", help=how)
+    command.add_argument("--leave", metavar="SIZE", help="fill-memory, fill-disk: how much stays free")
+    command.add_argument("--store", metavar="URL", help="block-store: another one than the run's")
+    command.add_argument("--folder", metavar="F", help="fill-disk: another one than the run's")
+    command.add_argument("--faults", metavar="N", default="20", help="storm: how many (default: 20)")
+    command.add_argument("--over", metavar="S", default="60", help="storm: within how many seconds (default: 60)")
+    command.add_argument("--kinds", metavar="K", help="storm: which, how often, e.g. kill-runner=9,kill-worker=1")
+    command.add_argument("--yes", action="store_true", help="do not ask, and do not limit how much disk is filled")
+    run_options(command)
+
+
+SHELLS = ("bash", "zsh", "fish", "tcsh")
+NAMES = ("sweeps", "targets")
+
+
+def upkeep_commands(add: Add) -> None:
+    deploy = add(
+        "deploy",
+        "write the files with which a cluster or Airflow runs a sweep by itself, or Prometheus watches; starts nothing",
+        "deploy kubernetes --sweep calibration --output deploy",
+        "deploy kubernetes --target cluster --helm --output chart",
+        "deploy airflow --sweep calibration --output dags",
+        "deploy prometheus --output watch",
+    )
+    deploy_options(deploy)
+
+    completion = add(
+        "completion",
+        "print a shell completion script",
+        "completion bash > ~/.local/share/bash-completion/completions/scalable",
+        "completion zsh > ~/.zfunc/_scalable      with fpath=(~/.zfunc $fpath) before compinit in ~/.zshrc",
+        "completion fish > ~/.config/fish/completions/scalable.fish",
+        "completion sweeps      names in the manifest; what such a script asks for",
+    )
+    completion.add_argument("shell", choices=SHELLS + NAMES, metavar="SHELL", help=", ".join(SHELLS))
+
+
+def deploy_options(command: argparse.ArgumentParser) -> None:
+    systems = ("kubernetes", "airflow", "prometheus")
+    command.add_argument("what", choices=systems, metavar="SYSTEM", help=", ".join(systems))
+    manifest_options(command)
+    command.add_argument("--sweep", metavar="S", help="which to run (default: the manifest's only one, or its tasks)")
+    command.add_argument("--output", metavar="DIR", default="deploy", help="a folder to write to (default: deploy)")
+    command.add_argument("--force", action="store_true", help="replace files of the same names in it")
+    command.add_argument("--helm", action="store_true", help="kubernetes: a Helm chart instead of plain files")
+    where = "kubernetes: ADDRESS:PORT of the API server, so that the driver may connect to nothing else there"
+    command.add_argument("--api-server", metavar="A", help=where)
+    scraped = "kubernetes: the namespace of your Prometheus, which may then ask the driver for its figures"
+    command.add_argument("--prometheus", metavar="NS", help=scraped)
+    runs = "prometheus: the folder of the runs to watch (default: SCALABLE_RUNS_DIR, then .scalable/runs)"
+    command.add_argument("--runs", metavar="R", help=runs)
+    alertmanager = "prometheus: HOST:PORT of the Alertmanager that is told (default: 127.0.0.1:9093)"
+    command.add_argument("--alertmanager", metavar="A", help=alertmanager)
+    pods = "prometheus: also watch drivers that are pods of this namespace"
+    command.add_argument("--namespace", metavar="NS", help=pods)

@@ -1,1 +1,0 @@
-"""What each command takes, by what the commands are for."""
