@@ -42,7 +42,10 @@ def make_private(folder: Path, *, exist_ok: bool = False) -> None:
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading. Raise OSError if it is no regular file: a pipe would wait for its writer for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return os.fdopen(descriptor, "rb")

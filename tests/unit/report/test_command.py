@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_a_run_that_somebody_sent_has_no_code_run_and_no_file_shown(call: Call, 
     )
     with open_store(f"sqlite:///{sent}/results.db"):
         pass  # an empty one
-    place = {"manifest": str(sent / "scalable.yaml"), "cwd": str(sent)}
+    place: dict[str, Any] = {"manifest": str(sent / "scalable.yaml"), "cwd": str(sent)}
     folder = a_run(sent, sweep_started("trial"), **place)
     assert call("report", "--format", "html", "--run-id", str(folder.path), "--output", "page.html").status == 0
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
