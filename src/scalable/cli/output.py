@@ -8,9 +8,11 @@ import os
 import re
 import select
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -42,7 +44,7 @@ class Screen(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             if segment.control is None and COMMANDS.search(segment.text):
-                yield Segment(COMMANDS.sub("�", COLOURS.sub("", segment.text)), segment.style)
+                yield Segment(harmless(segment.text), segment.style)
             else:
                 yield segment
 
@@ -55,6 +57,16 @@ def mute() -> None:
     with suppress(OSError, ValueError, AttributeError):  # a stream of this process's own, in a test or a notebook
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     MUTED.set()
+
+
+def harmless(text: str) -> str:
+    """Return a text of code that others wrote with a mark in place of each character that a terminal obeys."""
+    return COMMANDS.sub("�", COLOURS.sub("", text))
+
+
+def print_traceback(error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of a job or script on stderr, where no terminal obeys it."""
+    sys.stderr.write(harmless("".join(traceback.format_exception(type(error), error, trace))))
 
 
 def nobody_reads() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
+from shlex import quote
 from typing import Any
 
 from scalable import __version__
@@ -21,7 +22,7 @@ def checks(worker: str, protections: Mapping[str, Any]) -> Iterator[Finding]:
     """From the worker's answer to what its protections are."""
     runner = mapping(protections.get("runner"))
     if not runner:
-        remedy = f"scalable logs {worker}  shows what it says; scalable kill {worker}  replaces it"
+        remedy = f"scalable logs {quote(worker)}  shows what it says; scalable kill {quote(worker)}  replaces it"
         yield fail("runner", f"{worker} has no runner process and could not start one: runs cannot be guarded", remedy)
         return
     slots = plural(count(protections.get("slots")) or 1, "slot")

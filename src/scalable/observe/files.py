@@ -6,10 +6,12 @@ its user alone, unless the folder it is made in is shared with a group (the set-
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 
 def write_beside(path: Path, text: str, *, private: bool = True) -> None:
@@ -35,3 +37,15 @@ def private_mode(folder: Path) -> int:
 
 def make_private(folder: Path, *, exist_ok: bool = False) -> None:
     folder.mkdir(mode=private_mode(folder.parent), exist_ok=exist_ok)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading. Raise OSError if it is no regular file: a pipe would wait for its writer for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")

@@ -18,17 +18,18 @@ import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.files import make_private, write_beside
+from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
 NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
+CLOCKS_DIFFER = timedelta(days=1)  # how far ahead the clock of another machine may be
 LONGEST_NAME = 60  # characters of a project or worker in a file name; some file systems allow 143 in all
 NAMED = 5  # runs listed in messages
 
@@ -188,7 +189,7 @@ class RunFolder:
 
     @classmethod
     def list(cls, base: Path | str | None = None) -> tuple[RunFolder, ...]:
-        """Return all runs, the oldest first."""
+        """Return all runs, the oldest first; a future date would be the latest for ever, so it counts as oldest."""
         runs = runs_dir(base)
         try:
             names = [entry.name for entry in os.scandir(runs) if NAME.fullmatch(entry.name) and entry.is_dir()]
@@ -212,7 +213,8 @@ def targets_dir(base: Path | str | None = None) -> Path:
 def read_json(path: Path) -> dict[str, Any]:
     """Return an object in a file; an empty one if it is missing or cannot be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+        with open_regular(path) as file:
+            content = json.loads(file.read().decode("utf-8", "replace"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -232,6 +234,8 @@ def own_name(text: str, instead: str) -> str:
     return f"{name}-{hashlib.sha256(text.encode('utf-8', 'backslashreplace')).hexdigest()[:8]}"
 
 
-def age(name: str) -> tuple[str, str]:
+def age(name: str) -> tuple[bool, str, str]:
+    """Return what runs are sorted by; the time in a name may be one that no clock can have shown."""
     match = NAME.fullmatch(name)
-    return (match[1], match[3]) if match else (name, "")
+    latest = f"{datetime.now(UTC) + CLOCKS_DIFFER:%Y%m%dT%H%M%SZ}"
+    return (match[1] <= latest, match[1], match[3]) if match else (True, name, "")

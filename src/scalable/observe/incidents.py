@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import count, mapping, number, text, texts
-from scalable.observe.files import make_private, write_beside
+from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
@@ -154,7 +154,8 @@ class IncidentFolder:
 
     def read(self, number: int) -> Incident:
         """Raises ``ValueError`` for a file that holds no incident."""
-        content = json.loads(self.file(number).read_text(encoding="utf-8", errors="replace"))
+        with open_regular(self.file(number)) as file:
+            content = json.loads(file.read().decode("utf-8", "replace"))
         if not isinstance(content, dict) or not text(content.get("kind")):
             raise ValueError("no incident")
         return replace(Incident.of(content), id=number)

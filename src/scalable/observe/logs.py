@@ -1,4 +1,7 @@
-"""The logs of workers: their last lines, merged by the times they carry, and what is added while a run goes on."""
+"""The logs of workers: their last lines, merged by the times they carry, and what is added while a run goes on.
+
+Jobs write what they like, lines of gigabytes as well: no more is read at once than ``most_bytes``, and lines are cut.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,16 @@ import heapq
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from scalable.observe.files import open_regular
+from scalable.observe.redact import Redactor
 
 BLOCK = 1 << 16  # bytes read at once from the end of a file
+MOST_BYTES = 1 << 26  # read at once, of all logs together
+LONGEST_LINE = 1 << 13  # characters that are shown of a line
+LONGEST_SECRET = 1 << 11  # characters behind them that are looked at, too: half a secret is not recognised as one
+CUT = " … [line cut]"
 STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d*)")
 Line = tuple[str, str]  # the log's name and the text
 
@@ -34,42 +45,74 @@ def merged(logs: dict[str, Sequence[str]]) -> Iterator[Line]:
         yield name, line
 
 
+def shown(line: str, redactor: Redactor) -> str:
+    """Return a line without its secrets, and without its end if it is too long."""
+    text = redactor.line(line[: LONGEST_LINE + LONGEST_SECRET].rstrip("\r"))
+    return f"{text[:LONGEST_LINE]}{CUT}" if len(line) > LONGEST_LINE else text
+
+
 class LogReader:
     """Reads logs from near their end, then on where it stopped, also in logs that appear later.
 
-    A line is given out once it has its end, or when nothing more will come.
+    A line is given out once it has its end, or when nothing more will come, or when it is longer than is shown.
     """
 
-    def __init__(self, folder: Path, only: str | None = None) -> None:
-        self.folder, self.only = folder, only
+    def __init__(self, folder: Path, only: str | None = None, most_bytes: int = MOST_BYTES) -> None:
+        self.folder, self.only, self.most_bytes = folder, only, most_bytes
         self.at: dict[str, int] = {}
         self.rest: dict[str, bytes] = {}
+        self.amid: set[str] = set()  # logs that are read on in a line whose beginning was given out, or never read
+        self.cut_off: set[str] = set()
+        """Logs of which fewer lines were read than asked for, because they are too long."""
+        self.behind = False
+        """Whether more was added than could be read at once: the next ``new`` goes on."""
 
     def begin(self, most: int, *, last: bool = False) -> dict[str, Sequence[str]]:
         """Return the last lines of each log; with ``last`` also a line that has no end yet."""
         lines_by_log: dict[str, Sequence[str]] = {}
-        for name, path in self.files().items():
-            data, self.at[name] = ending(path, most)
-            lines = self.cut(name, data, last=last)
+        files = self.files()
+        for name, path in files.items():
+            end = ending(path, most, self.share(len(files)))
+            self.at[name] = end.size
+            if end.begin:
+                self.amid.add(name)
+            lines = self.cut(name, end.data, last=last)
+            if end.begin and len(lines) < most:
+                self.cut_off.add(name)
             lines_by_log[name] = lines[-most:] if most else []
         return lines_by_log
 
     def new(self, *, last: bool = False) -> dict[str, Sequence[str]]:
         """Return what was added since."""
         lines_by_log: dict[str, Sequence[str]] = {}
-        for name, path in self.files().items():
+        files = self.files()
+        self.behind = False
+        for name, path in files.items():
             before, size = self.at.get(name, 0), size_of(path)
             if size < before:
                 before = 0  # someone emptied it
-            added = read_on(path, before, size) if size > before else b""
+            added = read_on(path, before, min(size, before + self.share(len(files)))) if size > before else b""
             self.at[name] = before + len(added)
-            if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last):
+            behind = bool(added) and self.at[name] < size
+            self.behind |= behind
+            if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last and not behind):
                 lines_by_log[name] = lines
         return lines_by_log
 
+    def share(self, files: int) -> int:
+        return max(BLOCK, self.most_bytes // max(1, files))
+
     def cut(self, name: str, data: bytes, *, last: bool) -> list[str]:
         *lines, rest = data.split(b"\n")
-        if rest and last:
+        if name in self.amid:
+            if not lines:
+                return []
+            lines.pop(0)
+            self.amid.discard(name)
+        if len(rest) > LONGEST_LINE + LONGEST_SECRET:
+            self.amid.add(name)
+            lines.append(rest)
+        elif rest and last:
             lines.append(rest)
         elif rest:
             self.rest[name] = rest
@@ -79,22 +122,30 @@ class LogReader:
         return {name: path for name, path in log_files(self.folder).items() if self.only in (None, name)}
 
 
-def ending(path: Path, most: int) -> tuple[bytes, int]:
-    """At least the last so many lines of a file, however long the file is, and where it ends."""
+class Ending(NamedTuple):
+    """The last part of a file: where it begins, what it holds, and the size of the file."""
+
+    begin: int
+    data: bytes
+    size: int
+
+
+def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
+    """Read at least the last so many lines of a file, or as much as may be read."""
     blocks: list[bytes] = []
     ends = 0
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             at = size = file.seek(0, 2)
-            while at > 0 and ends <= most:
+            while at > 0 and ends <= most_lines and size - at < most_bytes:
                 begin = max(0, at - BLOCK)
                 file.seek(begin)
                 blocks.append(file.read(at - begin))
                 ends += blocks[-1].count(b"\n")
                 at = begin
     except OSError:
-        return b"", 0
-    return b"".join(reversed(blocks)), size
+        return Ending(0, b"", 0)
+    return Ending(at, b"".join(reversed(blocks)), size)
 
 
 def size_of(path: Path) -> int:
@@ -106,7 +157,7 @@ def size_of(path: Path) -> int:
 
 def read_on(path: Path, begin: int, end: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(begin)
             return file.read(end - begin)
     except OSError:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scalable.observe.files import open_regular
+
 Record = dict[str, Any]
 
 CHUNK = 1 << 20  # bytes read at once
@@ -48,7 +50,7 @@ class Records:
     def new(self) -> Iterator[Record]:
         """Yield what was written since the last call. A file that does not exist yet has no records."""
         try:
-            file = self.path.open("rb")
+            file = open_regular(self.path)
         except FileNotFoundError:
             return
         with file:
@@ -75,7 +77,7 @@ def read(path: Path | str) -> Records:
 def ending(path: Path) -> Record | None:
     """Return the record of a run's end if it is among the last lines, which alone are read; none if they cannot be."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             lines = file.read().split(b"\n")
     except OSError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scalable.catalogue import Variant
@@ -75,7 +76,7 @@ def lock(
             raise LockRefused(
                 f"{factor} {variant} is not locked: {factor} {now} is, with which sweep {decision.sweep} has compared "
                 f"nothing. Add {now} to sweeps.{decision.sweep}.variants and run it again; to lock {variant} "
-                f'nevertheless: scalable lock {factor} {variant} --force --reason "…"'
+                f'nevertheless: scalable lock {quote(factor)} {quote(str(variant))} --force --reason "…"'
             )
     changed = {**config.base_env, factor: variant}
     return Locked(
@@ -100,7 +101,7 @@ def justified(decision: Decision, variant: Variant, force: bool, reason: str) ->
         return f"forced: {reason} (the verdict was {one.verdict.value}: {one.reason})"
     raise LockRefused(
         f"{decision.factor} {variant} is not locked: its verdict is {one.verdict.value}: {one.reason}. "
-        f'To lock it nevertheless: scalable lock {decision.factor} {variant} --force --reason "…"'
+        f'To lock it nevertheless: scalable lock {quote(decision.factor)} {quote(str(variant))} --force --reason "…"'
     )
 
 

@@ -76,7 +76,9 @@ class Read(HTMLParser):
 
 
 def made(folder: RunFolder) -> str:
-    return page(material_of(folder, START + 100))
+    """The page, made by a user who names the run's own manifest."""
+    manifest = folder.facts().get("manifest")
+    return page(material_of(folder, START + 100, Path(manifest) if manifest else None))
 
 
 def plain_run(base: Path, *more: Record, **facts: Any) -> RunFolder:

@@ -58,14 +58,14 @@ def score(depth, asset, fold):
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a manifest; the console itself is opened elsewhere."""
+    """A folder with a manifest, in which the console is opened."""
     for name in ("SCALABLE_STORE_URL", "SCALABLE_TARGET", "SCALABLE_MANIFEST", "SCALABLE_RUNS_DIR"):
         monkeypatch.delenv(name, raising=False)
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "scalable.yaml").write_text(MANIFEST)
     (folder / "models.py").write_text(dedent(MODELS))
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     return folder
 
 
@@ -210,6 +210,20 @@ def test_results_are_those_of_the_runs_own_store_until_they_are_marked_failed(pr
         assert [row.run_key for row in store.rows(Filter(sweep="trial")) if not row.finished] == [rows[0].run_key]
 
 
+def test_of_a_run_that_somebody_sent_no_code_is_run_and_no_store_is_opened(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = a_run_of(project), stored(project)
+    (project / "models.py").write_text(f"open({str(tmp_path / 'taken')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    with served(project / ".scalable/runs") as guard:
+        client = Client(guard)
+        found = client.get(f"/api/results?run={run.run_id}&sweep=trial").json
+        replayed = client.post({"action": "replay", "run": run.run_id})
+    assert f"code of {project}" in found["error"] and replayed.status == 409
+    assert dead_letters(run) is None and not (tmp_path / "taken").exists()
+
+
 def test_results_that_cannot_be_had_are_told_as_such_until_they_can(project: Path) -> None:
     run = a_run_of(project)
     with served(project / ".scalable/runs") as guard:
@@ -237,6 +251,8 @@ def test_a_store_that_is_set_in_the_environment_is_meant_from_here(
     run, _ = a_run_of(project), stored(project)
     assert dead_letters(run) == 0
     (project / "kept").rename(project.parent / "moved")
+    monkeypatch.chdir(project.parent)
+    monkeypatch.setenv("SCALABLE_MANIFEST", str(project / "scalable.yaml"))
     assert dead_letters(run) is None
     monkeypatch.setenv("SCALABLE_STORE_URL", "sqlite:///moved/results.db")
     assert dead_letters(run) == 0

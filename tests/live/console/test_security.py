@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,3 +204,26 @@ def test_a_slow_name_server_is_asked_once_and_not_by_every_request(monkeypatch: 
     guard = Guard("10.20.30.40", 8788)
     assert all(guard.is_ours("lab.example:8788") for _ in range(3))
     assert len(asked) == 1
+
+
+def test_of_a_log_with_endless_lines_a_bounded_part_is_sent_and_that_is_said(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    with run.log("w1").open("wb") as file:
+        file.truncate(1 << 32)  # a line of zeros, which takes no room
+        file.seek(0, 2)
+        file.write(b"\n" + b"x" * 100_000 + b"\nlast\n")
+    with served(tmp_path) as guard:
+        answer = Client(guard).get(f"/api/log?run={run.run_id}&worker=w1")
+    assert answer.json["cut"] is True and [len(line) for line in answer.json["lines"]] == [8205, 4]
+
+
+def test_a_pipe_in_place_of_a_journal_or_report_holds_nobody_up(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    run.journal.unlink()
+    for path in (run.journal, run.report_file):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    with served(tmp_path) as guard:
+        client = Client(guard)
+        assert [one["state"] for one in client.get("/api/runs").json] == ["cannot be read"]
+        assert client.get(f"/api/stream?run={run.run_id}").status == 409

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -337,3 +338,21 @@ def test_a_journal_that_grows_while_it_is_reported_is_no_trouble(call: Call) -> 
     assert after["records"] == before["records"] + 1
     assert after["state"] == before["state"] == "running"
     assert after["ended"] is None
+
+
+def test_a_log_that_is_too_long_is_cut_and_that_is_said(
+    call: Call, told: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told.log("a").write_bytes(b"x" * 200_000 + b"\n" + b"y" * 20_000 + b"\n")
+    monkeypatch.setattr("scalable.observe.logs.LogReader.share", lambda *_: 1 << 16)
+    shown = call("logs", "--lines", "3")
+    assert shown.out == "y" * 8192 + " … [line cut]\n"
+    assert "earlier ones are left out: a;" in " ".join(shown.err.split())
+
+
+def test_a_pipe_as_journal_holds_nobody_up(call: Call, told: RunFolder) -> None:
+    told.journal.unlink()
+    os.mkfifo(told.journal)
+    for command in ("status", "report"):
+        refused = call(command)
+        assert refused.status == 1 and "not a regular file" in refused.err, command

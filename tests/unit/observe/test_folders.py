@@ -73,6 +73,13 @@ def test_the_latest_run_is_the_one_started_last_also_within_a_second(tmp_path: P
     assert RunFolder.latest(tmp_path) == folders[-1]
 
 
+def test_a_run_that_is_dated_in_the_future_is_not_everybodys_latest(tmp_path: Path) -> None:
+    planted = RunFolder.create("lab", tmp_path, datetime(2099, 1, 1, tzinfo=UTC))
+    ahead = RunFolder.create("lab", tmp_path, datetime.now(UTC) + timedelta(hours=2))  # a clock that is wrong
+    ours = RunFolder.create("lab", tmp_path)
+    assert RunFolder.list(tmp_path) == (planted, ours, ahead)
+
+
 def test_other_things_in_the_runs_folder_are_no_runs(tmp_path: Path) -> None:
     (tmp_path / "history.json").write_text("{}", encoding="utf-8")
     (tmp_path / "run-20260415T120000Z-file-00000000").write_text("", encoding="utf-8")

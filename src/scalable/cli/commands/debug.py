@@ -14,12 +14,13 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from shlex import quote
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import scalable
 from scalable.cli import operating
-from scalable.cli.output import console, errors, facts, print_json, working
+from scalable.cli.output import console, errors, facts, print_json, print_traceback, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, state_of
 from scalable.observe.fields import text
@@ -122,7 +123,7 @@ def the_cell(compiled: Compiled, options: argparse.Namespace) -> tuple[RowWork, 
             raise UsageError(f"{undefined(name, value, known[name])} (of sweep {options.sweep})")
     wanted_text = ", ".join(f"{name} {value}" for name, value in wanted.items())
     raise UsageError(
-        f"{options.sweep} has no cell with {wanted_text}; scalable results {options.sweep} --all  lists them"
+        f"{options.sweep} has no cell with {wanted_text}; scalable results {quote(options.sweep)} --all  lists them"
     )
 
 
@@ -150,16 +151,16 @@ def saved(folder: RunFolder, name: str) -> Path:
         raise ScalableError(f"{name} was handed to Dask directly, which keeps nothing: call its function in a script")
     if history.state == "finished":
         raise ScalableError(
-            f"{name} finished, and only runs that did not are kept; scalable run --task {name}  repeats"
+            f"{name} finished, and only runs that did not are kept; scalable run --task {quote(name)}  repeats"
         )
     if state_of(view, folder.facts()).over:
         if history.events and history.state not in FINAL:
-            why = f"its session ended before it was given up; scalable run --task {name}  runs it again"
+            why = f"its session ended before it was given up; scalable run --task {quote(name)}  runs it again"
             raise ScalableError(f"{name} was not kept: {why}")
         why = "it was never started, or what it was given is too large to be kept"
         raise ScalableError(f"{name} was not kept: {why}; call its function yourself with what the manifest says")
     raise ScalableError(
-        f"{name} is {history.state}: what it does is kept once it has failed; scalable explain {name}  says more"
+        f"{name} is {history.state}: what it does is kept once it has failed; scalable explain {quote(name)}  says more"
     )
 
 
@@ -193,7 +194,7 @@ def report(error: BaseException, *, enter: bool) -> None:
     trace = error.__traceback__.tb_next if error.__traceback__ else None
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(CALLERS):
         trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace or error.__traceback__)
+    print_traceback(error, trace or error.__traceback__)
     if enter:
         errors().print("at the error: w shows where, p name a value, u and d the callers, q leaves", style="dim")
         post_mortem(trace or error.__traceback__)

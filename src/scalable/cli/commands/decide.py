@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from shlex import quote
 
 from rich.console import Console
 from rich.padding import Padding
@@ -83,10 +84,10 @@ def show(screen: Console, decision: Decision, missing: Sequence[str] = ()) -> No
     if decision.not_judged:
         screen.print(note("·", f"not judged: {', '.join(decision.not_judged)}", "dim"))
     if (best := decision.recommended) is not None:
-        command = f"scalable lock {decision.factor} {best.variant}"
+        command = f"scalable lock {quote(decision.factor)} {quote(str(best.variant))}"
         screen.print(note("▸", f"{command}  makes it part of the base of every further sweep", "bold green"))
     elif not decision.complete:
-        screen.print(note("▸", f"scalable run --sweep {decision.sweep}  computes what is missing", "bold"))
+        screen.print(note("▸", f"scalable run --sweep {quote(decision.sweep)}  computes what is missing", "bold"))
 
 
 def names(judgement: Judgement, standing: Standing, style: str) -> Text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from shlex import quote
 from textwrap import shorten as shortened
 from typing import Any
 
@@ -60,7 +61,7 @@ def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
             raise UsageError(undefined("sweep", named, manifest.sweeps))
         varied = manifest.sweeps[named].factor
         if varied != factor:
-            raise UsageError(f"sweep {named} varies {varied}, not {factor}; write  scalable lock {varied} …")
+            raise UsageError(f"sweep {named} varies {varied}, not {factor}; write  scalable lock {quote(varied)} …")
         return named
     those = [name for name, sweep in manifest.sweeps.items() if sweep.factor == factor]
     if not those:
@@ -102,7 +103,9 @@ def show_change(options: argparse.Namespace, manifest: Manifest, locked: locking
     done = {*config.base_env, config.factor}
     open_factors = [name for name, sweep in manifest.sweeps.items() if sweep.factor not in done]
     if open_factors:
-        screen.print(note("▸", f"scalable run --sweep {open_factors[0]}  runs the next factor on this base", "bold"))
+        screen.print(
+            note("▸", f"scalable run --sweep {quote(open_factors[0])}  runs the next factor on this base", "bold")
+        )
     return 0
 
 

@@ -9,11 +9,11 @@ from collections import defaultdict
 from rich.console import Console
 from rich.text import Text
 
-from scalable.cli.output import console, errors, nobody_reads
+from scalable.cli.output import console, errors, nobody_reads, note
 from scalable.errors import UsageError
 from scalable.observe import RunFolder
 from scalable.observe.liveness import is_running, running
-from scalable.observe.logs import LogReader, log_files, merged
+from scalable.observe.logs import LogReader, log_files, merged, shown
 from scalable.observe.redact import Redactor
 from scalable.wording import some_of
 
@@ -35,14 +35,19 @@ def run(options: argparse.Namespace) -> int:
     screen = console()
     redactors: defaultdict[str, Redactor] = defaultdict(Redactor)
     for name, line in merged(reader.begin(lines, last=not options.follow)):
-        print_line(screen, name, redactors[name].line(line.rstrip("\r")), several)
+        print_line(screen, name, shown(line, redactors[name]), several)
+    if reader.cut_off:
+        names = some_of(sorted(reader.cut_off), LISTED)
+        text = f"too long to show so many lines, earlier ones are left out: {names}; the files are in {folder.logs}"
+        errors().print(note("!", text, "bold yellow"))
     while options.follow:
         going_on = is_running(folder)
         for name, line in merged(reader.new(last=not going_on)):
-            print_line(screen, name, redactors[name].line(line.rstrip("\r")), several)
-        if not going_on or nobody_reads():
+            print_line(screen, name, shown(line, redactors[name]), several)
+        if (not going_on and not reader.behind) or nobody_reads():
             break
-        time.sleep(EVERY_S)
+        if not reader.behind:
+            time.sleep(EVERY_S)
     return 0
 
 

@@ -33,7 +33,8 @@ LISTED = 8  # incidents, alerts and decisions shown to people; machines get all
 def run(options: argparse.Namespace) -> int:
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
     if options.format == "html":
-        write_page(folder, Path(options.output or f"report-{folder.run_id}.html"))
+        manifest = Path(options.manifest) if options.manifest is not None else None
+        write_page(folder, Path(options.output or f"report-{folder.run_id}.html"), manifest)
         return 0
     report = redact(recorded_report(folder, time.time())[1])
     if options.output is not None:
@@ -45,13 +46,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def write_page(folder: RunFolder, path: Path) -> None:
+def write_page(folder: RunFolder, path: Path, manifest: Path | None) -> None:
     check_file(path, "html")
     from scalable.show.report.material import material_of  # reads results as well, which takes libraries of its own
     from scalable.show.report.page import page
 
     with working("reading what the run left"):
-        text = page(material_of(folder))
+        text = page(material_of(folder, manifest=manifest))
     put(path, text)
 
 

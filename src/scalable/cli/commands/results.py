@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         show_variants(screen, results)
     show_shortfall(screen, results)
     if not options.all and results.finished:
-        screen.print(note("·", f"scalable decide {name}  judges the variants; --all  shows every row", "dim"))
+        screen.print(note("·", f"scalable decide {quote(name)}  judges the variants; --all  shows every row", "dim"))
     return status
 
 
@@ -135,10 +135,10 @@ def show_shortfall(screen: Console, results: Outcome) -> None:
         others = f" and {plural(len(cells) - 1, 'other row')}" if len(cells) > 1 else ""
         screen.print(note("·", f"{cells[0]}{others}: {reason}", "dim"))
     if results.missing or results.failed:
-        screen.print(note("·", f"scalable run --sweep {results.sweep}  computes {what_is_left(results)}", "dim"))
+        screen.print(note("·", f"scalable run --sweep {quote(results.sweep)}  computes {what_is_left(results)}", "dim"))
     if failed := next((cell for cell, row in results.there() if not row.finished and not row.marked), None):
         where = f"--asset {quote(failed.asset)} --variant {quote(str(failed.variant))} --fold {failed.fold}"
-        screen.print(note("·", f"scalable debug --sweep {results.sweep} {where}  shows where it fails", "dim"))
+        screen.print(note("·", f"scalable debug --sweep {quote(results.sweep)} {where}  shows where it fails", "dim"))
 
 
 def what_is_left(results: Outcome) -> str:

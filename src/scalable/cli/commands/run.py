@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, NoReturn, Self
 
 from scalable.cli import context, progress
 from scalable.cli.main import safe_streams
-from scalable.cli.output import console, errors, facts, note, print_json, working
+from scalable.cli.output import console, errors, facts, note, print_json, print_traceback, working
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
@@ -71,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             conclude(session.run, "unit" if sweep is not None else "task")
             if sweep is not None:
                 errors().print(
-                    f"rows that are there stay: scalable run --sweep {sweep}  goes on from them", soft_wrap=True
+                    f"rows that are there stay: scalable run --sweep {quote(sweep)}  goes on from them", soft_wrap=True
                 )
         if isinstance(error, Stopped):
             return error.status
@@ -265,7 +266,7 @@ def show_error(error: BaseException, script: str) -> None:
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != script:
         trace = trace.tb_next
-    traceback.print_exception(type(error), error, trace or error.__traceback__)
+    print_traceback(error, trace or error.__traceback__)
 
 
 def conclude(folder: RunFolder, noun: str = "task") -> None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from scalable.engine.events import BoundsSet, Event, JobCancelled, JobState, Paused, SweepCancelled, WorkerLeaving
@@ -206,7 +207,7 @@ class Control:
             raise unknown("worker or run", target, [*self.driver.cluster.members, *jobs, *self.tasks()])
         if jobs[target].state not in ON_A_WORKER:
             state = jobs[target].state.value
-            raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {target}  says why")
+            raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {quote(target)}  says why")
         return jobs[target].worker, target
 
     def task(self, key: str) -> tuple[str, str | None] | None:

@@ -7,7 +7,6 @@ yet, the beginning and end of its journal are read again. ``Watching`` has the p
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -18,7 +17,8 @@ from typing import Any
 
 from scalable.observe import RunView, State, read, state_of
 from scalable.observe.fields import mapping, text
-from scalable.observe.folders import NAME, RunFolder, RunFolderError, UnknownRunError, age, runs_dir
+from scalable.observe.files import open_regular
+from scalable.observe.folders import NAME, RunFolder, RunFolderError, UnknownRunError, age, read_json, runs_dir
 from scalable.observe.reading import ending
 from scalable.show.console.feed import Feed, Watcher, encode
 from scalable.show.console.sections import empty
@@ -74,7 +74,7 @@ class Board:
             raise UnknownRunError(f"{run_id!r} is no id of a run; {RunFolder.known(self.base)}")
         run = RunFolder.open(run_id, self.base)
         try:
-            run.journal.open("rb").close()
+            open_regular(run.journal).close()
         except FileNotFoundError:
             pass  # it begins just now
         except OSError as error:
@@ -91,10 +91,7 @@ def written(path: Path) -> float:
 
 def reported(run: RunFolder) -> dict[str, Any] | None:
     """From the report that a session writes when it ends."""
-    try:
-        report = mapping(json.loads(run.report_file.read_text(encoding="utf-8", errors="replace")))
-    except (OSError, ValueError, RecursionError):
-        return None
+    report = read_json(run.report_file)
     facts = mapping(report.get("run"))
     if not text(facts.get("state")):
         return None

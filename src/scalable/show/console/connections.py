@@ -29,9 +29,14 @@ class Server(HTTPServer):
 
     listening: socket.socket
 
-    def initialize(self, application: Application, **options: Any) -> None:  # type: ignore[override]
-        limits = {"max_body_size": LARGEST, "max_header_size": LARGEST}
-        super().initialize(application, idle_connection_timeout=REQUEST_S, body_timeout=REQUEST_S, **limits, **options)
+    def initialize(self, application: Application) -> None:  # type: ignore[override]
+        super().initialize(
+            application,
+            idle_connection_timeout=REQUEST_S,
+            body_timeout=REQUEST_S,
+            max_body_size=LARGEST,
+            max_header_size=LARGEST,
+        )
         self.strangers: dict[IOStream, None] = {}  # in the order in which they came
         self.admitted: set[IOStream] = set()
         self.most = min(MOST_CONNECTIONS, max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // SHARE_OF_FILES))

@@ -22,7 +22,7 @@ from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import text
 from scalable.observe.folders import RunFolderError
 from scalable.observe.incidents import IncidentFolder, UnknownIncidentError
-from scalable.observe.logs import ending, log_files
+from scalable.observe.logs import LONGEST_LINE, LogReader, log_files, shown
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, ask, killed, not_paused, paused, who
 from scalable.observe.redact import Redactor
 from scalable.show.console.guard import HEADERS
@@ -222,8 +222,10 @@ class Log(Handler):
         path = run.log(worker)
         if path.stem not in log_files(run.logs):
             raise UnknownNameError(f"worker {worker!r} has no log in {run.run_id}")
-        lines, redactor = ending(path, LOG_LINES)[0].decode("utf-8", "replace").splitlines(), Redactor()
-        return {"worker": worker, "lines": [redactor.line(line) for line in lines][-LOG_LINES:]}
+        reader, redactor = LogReader(run.logs, path.stem, most_bytes=LOG_LINES * LONGEST_LINE), Redactor()
+        lines = [part for line in reader.begin(LOG_LINES, last=True)[path.stem] for part in line.splitlines() or [""]]
+        texts = [shown(line, redactor) for line in lines[-LOG_LINES:]]
+        return {"worker": worker, "lines": texts, "cut": bool(reader.cut_off)}
 
 
 class Action(Handler):

@@ -1,6 +1,7 @@
 """All that a page is made of, gathered once: the run's own records, its incidents, and what its sweeps gave.
 
-Reading what sweeps gave needs their manifest, store and code; where one is missing, the page says so instead.
+Reading what sweeps gave needs their manifest, store and code, which count only if they are the user's own: a run
+folder may have been sent by somebody else. Where one is missing, the page says so instead.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Material:
     """What ``run.json`` says."""
     budget: dict[str, Any] | None
     manifest: str
-    """Its text as it is now; empty if it cannot be read."""
+    """Its text as it is now; empty if it cannot be read or is not the user's own."""
     changed: bool
     """It was written after the run began."""
     made: float
@@ -67,28 +68,30 @@ class Material:
         return float(run["ended"] or self.made)
 
 
-def material_of(folder: RunFolder, now: float | None = None) -> Material:
+def material_of(folder: RunFolder, now: float | None = None, manifest: Path | None = None) -> Material:
+    """Gather it. Code and settings are taken from the current folder's project, or that of ``manifest``, only."""
     made = time.time() if now is None else now
     view, report = recorded_report(folder, made)
     facts = folder.facts() or dict(view.started)
-    manifest, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"])
+    told, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"], manifest)
     budget = view.costs.budget
     return Material(
         report=redact(report),
         view=view,
         incidents=tuple(IncidentFolder(folder.path).all()),
-        results=results_of(folder, facts, report["sweeps"]),
+        results=results_of(folder, facts, report["sweeps"], manifest),
         facts=facts,
         budget=budget.to_dict() if budget is not None else None,
-        manifest=manifest,
+        manifest=told,
         changed=changed,
         made=made,
     )
 
 
-def manifest_text(path: str, began: float | None) -> tuple[str, bool]:
+def manifest_text(path: str, began: float | None, named: Path | None) -> tuple[str, bool]:
     try:
-        written = Path(path).read_text(encoding="utf-8", errors="replace") if path else ""
+        readable = bool(path) and is_own(Path(path), named)
+        written = Path(path).read_text(encoding="utf-8", errors="replace") if readable else ""
         changed = bool(written) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
         return "", False
@@ -128,29 +131,48 @@ class SweepResults:
     """Why something is missing here, in words."""
 
 
-def results_of(where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str]) -> tuple[SweepResults, ...]:
-    """``run`` has the facts of its ``run.json``."""
+def results_of(
+    where: RunFolder, run: Mapping[str, Any], sweeps: Iterable[str], named: Path | None = None
+) -> tuple[SweepResults, ...]:
+    """``run`` has the facts of its ``run.json``; ``named`` is the manifest that the user named."""
     names = tuple(sweeps)
     if not names:
         return ()
     folder = Path(text(run.get("cwd")) or ".")
     try:
-        manifest, beside = manifest_of(where, run)
+        manifest, beside = manifest_of(where, run, named)
         with open_store(url_of(manifest, run)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
 
 
-def manifest_of(where: RunFolder, run: Mapping[str, Any]) -> tuple[Manifest, Path]:
-    """Return the manifest as it is now, and the folder that workloads are imported from; of one's own runs only."""
+def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = None) -> tuple[Manifest, Path]:
+    """Return the manifest as it is now, and the folder that workloads are imported from; of one's own project only."""
     where.must_be_own()
     written = text(run.get("manifest"))
     if not written:
         raise ScalableError("the run names no manifest, which would say where they are")
     path = Path(written)
+    if not is_own(path, named):
+        raise ScalableError(
+            f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run; "
+            "if it is yours, go there"
+        )
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
+
+
+def is_own(manifest: Path, named: Path | None = None) -> bool:
+    """Return whether a manifest that a run names is the user's: of the current folder, or named by the user.
+
+    A run folder may come from anybody, and may name any file. What it names says what code to import and where to
+    connect to.
+    """
+    path, chosen = manifest.resolve(), named or os.environ.get("SCALABLE_MANIFEST")
+    if path.parent != Path.cwd() and not (chosen and path == Path(chosen).resolve()):
+        return False
+    return not path.exists() or path.stat().st_uid in (os.geteuid(), 0)
 
 
 def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:

@@ -168,7 +168,8 @@ export class Acting {
   async log(worker, body) {
     const found = await this.get("/api/log", { worker }, body);
     if (!found) return;
-    const text = found.lines.join("\n") || "It has said nothing.";
+    const cut = found.cut ? "… [earlier lines are left out: the log is too long]\n" : "";
+    const text = cut + found.lines.join("\n") || "It has said nothing.";
     body.replaceChildren(block(`Last lines of the log of ${worker}`, text));
   }
 
