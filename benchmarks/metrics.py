@@ -106,7 +106,7 @@ async def come(driver: Driver) -> None:
     from distributed.scheduler import WorkerState
 
     from scalable.cluster.workers import Member
-    from scalable.session.driver.attempts import Attempt
+    from scalable.session.driver.attempts import LiveAttempt
     from scalable.worker.measures import NAME, Measures
 
     told = Measures().told()
@@ -123,7 +123,7 @@ async def come(driver: Driver) -> None:
         state.last_seen = time.time() + 3600
         driver.cluster.members[name] = member
         driver.cluster.scheduler.workers[address] = state
-        attempt = Attempt(f"made-up-{at}", 1, name, TAG, address, time.time(), time.monotonic(), b"")
+        attempt = LiveAttempt(f"made-up-{at}", 1, name, TAG, address, time.time(), time.monotonic(), b"")
         attempt.seen = {"idle_s": 0.5, "step": 3, "of": 30, "note": "trial 3/30", "memory": 10**8, "cpu_s": 1.0}
         driver.attempts.under_way[attempt.key] = attempt
     await asyncio.sleep(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from scalable.cluster.base import DeploymentSpec
-from scalable.cluster.kubernetes.objects import Site, amounts, text
+from scalable.cluster.kubernetes.objects import KubernetesSite, amounts, text
 from scalable.deploy import egress
 from scalable.deploy.egress import Destination
 from scalable.deploy.source import STORE, WRITTEN_OUT, Source
@@ -69,7 +69,7 @@ class Deployment:
     source: Source
     """Where it comes from."""
     manifest: Manifest
-    site: Site
+    site: KubernetesSite
     destinations: tuple[Destination, ...]
     api_server: Destination | None
     prometheus: str | None
@@ -116,7 +116,7 @@ def deployment(
     if findings:
         raise ManifestError(ValidationReport.of(findings), {source.file: source.shown})
     assert target.image is not None
-    site = Site.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
+    site = KubernetesSite.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
     project = dns_label(manifest.project.name)
     size = Size(target.scheduler_cpu or DRIVER.cpu, target.scheduler_memory or DRIVER.memory)
     return Deployment(

@@ -148,7 +148,7 @@ def walltime_text(total: int) -> str:
 def could_start(case: Case, target: SlurmTarget, part: WorkerTemplate) -> Answer:
     """Return what Slurm says to the very script a worker would be started with."""
     with tempfile.TemporaryDirectory(prefix="scalable-doctor-") as folder:
-        site = script.Site(
+        site = script.SlurmSite(
             queue=target.queue,
             account=target.account,
             walltime=target.walltime,

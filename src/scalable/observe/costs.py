@@ -28,7 +28,7 @@ FINISHED, STOPPED = "finished", "stopped"
 
 
 @dataclass(slots=True)
-class Machine:
+class PaidMachine:
     pool: str
     price: int
     """Grains an hour; nothing for those that are paid anyway."""
@@ -76,7 +76,7 @@ class Ledger:
     assumed: tuple[str, ...] = ()
     budget: Money | None = None
     """What could be spent when the run began."""
-    machines: dict[str, Machine] = field(default_factory=dict)
+    machines: dict[str, PaidMachine] = field(default_factory=dict)
     lodgers: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By worker: its machine and the part of that which one of its slots takes."""
     gone: dict[str, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Ledger:
         """Told again when something about it is known better."""
         since, until, tail = (number(record.get(name)) for name in ("since", "until", "tail_s"))
         if self.open and since is not None:
-            self.machines[text(record.get("machine"))] = Machine(
+            self.machines[text(record.get("machine"))] = PaidMachine(
                 pool=text(record.get("pool")),
                 price=grains(record.get("price")),
                 since=micros(since),
@@ -244,7 +244,7 @@ class Ledger:
         return tenancies
 
 
-def end_of(machine: Machine, tenancy: Tenancy, now: int, *, over: bool) -> int:
+def end_of(machine: PaidMachine, tenancy: Tenancy, now: int, *, over: bool) -> int:
     """Return when it is paid no longer, as far as is known or must be assumed."""
     if machine.until is not None:
         return max(machine.since, machine.until)

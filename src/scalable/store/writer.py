@@ -32,7 +32,7 @@ GROUP = 1000  # entries of one transaction: enough to make an fsync cheap, few e
 logger = logging.getLogger("scalable.store")
 
 
-class Job(NamedTuple):
+class Writing(NamedTuple):
     entries: Sequence[Entry]
     receipt: Future[Receipt]
 
@@ -43,13 +43,13 @@ class Writer:
     def __init__(self, pipeline: Pipeline, ask_again_s: float) -> None:
         self.pipeline = pipeline
         self.ask_again_s = ask_again_s
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[Writing] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
 
     def submit(self, entries: Sequence[Entry]) -> Future[Receipt]:
-        job = Job(entries, Future())
+        job = Writing(entries, Future())
         job.receipt.set_running_or_notify_cancel()  # a caller that gives up waiting must not undo the writing
         with self._changed:
             if self._closing:
@@ -83,14 +83,14 @@ class Writer:
             for job in jobs:
                 job.receipt.set_result(receipt(job, written))
 
-    def _next(self) -> list[Job] | None:
+    def _next(self) -> list[Writing] | None:
         """The jobs of one group; none when it is time to ask the database again; None at the end."""
         with self._changed:
             patience = self.ask_again_s if self.pipeline.waiting else None
             self._changed.wait_for(lambda: self._jobs or self._closing, patience)
             if self._closing and not self._jobs:
                 return None
-            jobs: list[Job] = []
+            jobs: list[Writing] = []
             size = 0
             while self._jobs and (not jobs or size + len(self._jobs[0].entries) <= GROUP):
                 jobs.append(self._jobs.popleft())
@@ -98,7 +98,7 @@ class Writer:
             return jobs
 
 
-def receipt(job: Job, written: Written) -> Receipt:
+def receipt(job: Writing, written: Written) -> Receipt:
     """What became of the entries of one job, of those of a group."""
     dead = [reason for entry in job.entries if (reason := written.dead.get(entry.identity))] if written.dead else []
     if dead and written.fate is Fate.COMMITTED:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scalable.cluster.kubernetes.relay import new_token
 from scalable.cluster.kubernetes.relay.client import Tunnel
-from scalable.cluster.kubernetes.relay.link import VERSION, Kind, encoded
+from scalable.cluster.kubernetes.relay.link import VERSION, FrameKind, encoded
 from scalable.cluster.kubernetes.relay.server import Relay
 
 LOOPBACK = "127.0.0.1"
@@ -50,8 +50,8 @@ class Desk:
     async def says_hello(self) -> Streams:
         """A driver that knows the token and says what the test wants."""
         reader, writer = await self.reach()
-        writer.write(encoded(Kind.HELLO, 0, bytes([VERSION]) + self.relay.token))
-        await reader.readexactly(len(encoded(Kind.READY)))
+        writer.write(encoded(FrameKind.HELLO, 0, bytes([VERSION]) + self.relay.token))
+        await reader.readexactly(len(encoded(FrameKind.READY)))
         return reader, writer
 
 

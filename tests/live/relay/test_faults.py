@@ -10,7 +10,7 @@ from scalable.cluster.kubernetes.relay import client as client_module
 from scalable.cluster.kubernetes.relay import link as link_module
 from scalable.cluster.kubernetes.relay import server as server_module
 from scalable.cluster.kubernetes.relay.client import TunnelError, TunnelRefused
-from scalable.cluster.kubernetes.relay.link import FIRST_WINDOW, HEADER, VERSION, Kind, encoded
+from scalable.cluster.kubernetes.relay.link import FIRST_WINDOW, HEADER, VERSION, FrameKind, encoded
 from scalable.errors import UsageError
 from tests.helpers.relay.desk import (
     LOOPBACK,
@@ -146,7 +146,7 @@ def test_a_driver_of_another_version_is_told_to_use_another_image() -> None:
     async def scene() -> None:
         async with a_relay() as desk:
             reader, writer = await desk.reach()
-            writer.write(encoded(Kind.HELLO, 0, bytes([VERSION + 1]) + desk.relay.token))
+            writer.write(encoded(FrameKind.HELLO, 0, bytes([VERSION + 1]) + desk.relay.token))
             answer = await reader.read(-1)
             assert b"use an image with the driver's version" in answer
             await close((reader, writer))
@@ -175,9 +175,9 @@ def test_a_newer_driver_replaces_the_older_which_does_not_come_back() -> None:
     [
         b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n",
         b"\x00" * 5000,
-        HEADER.pack(Kind.HELLO, 0, GIBIBYTES_4) + b"x" * 100_000,
-        encoded(Kind.DATA, 2, b"x" * 1000),
-        encoded(Kind.OPEN, 2, b"\x00\x50169.254.169.254"),
+        HEADER.pack(FrameKind.HELLO, 0, GIBIBYTES_4) + b"x" * 100_000,
+        encoded(FrameKind.DATA, 2, b"x" * 1000),
+        encoded(FrameKind.OPEN, 2, b"\x00\x50169.254.169.254"),
     ],
     ids=["http", "zeros", "4 GiB", "data", "open"],
 )
@@ -215,9 +215,9 @@ def test_garbage_on_the_workers_port_goes_to_the_scheduler_and_nowhere_else() ->
     async def scene() -> None:
         async with a_relay() as desk, a_tunnel(desk, scheduler) as tunnel:
             worker = await desk.worker()
-            worker[1].write(encoded(Kind.HELLO, 0, bytes([VERSION]) + desk.relay.token))
+            worker[1].write(encoded(FrameKind.HELLO, 0, bytes([VERSION]) + desk.relay.token))
             assert await ended(worker[0])
-            assert heard == [encoded(Kind.HELLO, 0, bytes([VERSION]) + desk.relay.token)]
+            assert heard == [encoded(FrameKind.HELLO, 0, bytes([VERSION]) + desk.relay.token)]
             assert tunnel.link is not None
             assert desk.told == []
             await close(worker)
@@ -228,10 +228,10 @@ def test_garbage_on_the_workers_port_goes_to_the_scheduler_and_nowhere_else() ->
 @pytest.mark.parametrize(
     ("frames", "problem"),
     [
-        (HEADER.pack(Kind.DATA, 1, GIBIBYTES_4), "DATA of 4294967295 bytes"),
-        (encoded(Kind.HELLO), "HELLO after the beginning"),
-        (encoded(Kind.OPEN, 1, b"\x00\x01127.0.0.1"), "a second stream 1"),
-        (encoded(Kind.OPEN, 2, b"\x00"), "a stream to nowhere"),
+        (HEADER.pack(FrameKind.DATA, 1, GIBIBYTES_4), "DATA of 4294967295 bytes"),
+        (encoded(FrameKind.HELLO), "HELLO after the beginning"),
+        (encoded(FrameKind.OPEN, 1, b"\x00\x01127.0.0.1"), "a second stream 1"),
+        (encoded(FrameKind.OPEN, 2, b"\x00"), "a stream to nowhere"),
     ],
     ids=["4 GiB", "greeting", "number", "place"],
 )
@@ -258,7 +258,7 @@ def test_a_driver_that_sends_more_than_there_is_room_for_is_cut_off() -> None:
             assert link is not None
             await soon(lambda: 1 in link.streams)
             link.streams[1].granted = 0  # as after a worker that has stopped reading
-            writer.write(encoded(Kind.DATA, 1, b"x" * FIRST_WINDOW))
+            writer.write(encoded(FrameKind.DATA, 1, b"x" * FIRST_WINDOW))
             assert await ended(reader)
             assert "more than the 0 bytes" in link.ended
             await close((reader, writer), worker)

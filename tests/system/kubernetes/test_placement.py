@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from scalable.cluster.base import WorkerTemplate
-from scalable.cluster.kubernetes.objects import Site, handout_secret, worker_pod
+from scalable.cluster.kubernetes.objects import KubernetesSite, handout_secret, worker_pod
 from scalable.manifest.load import load_file
 from scalable.manifest.models import Manifest
 from scalable.planning.history import History
 from scalable.planning.loads import loads_of
 from scalable.planning.places import places
 from scalable.planning.scenarios import margin_table
-from scalable.planning.site import Site as PlannedSite
+from scalable.planning.site import Site
 from tests.helpers.kubernetes.helpers import IMAGE, Namespace
 from tests.helpers.paths import ROOT
 from tests.helpers.waiting import eventually
@@ -32,14 +32,14 @@ def example() -> Manifest:
 
 @pytest.mark.parametrize("scenario", [*HARD, *(pytest.param(one, marks=pytest.mark.long) for one in OTHERS)])
 def test_a_scenario_takes_the_nodes_of_its_forecast(kube: Namespace, example: Manifest, scenario: str) -> None:
-    row = next(row for row in margin_table(PlannedSite(example)) if row.scenario == scenario)
+    row = next(row for row in margin_table(Site(example)) if row.scenario == scenario)
     assert nodes_taken(kube, example, scenario) == row.nodes
 
 
 def test_without_spread_requests_alone_decide_and_the_forecast_says_so(kube: Namespace, example: Manifest) -> None:
     margins = example.policies.margins.model_copy(update={"spread": False})
     packed = example.model_copy(update={"policies": example.policies.model_copy(update={"margins": margins})})
-    row = next(row for row in margin_table(PlannedSite(packed)) if row.scenario == "ftf-normal")
+    row = next(row for row in margin_table(Site(packed)) if row.scenario == "ftf-normal")
     assert nodes_taken(kube, packed, "ftf-normal") == row.nodes_by_request < row.nodes
 
 
@@ -47,11 +47,11 @@ def nodes_taken(kube: Namespace, manifest: Manifest, scenario: str) -> int:
     """Nodes under all that the scenario runs at once: runs that were started one after the other."""
     eventually(lambda: not kube.nodes(POOL), lambda: f"an empty pool, not {kube.nodes(POOL)}")
     kinds = places(manifest)
-    loads, _ = loads_of(PlannedSite(manifest), scenario, manifest.scenarios[scenario], History())
+    loads, _ = loads_of(Site(manifest), scenario, manifest.scenarios[scenario], History())
     wanted = 0
     for number, load in enumerate(loads):
         tag = next(name for name, profile in manifest.profiles.items() if profile == load.profile)
-        site = Site(f"load-{number}", kube.name, IMAGE, places=kinds, node_selector={"pool": POOL})
+        site = KubernetesSite(f"load-{number}", kube.name, IMAGE, places=kinds, node_selector={"pool": POOL})
         kube.admin.create(handout_secret(site, {}))
         for worker in range(load.workers):
             pod = worker_pod(site, WorkerTemplate(tag), f"{tag}-{worker}", [])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scalable.cluster.network import contact
 from scalable.cluster.slurm.commands import (
     NEVER,
-    JobState,
+    SlurmState,
     Together,
     complaint,
     described,
@@ -24,7 +24,7 @@ from scalable.cluster.slurm.commands import (
     waits,
 )
 from scalable.cluster.slurm.launcher import judge
-from scalable.cluster.slurm.script import Site, image, mount, surroundings
+from scalable.cluster.slurm.script import SlurmSite, image, mount, surroundings
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.quantities import Memory
@@ -46,7 +46,9 @@ def directives(text: str) -> dict[str, str]:
 
 
 def test_a_script_says_what_the_worker_needs() -> None:
-    site = Site(queue="batch", account="GCIMS", walltime="04:00:00", sbatch=("--qos=high",), folder="/home/me/project")
+    site = SlurmSite(
+        queue="batch", account="GCIMS", walltime="04:00:00", sbatch=("--qos=high",), folder="/home/me/project"
+    )
     found = directives(script(site, cpus=10, memory=Memory.parse("20GiB"), gpus=2))
     assert found == {
         "job-name": "demeter-1234", "comment": "demeter-0", "partition": "batch", "account": "GCIMS",
@@ -67,22 +69,22 @@ def test_memory_is_rounded_up_to_what_slurm_counts_in() -> None:
 
 @given(PLAIN, PLAIN)
 def test_any_text_stays_one_value_and_begins_no_line_of_its_own(queue: str, folder: str) -> None:
-    text = script(Site(queue=queue, folder=f"/{folder}"), log=f"/{folder}/a.log", preload_script=f"{folder}.sh")
+    text = script(SlurmSite(queue=queue, folder=f"/{folder}"), log=f"/{folder}/a.log", preload_script=f"{folder}.sh")
     found = directives(text)
     assert found["partition"] == queue
     assert found["chdir"] == f"/{folder}"
     assert found["output"].replace("%%", "%") == str(Path(f"/{folder}/a.log"))
-    assert text.count("\n") == script(Site(queue="q", folder="/f"), preload_script="f.sh").count("\n")
+    assert text.count("\n") == script(SlurmSite(queue="q", folder="/f"), preload_script="f.sh").count("\n")
 
 
 @pytest.mark.parametrize("wrong", ["a\nb", "a\\b", "a\rb", "a\0b"])
 def test_what_slurm_cannot_have_in_a_value_is_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="queue: Slurm's options cannot hold"):
-        Site(queue=wrong)
+        SlurmSite(queue=wrong)
 
 
 def test_an_image_is_entered_with_its_folders_and_graphics_cards() -> None:
-    site = Site(folder="/home/me/project", handout="/run/handout")
+    site = SlurmSite(folder="/home/me/project", handout="/run/handout")
     text = script(site, image="/images/demeter.sif", mounts={"/data": "/in", "/a,b": '/c"d'}, gpus=1)
     line = shlex.split(text.splitlines()[-1])
     assert line[:4] == ["exec", "apptainer", "exec", "--nv"]
@@ -112,7 +114,7 @@ def test_mounts_are_written_as_people_do_unless_a_path_has_their_marks() -> None
 
 
 def test_variables_that_contradict_the_script_are_left_out_and_others_kept() -> None:
-    text = script(Site(queue="batch", sbatch=("--qos=high",)), memory=Memory.parse("1GiB"))
+    text = script(SlurmSite(queue="batch", sbatch=("--qos=high",)), memory=Memory.parse("1GiB"))
     own = {f"SBATCH_{name}": "x" for name in ("PARTITION", "QOS", "MEM_PER_CPU", "EXPORT", "ARRAY_INX", "ACCOUNT")}
     own |= {"PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf", "SLURM_NTASKS": "7"}
     assert surroundings(text, own, {"PATH": "/mine"}) == {
@@ -125,20 +127,20 @@ def test_variables_that_contradict_the_script_are_left_out_and_others_kept() -> 
 def test_answers_of_squeue_are_understood() -> None:
     answer = "7|RUNNING|n1|None\n8|PENDING||ReqNodeNotAvail, UnavailableNodes:n[1-4]\n9|CANCELLED by 0|n2|a|b\njunk\n"
     assert states(answer) == {
-        "7": JobState("RUNNING", "None", "n1"),
-        "8": JobState("PENDING", "ReqNodeNotAvail, UnavailableNodes:n[1-4]", ""),
-        "9": JobState("CANCELLED by 0", "a|b", "n2"),
+        "7": SlurmState("RUNNING", "None", "n1"),
+        "8": SlurmState("PENDING", "ReqNodeNotAvail, UnavailableNodes:n[1-4]", ""),
+        "9": SlurmState("CANCELLED by 0", "a|b", "n2"),
     }
 
 
 def test_answers_of_scontrol_and_sacct_are_understood() -> None:
-    line = "JobId=5 JobName=x JobState=FAILED Reason=NonZeroExitCode Dep=(null) ExitCode=71:0 A=b NodeList=n3 B=1 "
-    assert described(line) == JobState("FAILED", "NonZeroExitCode", "n3", "71:0")
-    assert described("JobId=5 JobState=PENDING Reason=Priority X=1 NodeList=(null) Y=2 ") == JobState(
+    line = "JobId=5 JobName=x SlurmState=FAILED Reason=NonZeroExitCode Dep=(null) ExitCode=71:0 A=b NodeList=n3 B=1 "
+    assert described(line) == SlurmState("FAILED", "NonZeroExitCode", "n3", "71:0")
+    assert described("JobId=5 SlurmState=PENDING Reason=Priority X=1 NodeList=(null) Y=2 ") == SlurmState(
         "PENDING", "Priority", ""
     )
     assert described("slurm_load_jobs error: Invalid job id specified") is None
-    assert recorded("CANCELLED by 1000|None assigned|0:15\nmore") == JobState("CANCELLED", "", "", "0:15")
+    assert recorded("CANCELLED by 1000|None assigned|0:15\nmore") == SlurmState("CANCELLED", "", "", "0:15")
 
 
 @pytest.mark.parametrize(
@@ -170,61 +172,71 @@ def test_reasons_are_told_in_words_and_unknown_ones_as_they_are() -> None:
     ("end", "log", "cause", "words"),
     [
         (
-            JobState("OUT_OF_MEMORY", "", "n1", "0:125"),
+            SlurmState("OUT_OF_MEMORY", "", "n1", "0:125"),
             "",
             Loss.OUT_OF_MEMORY,
             "job 7 on n1 used more memory than it asked for (20 GiB)",
         ),
-        (JobState("COMPLETING", "OutOfMemory", "n1", "0:125"), "", Loss.OUT_OF_MEMORY, "job 7 on n1 used more memory"),
-        (JobState("COMPLETING", "TimeLimit", "n1"), "", Loss.WALLTIME, "reached its walltime"),
-        (JobState("COMPLETING", "None", "n1", "71:0"), "", Loss.WORKER_LOST, "interfaces of this machine"),
-        (JobState("TIMEOUT"), "", Loss.WALLTIME, "reached its walltime of 04:00:00"),
-        (JobState("NODE_FAIL", "", "n1"), "", Loss.NODE_LOST, "the node failed"),
-        (JobState("PREEMPTED"), "", Loss.PREEMPTED, "was preempted"),
-        (JobState("CANCELLED"), "", Loss.PREEMPTED, "was cancelled"),
-        (JobState("COMPLETED"), "", Loss.PREEMPTED, "left after notice"),
         (
-            JobState("FAILED", "", "n1", "0:9"),
+            SlurmState("COMPLETING", "OutOfMemory", "n1", "0:125"),
+            "",
+            Loss.OUT_OF_MEMORY,
+            "job 7 on n1 used more memory",
+        ),
+        (SlurmState("COMPLETING", "TimeLimit", "n1"), "", Loss.WALLTIME, "reached its walltime"),
+        (SlurmState("COMPLETING", "None", "n1", "71:0"), "", Loss.WORKER_LOST, "interfaces of this machine"),
+        (SlurmState("TIMEOUT"), "", Loss.WALLTIME, "reached its walltime of 04:00:00"),
+        (SlurmState("NODE_FAIL", "", "n1"), "", Loss.NODE_LOST, "the node failed"),
+        (SlurmState("PREEMPTED"), "", Loss.PREEMPTED, "was preempted"),
+        (SlurmState("CANCELLED"), "", Loss.PREEMPTED, "was cancelled"),
+        (SlurmState("COMPLETED"), "", Loss.PREEMPTED, "left after notice"),
+        (
+            SlurmState("FAILED", "", "n1", "0:9"),
             "slurmstepd-n1: error: Job 7 exceeded memory limit (200 > 100), being killed\n",
             Loss.OUT_OF_MEMORY,
             "used more memory",
         ),
         (
-            JobState("FAILED", "", "n1", "9:0"),
+            SlurmState("FAILED", "", "n1", "9:0"),
             "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.\n",
             Loss.OUT_OF_MEMORY,
             "used more memory",
         ),
-        (JobState("FAILED", "", "n1", "0:53"), "", Loss.CANNOT_START, "the node cannot write"),
+        (SlurmState("FAILED", "", "n1", "0:53"), "", Loss.CANNOT_START, "the node cannot write"),
         (
-            JobState("FAILED", "", "n1", f"{CANNOT_CONNECT}:0"),
+            SlurmState("FAILED", "", "n1", f"{CANNOT_CONNECT}:0"),
             "scalable worker: cannot reach the scheduler at tls://a:1: connection refused\n",
             Loss.WORKER_LOST,
             "cannot reach the scheduler at tls://a:1: connection refused; interfaces of this machine:",
         ),
         (
-            JobState("FAILED", "", "n1", f"{CANNOT_START}:0"),
+            SlurmState("FAILED", "", "n1", f"{CANNOT_START}:0"),
             "noise\nscalable worker: cannot start: no\n",
             Loss.CANNOT_START,
             "cannot start: no",
         ),
         (
-            JobState("FAILED", "", "n1", f"{CANNOT_READ}:0"),
+            SlurmState("FAILED", "", "n1", f"{CANNOT_READ}:0"),
             "scalable worker: closed\nscalable worker: cannot read x\n",
             Loss.CANNOT_START,
             "cannot read x",
         ),
         (
-            JobState("FAILED", "", "n1", "127:0"),
+            SlurmState("FAILED", "", "n1", "127:0"),
             "/var/spool/slurm_script: line 9: /opt/python: No such file or directory\n",
             Loss.CANNOT_START,
             "/opt/python: No such file",
         ),
-        (JobState("FAILED", "", "n1", "0:11"), "crash\n", Loss.WORKER_LOST, "ended FAILED with exit code 0:11: crash"),
+        (
+            SlurmState("FAILED", "", "n1", "0:11"),
+            "crash\n",
+            Loss.WORKER_LOST,
+            "ended FAILED with exit code 0:11: crash",
+        ),
         (None, "last words\n", Loss.WORKER_LOST, "Slurm has forgotten job 7; its log says: last words"),
     ],
 )
-def test_the_end_of_a_job_is_judged(tmp_path: Path, end: JobState | None, log: str, cause: Loss, words: str) -> None:
+def test_the_end_of_a_job_is_judged(tmp_path: Path, end: SlurmState | None, log: str, cause: Loss, words: str) -> None:
     file = tmp_path / "log"
     file.write_text(log)
     fate = judge("job 7", file, end, "04:00:00", Memory.parse("20GiB"))
@@ -237,7 +249,7 @@ def test_a_huge_log_is_read_at_its_end_only(tmp_path: Path) -> None:
         out.truncate(50 * 2**30)
         out.seek(0, 2)
         out.write(b"\nslurmstepd-n1: error: Job 7 exceeded memory limit\n")
-    assert judge("job 7", file, JobState("FAILED", "", "n1", "0:9")).cause is Loss.OUT_OF_MEMORY
+    assert judge("job 7", file, SlurmState("FAILED", "", "n1", "0:9")).cause is Loss.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scalable.cluster.kubernetes.relay.link import (
     LONGEST,
     Frame,
     FrameError,
-    Kind,
+    FrameKind,
     encoded,
     place,
     plain,
@@ -31,14 +31,14 @@ def decoded(data: bytes) -> Frame:
     return asyncio.run(reading())
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_is_read_as_it_was_written_at_its_longest(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", FrameKind)
+def test_every_kind_is_read_as_it_was_written_at_its_longest(kind: FrameKind) -> None:
     payload = b"x" * LONGEST.get(kind, 0)
     assert decoded(encoded(kind, 7, payload)) == Frame(kind, 7, payload)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_frame_longer_than_its_kind_allows_is_refused_by_its_header(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", FrameKind)
+def test_a_frame_longer_than_its_kind_allows_is_refused_by_its_header(kind: FrameKind) -> None:
     for length in (LONGEST.get(kind, 0) + 1, GIBIBYTES_4):
         with pytest.raises(FrameError, match=f"{kind.name} of {length} bytes"):
             decoded(HEADER.pack(kind, 1, length))
@@ -50,22 +50,22 @@ def test_a_kind_that_there_is_not_is_refused() -> None:
 
 
 def test_a_place_is_read_as_it_was_written() -> None:
-    assert decoded(encoded(Kind.OPEN, 2, place("fd00::1", 8786))).place == ("fd00::1", 8786)
+    assert decoded(encoded(FrameKind.OPEN, 2, place("fd00::1", 8786))).place == ("fd00::1", 8786)
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x01", b"\x01\x02\xff\xff"])
 def test_a_place_that_cannot_be_read_is_refused(payload: bytes) -> None:
     with pytest.raises(FrameError, match="nowhere"):
-        _ = Frame(Kind.OPEN, 2, payload).place
+        _ = Frame(FrameKind.OPEN, 2, payload).place
 
 
 def test_a_window_must_have_its_size() -> None:
     with pytest.raises(FrameError, match="a window of 3 bytes"):
-        _ = Frame(Kind.WINDOW, 2, b"abc").amount
+        _ = Frame(FrameKind.WINDOW, 2, b"abc").amount
 
 
 def test_reasons_are_cut_to_what_a_frame_may_carry() -> None:
-    assert len(decoded(encoded(Kind.CLOSE, 1, "ä" * CHUNK)).payload) == LONGEST[Kind.CLOSE]
+    assert len(decoded(encoded(FrameKind.CLOSE, 1, "ä" * CHUNK)).payload) == LONGEST[FrameKind.CLOSE]
 
 
 @pytest.mark.parametrize(

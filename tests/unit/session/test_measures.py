@@ -13,7 +13,7 @@ import pytest
 from scalable.cluster.workers import Member
 from scalable.observe.metrics import OTHERS
 from scalable.quantities import Money
-from scalable.session.driver.attempts import Attempt, Attempts
+from scalable.session.driver.attempts import Attempts, LiveAttempt
 from scalable.session.operate import live, measures
 from scalable.session.operate.dependencies import Dependencies
 from scalable.session.operate.measures import Purse, bounded, of_worker
@@ -118,7 +118,7 @@ def test_a_clock_that_is_set_forward_makes_no_worker_late(monkeypatch: pytest.Mo
 
 
 def test_a_clock_that_was_set_forward_makes_no_run_long() -> None:
-    attempt = Attempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, time.monotonic(), b"")
+    attempt = LiveAttempt("fit", 1, "model-0", "model", "tcp://1", time.time() - 4000, time.monotonic(), b"")
     [told] = Attempts.activity(SimpleNamespace(under_way={attempt.key: attempt}, guarded={}))  # type: ignore[arg-type]
     assert told["seconds"] < 300
 

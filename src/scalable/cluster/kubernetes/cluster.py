@@ -31,7 +31,7 @@ class KubernetesCluster(TaggedCluster):
         target = spec.target_as(KubernetesTarget)
         self.project = Path(spec.folder).expanduser().resolve()
         self.code = target.code
-        site = objects.Site.of(spec, uuid.uuid4().hex[:8])
+        site = objects.KubernetesSite.of(spec, uuid.uuid4().hex[:8])
         security, self.files = handed_out(self.project, target.code)
         within = inside(target)
         reach: Reach = Directly() if within or target.contact_address else ThroughRelay(security)

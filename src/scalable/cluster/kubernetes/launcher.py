@@ -48,7 +48,7 @@ class KubernetesLauncher(RemoteLauncher):
     def __init__(
         self,
         cluster: Cluster,
-        site: objects.Site,
+        site: objects.KubernetesSite,
         *,
         reach: Reach | None = None,
         handout: Mapping[str, bytes] | None = None,

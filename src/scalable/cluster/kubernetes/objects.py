@@ -2,7 +2,7 @@
 
 Pure: what is put in is all that counts. Pods ask for what the plan placed them with, run without any rights, write only
 to folders that go with them, and end for good when their process ends; the engine decides what comes in their place.
-``Site`` holds what all objects of a run have in common.
+``KubernetesSite`` holds what all objects of a run have in common.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.s
 Object = dict[str, Any]
 
 
-def parent(site: Site) -> Object:
+def parent(site: KubernetesSite) -> Object:
     """Build the object that owns all others; it ends with the driver's pod where that is in the cluster."""
     return {
         "apiVersion": "v1",
@@ -49,7 +49,7 @@ def parent(site: Site) -> Object:
     }
 
 
-def handout_secret(site: Site, files: Mapping[str, bytes]) -> Object:
+def handout_secret(site: KubernetesSite, files: Mapping[str, bytes]) -> Object:
     """Return what the driver hands to workers: this run's certificates, and the project where code is uploaded."""
     total = sum(map(len, files.values()))
     if total > MOST_IN_SECRET:
@@ -68,7 +68,7 @@ def handout_secret(site: Site, files: Mapping[str, bytes]) -> Object:
     }
 
 
-def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Sequence[str]) -> Object:
+def worker_pod(site: KubernetesSite, template: WorkerTemplate, name: str, arguments: Sequence[str]) -> Object:
     """Build the pod of a worker. ``arguments`` follow ``python -m scalable.worker``."""
     place = site.places.get(template.tag) or stated(template)
     marks = {**site.labels, "scalable/tag": label(template.tag), "scalable/worker": label(name)}
@@ -95,7 +95,7 @@ def worker_pod(site: Site, template: WorkerTemplate, name: str, arguments: Seque
     return pod(site, name, marks, spec)
 
 
-def relay_pod(site: Site) -> Object:
+def relay_pod(site: KubernetesSite) -> Object:
     """Build the pod through which a driver outside reaches workers, away from nodes that come and go."""
     sizes = amounts(site.relay)
     command = [site.python, "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
@@ -108,7 +108,7 @@ def relay_pod(site: Site) -> Object:
     return pod(site, "relay", {**site.labels, "scalable/part": "relay"}, spec | beside_work(site))
 
 
-def beside_work(site: Site) -> Object:
+def beside_work(site: KubernetesSite) -> Object:
     """Return where a pod goes that must outlast workers: rather to nodes that do not come and go with these.
 
     Where there are no others it is taken by theirs, so it puts up with what workers put up with.
@@ -155,7 +155,7 @@ def spread(place: WorkerPlace, of: Mapping[str, str]) -> Object | None:
 
 
 def pod_spec(
-    site: Site,
+    site: KubernetesSite,
     role: str,
     image: str | None,
     command: Sequence[str],
@@ -203,17 +203,17 @@ def pod_spec(
     }
 
 
-def pod(site: Site, name: str, labels: Mapping[str, str], spec: Object) -> Object:
+def pod(site: KubernetesSite, name: str, labels: Mapping[str, str], spec: Object) -> Object:
     about = metadata(site, pod_name(site, name), labels, site.owner)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {**about, "annotations": dict(STAYS)}, "spec": spec}
 
 
-def metadata(site: Site, name: str, labels: Mapping[str, str], owner: Owner | None) -> Object:
+def metadata(site: KubernetesSite, name: str, labels: Mapping[str, str], owner: Owner | None) -> Object:
     about: Object = {"name": name, "namespace": site.namespace, "labels": dict(labels)}
     return {**about, "ownerReferences": [owner.reference]} if owner else about
 
 
-def pod_name(site: Site, worker: str) -> str:
+def pod_name(site: KubernetesSite, worker: str) -> str:
     """Return what the pod of a worker is called; different workers have different names."""
     return shortened(f"{site.name}-{re.sub(r'[^a-z0-9-]+', '-', worker.lower())}", worker)
 
@@ -249,7 +249,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class KubernetesSite:
     """What all objects of a run have in common."""
 
     run: str
@@ -277,7 +277,9 @@ class Site:
     """The driver's own pod, when it runs in the cluster."""
 
     @classmethod
-    def of(cls, spec: DeploymentSpec, run: str, *, grace: float = GRACE_S, driver: Owner | None = None) -> Site:
+    def of(
+        cls, spec: DeploymentSpec, run: str, *, grace: float = GRACE_S, driver: Owner | None = None
+    ) -> KubernetesSite:
         """Make one for a target of a manifest; raises ``UsageError`` if it cannot be run there as written."""
         target = spec.target_as(KubernetesTarget)
         site = cls(

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from scalable.cluster.base import ClusterHandle, DeploymentSpec
-from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.kubernetes.objects import KubernetesSite
 from scalable.cluster.provider import TaggedProvider
 from scalable.errors import UsageError
 from scalable.findings import Finding
@@ -46,7 +46,7 @@ class KubernetesProvider(TaggedProvider):
                 text = f"{tag} has no image"
                 findings.append(Finding.error("no-image", f"{path}.image", text, "write image: REGISTRY/NAME:VERSION"))
                 break
-            if problem := Site("check", image=target.image).unfit(part):
+            if problem := KubernetesSite("check", image=target.image).unfit(part):
                 text, _, remedy = problem.partition("; ")
                 findings.append(Finding.error("unfit", f"components.{tag}", text, remedy))
         return ValidationReport.of(findings)

@@ -51,7 +51,7 @@ class SlurmSilent(SlurmError):  # noqa: N818 - what happened, not only that some
 
 
 @dataclass(frozen=True, slots=True)
-class JobState:
+class SlurmState:
     state: str
     """PENDING, RUNNING, COMPLETED, OUT_OF_MEMORY, …"""
     reason: str = ""
@@ -97,13 +97,13 @@ class Slurm:
         rows = (line.partition("|") for line in out.splitlines())
         return next((job for job, _, noted in rows if noted.strip() == comment), None) if status == 0 else None
 
-    async def states(self, jobs: Iterable[str]) -> dict[str, JobState]:
+    async def states(self, jobs: Iterable[str]) -> dict[str, SlurmState]:
         """Return how jobs are; those that Slurm has forgotten are not in the answer."""
         return await self.questions(jobs)
 
-    async def ask(self, jobs: list[str]) -> dict[str, JobState]:
+    async def ask(self, jobs: list[str]) -> dict[str, SlurmState]:
         who = f"--user={os.getuid()}"  # the controller then looks at this user's jobs only
-        known: dict[str, JobState] = {}
+        known: dict[str, SlurmState] = {}
         for part in chunks(jobs):
             command = ["squeue", "--noheader", "--states=all", who, f"--jobs={','.join(part)}"]
             status, out, err = await self.run([*command, "--format=%A|%T|%N|%r"])
@@ -112,7 +112,7 @@ class Slurm:
             known |= states(out)
         return known
 
-    async def epitaph(self, job: str) -> JobState | None:
+    async def epitaph(self, job: str) -> SlurmState | None:
         """Return what is known of a job that has ended: the controller remembers a while, accounting longer."""
         status, out, _ = await self.run(["scontrol", "--oneliner", "show", "job", job])
         if status == 0 and (state := described(out)):
@@ -215,26 +215,26 @@ def chunks(jobs: list[str]) -> Iterable[list[str]]:
     return (jobs[start : start + IN_ONE_CALL] for start in range(0, len(jobs), IN_ONE_CALL))
 
 
-def states(out: str) -> dict[str, JobState]:
+def states(out: str) -> dict[str, SlurmState]:
     """Return what squeue says in lines ``id|state|node|reason``; the reason may be any text."""
     rows = (line.split("|", 3) for line in out.splitlines() if line.count("|") >= 3)
-    return {job: JobState(state, reason.strip(), node) for job, state, node, reason in rows}
+    return {job: SlurmState(state, reason.strip(), node) for job, state, node, reason in rows}
 
 
-def described(out: str) -> JobState | None:
+def described(out: str) -> SlurmState | None:
     """Return what scontrol says of a job in one line."""
-    state = re.search(r" JobState=(\S+) Reason=(\S+) ", out)
+    state = re.search(r" SlurmState=(\S+) Reason=(\S+) ", out)
     if state is None:
         return None
     code, node = re.search(r" ExitCode=(\S+) ", out), re.search(r" NodeList=(\S+) ", out)
     place = node[1] if node and node[1] != "(null)" else ""
-    return JobState(state[1], state[2], place, code[1] if code else "")
+    return SlurmState(state[1], state[2], place, code[1] if code else "")
 
 
-def recorded(out: str) -> JobState:
+def recorded(out: str) -> SlurmState:
     """Return what sacct says of a job in its first line, ``state|node|exit code``."""
     state, node, code = out.splitlines()[0].split("|")[:3]
-    return JobState(state.split()[0], "", "" if node in ("(null)", "None assigned") else node, code)
+    return SlurmState(state.split()[0], "", "" if node in ("(null)", "None assigned") else node, code)
 
 
 def complaint(err: str) -> str:

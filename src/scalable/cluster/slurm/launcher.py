@@ -22,7 +22,7 @@ from scalable.cluster.network import listed
 from scalable.cluster.remote import RemoteLauncher, RemoteWorker
 from scalable.cluster.security import KEYS
 from scalable.cluster.slurm import script
-from scalable.cluster.slurm.commands import JobState, Slurm, SlurmError, SlurmSilent, never, waits
+from scalable.cluster.slurm.commands import Slurm, SlurmError, SlurmSilent, SlurmState, never, waits
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
 from scalable.quantities import Memory
@@ -43,7 +43,7 @@ OUTAGE_S = 900.0  # a controller that answered before is waited for so long when
 class SlurmLauncher(RemoteLauncher):
     """The batch jobs of one cluster."""
 
-    def __init__(self, site: script.Site, logs: Path, name: str) -> None:
+    def __init__(self, site: script.SlurmSite, logs: Path, name: str) -> None:
         super().__init__()
         self.site = site
         self.logs = logs
@@ -224,7 +224,7 @@ class BatchJob(RemoteWorker):
         self.log = log
         self.walltime = walltime
         self.memory = memory
-        self.state = JobState("PENDING")
+        self.state = SlurmState("PENDING")
         self.ran_since: float | None = None
         self.missing = 0
 
@@ -232,7 +232,7 @@ class BatchJob(RemoteWorker):
     def waits(self) -> str:
         return waits(self.state.reason) if self.state.state == "PENDING" else ""
 
-    async def update(self, state: JobState | None) -> None:
+    async def update(self, state: SlurmState | None) -> None:
         self.missing = 0 if state else self.missing + 1
         if state is not None:
             self.state = state
@@ -273,7 +273,7 @@ class BatchJob(RemoteWorker):
         """Return whether nothing of it is left in Slurm, or will be."""
         return self.ended or (self.fate is not None and not self.unwanted)
 
-    async def judged(self, end: JobState | None) -> Fate:
+    async def judged(self, end: SlurmState | None) -> Fate:
         """Wait a while for the reason that a failed worker wrote down; a slow disk must not hold up others."""
         deadline = time.monotonic() + LOG_WITHIN_S
         known = end is None or end.state != "FAILED" or end.exit_code == NOT_LAUNCHED
@@ -282,7 +282,9 @@ class BatchJob(RemoteWorker):
         return await asyncio.to_thread(judge, str(self.job), self.log, end, self.walltime, self.memory)
 
 
-def judge(job: str, log: Path, end: JobState | None, walltime: str | None = None, memory: Memory | None = None) -> Fate:
+def judge(
+    job: str, log: Path, end: SlurmState | None, walltime: str | None = None, memory: Memory | None = None
+) -> Fate:
     """Return why a job ended, in the engine's terms."""
     state = end.state if end else "UNKNOWN"
     if end and state == "COMPLETING":

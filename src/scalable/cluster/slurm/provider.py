@@ -130,7 +130,7 @@ class SlurmCluster(TaggedCluster):
         self.project = Path(folder or ".").expanduser().resolve()
         self.handout = home.resolve() / "handout"
         self.code = code
-        site = script.Site(
+        site = script.SlurmSite(
             queue=queue,
             account=account,
             walltime=walltime,

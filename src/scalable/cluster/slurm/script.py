@@ -17,7 +17,7 @@ CLOSING_S = 10  # what a worker needs to hand over and close, after the tasks it
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SlurmSite:
     """What all jobs of a cluster have in common."""
 
     queue: str | None = None
@@ -44,7 +44,7 @@ class Site:
                 raise UsageError(f"sbatch: {line!r} is no option of sbatch; write e.g. --qos=high, one in a line")
 
 
-def job_script(site: Site, template: WorkerTemplate, options: WorkerOptions, job_name: str, log: Path) -> str:
+def job_script(site: SlurmSite, template: WorkerTemplate, options: WorkerOptions, job_name: str, log: Path) -> str:
     """Write the script of a worker. Environment variables travel in sbatch's own environment, not in this text."""
     directives = {
         "job-name": job_name,
@@ -83,7 +83,7 @@ def sourced(file: str) -> list[str]:
     ]
 
 
-def command(site: Site, template: WorkerTemplate, options: WorkerOptions) -> list[str]:
+def command(site: SlurmSite, template: WorkerTemplate, options: WorkerOptions) -> list[str]:
     """Return the command of a worker, inside its image if it has one."""
     inside = template.image is not None and site.container_runtime != "none"
     python = site.python or ("python3" if inside else sys.executable)

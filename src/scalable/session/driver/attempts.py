@@ -32,7 +32,7 @@ LARGEST_SAVED = 64 * 2**20  # bytes of a job's work that are kept so that it can
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class LiveAttempt:
     job: str
     number: int
     worker: str
@@ -73,7 +73,7 @@ class Attempts:
         self.journal = journal
         self.folder = folder
         self.handle = handle
-        self.under_way: dict[str, Attempt] = {}
+        self.under_way: dict[str, LiveAttempt] = {}
         """By key."""
         self.by_tag: Counter[str] = Counter()
         self.on_worker: Counter[str] = Counter()
@@ -104,7 +104,7 @@ class Attempts:
             message = f"what it is given cannot be sent to a worker: {ends.said(error)}"
             self.handle(JobLost(job, number, Loss.RAISED, None, message))
             return
-        attempt = Attempt(job, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
+        attempt = LiveAttempt(job, number, worker, member.tag, member.address, time.time(), time.monotonic(), content)
         attempt.begun = self.engine.view.jobs[job].state is not JobState.GIVEN
         self.under_way[attempt.key] = attempt
         self.by_tag[attempt.tag] += 1
@@ -160,7 +160,7 @@ class Attempts:
             if (attempt := self.under_way.get(told["key"])) is not None:
                 self.ended(attempt, told)
 
-    def ended(self, attempt: Attempt, told: dict[str, Any]) -> None:
+    def ended(self, attempt: LiveAttempt, told: dict[str, Any]) -> None:
         cause, message = told["cause"], told["message"]
         peak = Memory(told["peak"]) if told["peak"] else None
         value: Any = None
@@ -181,7 +181,7 @@ class Attempts:
             self.handle(JobFinished(attempt.job, attempt.number, peak, told["seconds"]))
 
     def end(
-        self, attempt: Attempt, cause: str, seconds: float | None = None, peak: int | None = None,
+        self, attempt: LiveAttempt, cause: str, seconds: float | None = None, peak: int | None = None,
         message: str = "", cpu_s: float | None = None,
     ) -> None:  # fmt: skip
         del self.under_way[attempt.key]
@@ -220,7 +220,7 @@ class Attempts:
             how_far = {name: told[name] for name in ("step", "of", "note", "memory")}
             self.journal.write("progress", **attempt.facts, **how_far)
 
-    def begin(self, attempt: Attempt, ago: float) -> None:
+    def begin(self, attempt: LiveAttempt, ago: float) -> None:
         if not attempt.begun:
             attempt.begun, attempt.started, attempt.since = True, time.time() - ago, time.monotonic() - ago
             self.journal.write("attempt-started", t=round(attempt.started, 6), **attempt.facts)

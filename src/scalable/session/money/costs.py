@@ -30,7 +30,7 @@ HAIR = 1e-9  # seven sevenths of a node are a whole one
 
 
 @dataclass(slots=True)
-class Machine:
+class MeteredMachine:
     """What is paid by the hour: a worker, or a node."""
 
     name: str
@@ -71,8 +71,8 @@ class Meter:
         self.tariff = tariff
         self.tell = tell
         self.began = time.time()
-        self.machines: dict[str, Machine] = {}
-        self.homes: dict[str, Machine] = {}
+        self.machines: dict[str, MeteredMachine] = {}
+        self.homes: dict[str, MeteredMachine] = {}
         """The machine of each worker that is there."""
         self.told = 0.0
         self.spent: Money | None = None
@@ -130,23 +130,23 @@ class Meter:
 
     # Machines
 
-    def open(self, machine: Machine) -> Machine:
+    def open(self, machine: MeteredMachine) -> MeteredMachine:
         self.machines[machine.name] = machine
         self.record(machine)
         return machine
 
-    def end(self, machine: Machine, when: float) -> None:
+    def end(self, machine: MeteredMachine, when: float) -> None:
         machine.until = max(machine.since + machine.least_s, when)
         self.record(machine)
 
-    def put(self, worker: str, tag: str, machine: Machine, part: float) -> None:
+    def put(self, worker: str, tag: str, machine: MeteredMachine, part: float) -> None:
         self.homes[worker] = machine
         machine.workers[worker] = part
         machine.empty_since = None
         slots = self.cluster.templates[tag].slots
         self.journal.write("placed", worker=worker, tag=tag, machine=machine.name, part=round(part, 9), slots=slots)
 
-    def record(self, machine: Machine) -> None:
+    def record(self, machine: MeteredMachine) -> None:
         self.journal.write(
             "machine", machine=machine.name, pool=machine.pool, price=decimal_text(machine.price), since=machine.since,
             until=machine.until, tail_s=machine.tail_s,
@@ -203,7 +203,7 @@ class WorkerMeter(Meter):
 
     def pay(self, worker: str, tag: str, since: float, least_s: float) -> None:
         price = self.tariff.workers.get(tag)
-        machine = Machine(worker, tag, since, price.amount if price else Decimal(0), least_s=least_s)
+        machine = MeteredMachine(worker, tag, since, price.amount if price else Decimal(0), least_s=least_s)
         self.put(worker, tag, self.open(machine), 1.0)
 
     def left(self, worker: str, tag: str, now: float) -> None:
@@ -235,10 +235,10 @@ class NodeMeter(Meter):
                 if now >= gone:
                     self.end(machine, gone)
 
-    def node(self, name: str, pool: str, since: float, *, standing: bool) -> Machine:
+    def node(self, name: str, pool: str, since: float, *, standing: bool) -> MeteredMachine:
         rent = self.tariff.pools.get(pool, Rent(None, 0.0))
         price = rent.price.amount if rent.price is not None and not standing else Decimal(0)
-        return self.open(Machine(name, pool, since, price, 0.0 if standing else rent.tail_s, standing))
+        return self.open(MeteredMachine(name, pool, since, price, 0.0 if standing else rent.tail_s, standing))
 
 
 class ObservedMeter(NodeMeter):

@@ -6,7 +6,7 @@ import asyncio
 
 from scalable.cluster.base import WorkerTemplate
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
-from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.kubernetes.objects import KubernetesSite
 from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.planning.places import WorkerPlace
 from scalable.planning.resources import Size
@@ -17,7 +17,9 @@ SCHEDULER = "tls://10.0.0.1:8786"
 
 SIZE = Size(Cpu.of(2), Memory.parse("2GiB"))
 
-SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0", places={"small": WorkerPlace("compute", SIZE, SIZE)})
+SITE = KubernetesSite(
+    run="r1", namespace=NAMESPACE, image="lab/work:1.0", places={"small": WorkerPlace("compute", SIZE, SIZE)}
+)
 
 SMALL = WorkerTemplate("small", cpus=2, memory=Memory.parse("2GiB"))
 

@@ -14,7 +14,7 @@ from scalable.cluster.base import Fate, LaunchRefused, WorkerTemplate
 from scalable.cluster.kubernetes import reach
 from scalable.cluster.kubernetes.api import Cluster
 from scalable.cluster.kubernetes.launcher import KubernetesLauncher
-from scalable.cluster.kubernetes.objects import Site
+from scalable.cluster.kubernetes.objects import KubernetesSite
 from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.cluster.kubernetes.reach import ThroughRelay
 from scalable.cluster.kubernetes.relay import TOKEN_FILE
@@ -23,7 +23,7 @@ from scalable.worker.options import LOST_SCHEDULER
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Server, a_server
 from tests.helpers.waiting import LONG_S, soon
 
-SITE = Site(run="r1", namespace=NAMESPACE, image="lab/work:1.0")
+SITE = KubernetesSite(run="r1", namespace=NAMESPACE, image="lab/work:1.0")
 
 RELAY = "scalable-r1-relay"
 

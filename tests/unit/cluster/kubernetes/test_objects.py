@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.kubernetes import objects
 from scalable.cluster.kubernetes.answers import read
-from scalable.cluster.kubernetes.objects import Owner, Site
+from scalable.cluster.kubernetes.objects import KubernetesSite, Owner
 from scalable.errors import PlanningError, UsageError
 from scalable.manifest import load_file, load_text
 from scalable.manifest.models import Manifest
@@ -24,7 +24,7 @@ from scalable.planning.placement import PoolRoom
 from scalable.planning.places import WorkerPlace
 from scalable.planning.plan import plan_sweep
 from scalable.planning.resources import Size, allocatable
-from scalable.planning.site import Site as Places
+from scalable.planning.site import Site
 from scalable.quantities import Cpu, Memory
 from scalable.worker.options import WorkerOptions
 from tests.helpers.paths import ROOT
@@ -71,11 +71,11 @@ def a_spec(text: str = MANIFEST) -> DeploymentSpec:
     return DeploymentSpec.from_manifest(manifest(text), target_name="cluster")
 
 
-def a_site(text: str = MANIFEST) -> Site:
-    return replace(Site.of(a_spec(text), "r1"), owner=Owner("ConfigMap", "scalable-r1", "u-1"))
+def a_site(text: str = MANIFEST) -> KubernetesSite:
+    return replace(KubernetesSite.of(a_spec(text), "r1"), owner=Owner("ConfigMap", "scalable-r1", "u-1"))
 
 
-def worker(tag: str, site: Site | None = None, name: str | None = None) -> dict[str, Any]:
+def worker(tag: str, site: KubernetesSite | None = None, name: str | None = None) -> dict[str, Any]:
     options = WorkerOptions("tls://10.0.0.1:8786", name or f"{tag}-0", {tag: 1.0}, handout=objects.HANDOUT)
     template = a_spec().components.get(tag) or WorkerTemplate(tag, memory=Memory.parse("1GiB"))
     return objects.worker_pod(site or a_site(), template, name or f"{tag}-0", options.arguments())
@@ -255,7 +255,7 @@ PROMISED = {
 def nodes_of_pods(found: Manifest, counts: dict[str, int], apart: frozenset[str] = frozenset()) -> int:
     """Nodes that the generated pods take by their requests and spread rules, as a scheduler packs them."""
     spec = DeploymentSpec.from_manifest(found, target_name="cluster", apart=apart)
-    site = replace(Site.of(replace(spec, components={}), "r1"), image="ftf:1.4")
+    site = replace(KubernetesSite.of(replace(spec, components={}), "r1"), image="ftf:1.4")
     made = {tag: objects.worker_pod(site, spec.components[tag], f"{tag}-0", [])["spec"] for tag in counts}
     rules = {tag: one.get("topologySpreadConstraints", [{}])[0].get("minDomains", 1) for tag, one in made.items()}
     requests = {tag: size_of(one["containers"][0]["resources"]["requests"]) for tag, one in made.items()}
@@ -275,7 +275,7 @@ def test_the_pods_of_the_example_take_as_many_nodes_as_were_promised(scenario: s
 @pytest.mark.parametrize("sweep", ["calibration", "timeframe", "n_features"])
 def test_the_pods_of_a_planned_sweep_take_as_many_nodes_as_its_forecast_says(sweep: str) -> None:
     found = load_file(EXAMPLE, env={}).manifest
-    plan = plan_sweep(Places(found, "cluster"), sweep)
+    plan = plan_sweep(Site(found, "cluster"), sweep)
 
     assert nodes_of_pods(found, plan.workers_by_tag, plan.scale_plan.apart) == plan.nodes_peak
     assert plan.roomy == (sweep == "n_features"), "one of them keeps its margins only if its workers stand apart"
@@ -333,7 +333,7 @@ def test_a_manifest_without_pools_places_workers_by_the_target_alone() -> None:
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_two_workers_have_names_that_the_api_takes_and_that_differ(one: str, other: str) -> None:
-    site = Site("r1")
+    site = KubernetesSite("r1")
     names = [objects.pod_name(site, name) for name in (one, other)]
     labels = [objects.label(name) for name in (one, other)]
 
@@ -349,5 +349,5 @@ def kubernetes_name(name: str) -> bool:
 
 
 def test_a_short_name_stays_as_it_is() -> None:
-    assert objects.pod_name(Site("r1"), "standard-12") == "scalable-r1-standard-12"
+    assert objects.pod_name(KubernetesSite("r1"), "standard-12") == "scalable-r1-standard-12"
     assert objects.label("heavy_2.x") == "heavy_2.x"

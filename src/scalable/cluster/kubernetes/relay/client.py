@@ -33,7 +33,7 @@ from scalable.cluster.kubernetes.relay.link import (
     CHUNK,
     VERSION,
     FrameError,
-    Kind,
+    FrameKind,
     Link,
     Stream,
     StreamRefused,
@@ -143,7 +143,7 @@ class Tunnel:
         except OSError as error:
             stream.close(f"the scheduler is not reached: {words(error)}")
             return
-        stream.link.say(Kind.OPENED, stream.number)
+        stream.link.say(FrameKind.OPENED, stream.number)
         await stream.carry(reader, writer)
 
     async def keep_up(self, link: Link) -> None:
@@ -185,11 +185,11 @@ class Tunnel:
     async def greet(self) -> Link:
         reader, writer = await self.reach()
         try:
-            writer.write(encoded(Kind.HELLO, 0, bytes([VERSION]) + self.token))
+            writer.write(encoded(FrameKind.HELLO, 0, bytes([VERSION]) + self.token))
             answer = await asyncio.wait_for(read(reader), HELLO_WITHIN_S)
-            if answer.kind is Kind.REFUSED:
+            if answer.kind is FrameKind.REFUSED:
                 raise TunnelRefused(f"the relay refuses this driver: {answer.words}")
-            if answer.kind is not Kind.READY:
+            if answer.kind is not FrameKind.READY:
                 raise FrameError(f"{answer.kind.name} as the first answer")
         except BaseException:
             await shut(writer, flush=False)

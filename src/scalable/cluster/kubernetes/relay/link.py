@@ -79,16 +79,16 @@ class Link:
         self.heard += 1
         stream = self.streams.get(frame.stream)
         match frame.kind:
-            case Kind.PING:
-                self.say(Kind.PONG)
-            case Kind.PONG:
+            case FrameKind.PING:
+                self.say(FrameKind.PONG)
+            case FrameKind.PONG:
                 pass
-            case Kind.OPEN:
+            case FrameKind.OPEN:
                 self.incoming(frame)
-            case Kind.REFUSED:
+            case FrameKind.REFUSED:
                 self.refused = True
                 self.end(frame.words)
-            case Kind.OPENED | Kind.DATA | Kind.CLOSE | Kind.WINDOW:
+            case FrameKind.OPENED | FrameKind.DATA | FrameKind.CLOSE | FrameKind.WINDOW:
                 if stream is not None:  # else it was closed here while this was under way
                     stream.handle(frame)
             case _:
@@ -99,7 +99,7 @@ class Link:
         if frame.stream in self.streams or frame.stream % 2 == self.next % 2:
             raise FrameError(f"a second stream {frame.stream}")
         if len(self.streams) >= MOST_STREAMS:
-            self.say(Kind.CLOSE, frame.stream, f"more than {MOST_STREAMS} connections")
+            self.say(FrameKind.CLOSE, frame.stream, f"more than {MOST_STREAMS} connections")
             return
         stream = self.streams[frame.stream] = Stream(self, frame.stream, plain(host), port)
         task = asyncio.ensure_future(self.accept(stream))
@@ -112,11 +112,11 @@ class Link:
         if len(self.streams) >= MOST_STREAMS:
             raise StreamRefused(f"more than {MOST_STREAMS} connections")
         stream = self.streams[self.next] = Stream(self, self.next, host, port)
-        self.say(Kind.OPEN, self.next, place(host, port))
+        self.say(FrameKind.OPEN, self.next, place(host, port))
         self.next += 2
         return stream
 
-    def say(self, kind: Kind, stream: int = 0, payload: bytes | str = b"") -> None:
+    def say(self, kind: FrameKind, stream: int = 0, payload: bytes | str = b"") -> None:
         """Send without waiting: for frames of a few bytes, of which there are few."""
         if not self.writer.is_closing():
             self.writer.write(encoded(kind, stream, payload))
@@ -125,7 +125,7 @@ class Link:
         """Notice an other end that is gone without a word; a pause of this process counts as one interval at most."""
         silences, before = 0, self.heard
         while silences < MOST_SILENCES:
-            self.say(Kind.PING)
+            self.say(FrameKind.PING)
             await asyncio.sleep(PING_EVERY_S)
             silences, before = (0 if self.heard != before else silences + 1), self.heard
         self.end(f"nothing was heard for {MOST_SILENCES * PING_EVERY_S:g} s")
@@ -143,7 +143,7 @@ class Link:
 
     def refuse(self, reason: str) -> None:
         """End it, and tell the other end not to come back."""
-        self.say(Kind.REFUSED, 0, reason)
+        self.say(FrameKind.REFUSED, 0, reason)
         self.refusing = True
         self.end(reason)
 
@@ -175,15 +175,15 @@ class Stream:
 
     def handle(self, frame: Frame) -> None:
         match frame.kind:
-            case Kind.DATA:
+            case FrameKind.DATA:
                 self.waiting += len(frame.payload)
                 if self.waiting > self.granted:
                     raise FrameError(f"more than the {self.granted} bytes that stream {self.number} has room for")
                 self.arrived.put_nowait(frame.payload)
-            case Kind.WINDOW:
+            case FrameKind.WINDOW:
                 self.credit += frame.amount
                 self.more.set()
-            case Kind.OPENED:
+            case FrameKind.OPENED:
                 if not self.opened.done():
                     self.opened.set_result(None)
             case _:
@@ -220,7 +220,7 @@ class Stream:
                 return
             self.credit -= len(data)
             async with self.link.turn:
-                self.link.say(Kind.DATA, self.number, data)
+                self.link.say(FrameKind.DATA, self.number, data)
                 await self.link.writer.drain()
 
     async def receive(self, writer: asyncio.StreamWriter) -> None:
@@ -237,13 +237,13 @@ class Stream:
         share = ALL_WINDOWS // max(1, len(self.link.streams))
         window = max(FIRST_WINDOW, min(MOST_WINDOW, share, FIRST_WINDOW + self.passed))
         if self.granted <= window // 2:
-            self.link.say(Kind.WINDOW, self.number, AMOUNT.pack(window - self.granted))
+            self.link.say(FrameKind.WINDOW, self.number, AMOUNT.pack(window - self.granted))
             self.granted = window
 
     def close(self, reason: str = "") -> None:
         """Close this end; the other is told unless it said so first."""
         if self.link.streams.pop(self.number, None) is not None:
-            self.link.say(Kind.CLOSE, self.number, reason)
+            self.link.say(FrameKind.CLOSE, self.number, reason)
         self.finish(reason)
 
     def finish(self, reason: str) -> None:
@@ -296,7 +296,7 @@ CHUNK = 128 * 1024  # the most a DATA frame carries: large enough to be quick, s
 MOST_WORDS = 1024  # bytes of a reason
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     HELLO = 1  # driver to relay, first: version and token
     READY = 2  # relay to driver: the token is right, streams may be opened
     REFUSED = 3  # relay to driver: do not come back, with the reason
@@ -310,12 +310,12 @@ class Kind(IntEnum):
 
 
 LONGEST = {
-    Kind.HELLO: 256,
-    Kind.REFUSED: MOST_WORDS,
-    Kind.OPEN: 256,
-    Kind.DATA: CHUNK,
-    Kind.CLOSE: MOST_WORDS,
-    Kind.WINDOW: AMOUNT.size,
+    FrameKind.HELLO: 256,
+    FrameKind.REFUSED: MOST_WORDS,
+    FrameKind.OPEN: 256,
+    FrameKind.DATA: CHUNK,
+    FrameKind.CLOSE: MOST_WORDS,
+    FrameKind.WINDOW: AMOUNT.size,
 }
 
 
@@ -324,7 +324,7 @@ class FrameError(Exception):
 
 
 class Frame(NamedTuple):
-    kind: Kind
+    kind: FrameKind
     stream: int
     payload: bytes
 
@@ -350,7 +350,7 @@ class Frame(NamedTuple):
             raise FrameError("a stream to nowhere") from error
 
 
-def encoded(kind: Kind, stream: int = 0, payload: bytes | str = b"") -> bytes:
+def encoded(kind: FrameKind, stream: int = 0, payload: bytes | str = b"") -> bytes:
     if isinstance(payload, str):
         payload = payload.encode(errors="replace")[:MOST_WORDS]
     return HEADER.pack(kind, stream, len(payload)) + payload
@@ -364,7 +364,7 @@ async def read(reader: asyncio.StreamReader) -> Frame:
     """Read the next frame; raises ``FrameError`` for what is none, without reading what it announces."""
     number, stream, length = HEADER.unpack(await reader.readexactly(HEADER.size))
     try:
-        kind = Kind(number)
+        kind = FrameKind(number)
     except ValueError:
         raise FrameError(f"no frame has the kind {number}") from None
     if length > LONGEST.get(kind, 0):

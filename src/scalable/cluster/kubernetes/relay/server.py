@@ -20,7 +20,7 @@ from scalable.cluster.kubernetes.relay.link import (
     CHUNK,
     VERSION,
     FrameError,
-    Kind,
+    FrameKind,
     Link,
     Stream,
     StreamRefused,
@@ -108,7 +108,7 @@ class Relay:
             return
         if reason:
             say(f"a driver was refused: {reason}")
-            writer.write(encoded(Kind.REFUSED, 0, reason))
+            writer.write(encoded(FrameKind.REFUSED, 0, reason))
             await shut(writer, flush=True)
             return
         if self.link is not None:
@@ -117,7 +117,7 @@ class Relay:
         self.known.clear()
         self.alone.clear()
         self.linked.set()
-        link.say(Kind.READY)
+        link.say(FrameKind.READY)
         say("the driver is connected")
         try:
             ended = await link.serve()
@@ -131,7 +131,7 @@ class Relay:
     async def stranger(self, reader: asyncio.StreamReader) -> str:
         """Return why whoever has connected is not our driver; empty if it is."""
         frame = await read(reader)
-        if frame.kind is not Kind.HELLO:
+        if frame.kind is not FrameKind.HELLO:
             raise FrameError("no greeting")
         version, token = frame.payload[:1], frame.payload[1:]
         if version != bytes([VERSION]):
@@ -155,7 +155,7 @@ class Relay:
             stream.close(f"{stream.host}:{stream.port} cannot be reached from the relay: {words(error)}")
         else:
             notice_death(writer)
-            stream.link.say(Kind.OPENED, stream.number)
+            stream.link.say(FrameKind.OPENED, stream.number)
             await stream.carry(reader, writer)
 
     def handled(self, handler: Handler) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]:
