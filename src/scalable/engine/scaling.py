@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,14 +84,11 @@ class AdaptiveScaler:
         cooldown_seconds: float = 120,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        for name, counts in (("min_workers", min_workers or {}), ("max_workers", max_workers or {})):
-            if not isinstance(counts, Mapping) or not all(type(count) is int for count in counts.values()):
-                raise QuantityError(f"{name} is {counts!r}", f"write whole numbers by tag, {name}={{'demeter': 4}}")
-        self.min_workers = dict(min_workers or {})
-        self.max_workers = dict(max_workers or {})
+        self.min_workers = counts_by_tag("min_workers", min_workers or {})
+        self.max_workers = counts_by_tag("max_workers", max_workers or {})
         for tag in {*self.min_workers, *self.max_workers}:
             low, high = self.min_workers.get(tag, 0), self.max_workers.get(tag)
-            if low < 0 or (high is not None and high < max(low, 0)):
+            if high is not None and high < low:
                 raise QuantityError(f"{tag}: min_workers {low}, max_workers {high}", "write 0 <= min <= max")
         if not 0 <= scale_down_threshold < scale_up_threshold <= 1:
             raise QuantityError(
@@ -126,7 +123,10 @@ class AdaptiveScaler:
         ``recent_completions`` are seconds, or mappings with ``seconds``, of tasks that ended lately.
         """
         now = self.clock()
-        pending = Counter(str(task.get("tag") or "default") for task in pending_tasks)
+        pending = tags_of(pending_tasks)
+        active_workers = counts_by_tag("active_workers", active_workers)
+        busy_workers = None if busy_workers is None else counts_by_tag("busy_workers", busy_workers)
+        durations = [seconds_of(completion) for completion in recent_completions or ()]
         tags = sorted({*pending, *active_workers, *self.min_workers, *self.max_workers})
         add: dict[str, int] = {}
         remove: dict[str, int] = {}
@@ -155,7 +155,7 @@ class AdaptiveScaler:
                 (add if target > active else remove)[tag] = abs(target - active)
                 self._changed[tag] = now
                 reasons.append(f"{tag}: {active} → {target} ({reason})")
-        seconds, confidence = self.prediction(pending, active_workers, add, remove, busy_workers, recent_completions)
+        seconds, confidence = self.prediction(pending, active_workers, add, remove, busy_workers, durations)
         decision = ScaleDecision(add, remove, "; ".join(reasons) or "no tags", confidence, seconds, now)
         self._history.append(decision)
         return decision
@@ -167,10 +167,9 @@ class AdaptiveScaler:
         add: Mapping[str, int],
         remove: Mapping[str, int],
         busy: Mapping[str, int] | None,
-        completions: Iterable[float | Mapping[str, Any]] | None,
+        durations: Sequence[float],
     ) -> tuple[float | None, float]:
         """Return the seconds until the slowest tag is done at the mean of recent durations, and how sure that is."""
-        durations = [float(c["seconds"]) if isinstance(c, Mapping) else float(c) for c in completions or ()]
         if not durations:
             return None, 0.5
         mean = sum(durations) / len(durations)
@@ -183,3 +182,29 @@ class AdaptiveScaler:
         longest = max(times)
         confidence = 0.5 + 0.5 * len(durations) / (len(durations) + 10)
         return (longest if longest < float("inf") else None), round(confidence, 3)
+
+
+def counts_by_tag(name: str, counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the same counts; raise what to write if they are none."""
+    if not isinstance(counts, Mapping) or not all(type(count) is int and count >= 0 for count in counts.values()):
+        raise QuantityError(f"{name} is {counts!r}", f"write whole numbers from 0 by tag, {name}={{'demeter': 4}}")
+    return dict(counts)
+
+
+def tags_of(tasks: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    tags: Counter[str] = Counter()
+    for task in tasks:
+        if not isinstance(task, Mapping):
+            raise QuantityError(f"a pending task is {task!r}", "write mappings with a tag, [{'tag': 'demeter'}]")
+        tags[str(task.get("tag") or "default")] += 1
+    return tags
+
+
+def seconds_of(completion: object) -> float:
+    """Return how long a task took; raise what to write if it does not say."""
+    seconds = completion.get("seconds") if isinstance(completion, Mapping) else completion
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+        raise QuantityError(
+            f"a recent completion is {completion!r}", "write seconds from 0, as numbers or as {'seconds': 12.5}"
+        )
+    return float(seconds)

@@ -242,9 +242,9 @@ def test_a_task_without_a_tag_is_of_the_default_tag() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"min_workers": {"a": -1}}, "a: min_workers -1"),
+        ({"min_workers": {"a": -1}}, "min_workers is"),
         ({"min_workers": {"a": 3}, "max_workers": {"a": 2}}, "write 0 <= min <= max"),
-        ({"max_workers": {"a": -1}}, "write 0 <= min <= max"),
+        ({"max_workers": {"a": -1}}, "max_workers is"),
         ({"scale_up_threshold": 0.2, "scale_down_threshold": 0.2}, "leave no room between them"),
         ({"scale_up_threshold": 0.1, "scale_down_threshold": 0.9}, "leave no room between them"),
         ({"scale_up_threshold": 1.1}, "scale_up_threshold <= 1"),
@@ -252,9 +252,9 @@ def test_a_task_without_a_tag_is_of_the_default_tag() -> None:
         ({"scale_up_threshold": float("nan")}, "thresholds"),
         ({"cooldown_seconds": -1}, "cooldown_seconds is -1; write 0 or more"),
         ({"cooldown_seconds": float("nan")}, "cooldown_seconds is nan"),
-        ({"max_workers": 5}, "max_workers is 5; write whole numbers by tag"),
-        ({"min_workers": {"a": "2"}}, "write whole numbers by tag, min_workers={'demeter': 4}"),
-        ({"min_workers": {"a": 1.5}}, "write whole numbers by tag"),
+        ({"max_workers": 5}, "max_workers is 5; write whole numbers from 0 by tag"),
+        ({"min_workers": {"a": "2"}}, "write whole numbers from 0 by tag, min_workers={'demeter': 4}"),
+        ({"min_workers": {"a": 1.5}}, "write whole numbers from 0 by tag"),
     ],
 )
 def test_wrong_settings_are_refused_with_what_to_write(options: dict[str, Any], message: str) -> None:
@@ -332,3 +332,26 @@ def test_followed_decisions_stay_in_bounds_and_never_turn_within_a_cooldown(
             changed_at = clock.now
         active += add - remove
         assert minimum <= active <= maximum
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"active_workers": {"t": -1}}, "active_workers"),
+        ({"active_workers": {"t": None}}, "active_workers"),
+        ({"active_workers": {"t": "2"}}, "active_workers"),
+        ({"active_workers": None}, "active_workers"),
+        ({"busy_workers": {"t": 1.5}}, "busy_workers"),
+        ({"pending_tasks": ["t"]}, "pending task"),
+        ({"pending_tasks": [None]}, "pending task"),
+        ({"recent_completions": [{"duration_s": 3.0}]}, "write seconds"),
+        ({"recent_completions": [None]}, "write seconds"),
+        ({"recent_completions": ["3"]}, "write seconds"),
+        ({"recent_completions": [-1.0]}, "write seconds"),
+        ({"recent_completions": [float("nan")]}, "write seconds"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_by_its_name(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(QuantityError) as refused:
+        scaler(Clock(0)).evaluate(**({"active_workers": {"t": 1}} | wrong))
+    assert named in str(refused.value)
