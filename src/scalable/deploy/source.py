@@ -17,6 +17,7 @@ STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")
 """Of the target; the cluster's copy has their values, so that no variable must be known there."""
 PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
+PAIR = re.compile(r"[\s-]*([\w.-]+):\s+[^\s{$]\S*\s*")
 VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 Path = tuple[str | int, ...]
@@ -112,7 +113,7 @@ class Source:
                 lines.add(node.place.line)
                 yield exposed(dotted(path), node.place)
         for number, line in enumerate(self.text.splitlines(), 1):
-            if number not in lines and PASSWORD.search(line):
+            if number not in lines and (PASSWORD.search(line) or in_comment(line)):
                 yield exposed("", SourcePlace(self.file, number, 1))
 
     @property
@@ -150,6 +151,14 @@ class Source:
 def exposed(path: str, place: SourcePlace) -> Finding:
     message = "a secret that stands here would be readable by everybody who may read the run's ConfigMap"
     return Finding.error("secret", path, message, "write ${NAME} instead; its value then comes from a Secret", place)
+
+
+def in_comment(line: str) -> bool:
+    """Return whether a comment holds a secret: by its shape, as NAME=VALUE, or as a line of YAML; prose is none."""
+    comment = VARIABLE.sub("", line.partition("#")[2])
+    prose = comment.replace(": ", " ")
+    written = PAIR.fullmatch(comment)
+    return redact_text(prose) != prose or (written is not None and looks_secret(written[1]))
 
 
 def reference(root: tree.Node, path: Path) -> bool:

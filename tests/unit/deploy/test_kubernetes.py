@@ -155,8 +155,17 @@ def test_secrets_are_referred_to_and_listed_with_the_command_that_makes_them() -
         ("artefacts:", f"overlays: {{other: {{store: '{URL}'}}}}\nartefacts:"),
         ("LEVEL: info", f"LEVEL: postgresql://lab:a/{PASSWORD}@db/results"),
         ("tracking:", f"# was postgresql://lab:a/{PASSWORD}@db/results\ntracking:"),
+        ("LEVEL: info", "DB_PASS: abcdefgh12345"),
+        ("LEVEL: info", "OPENAI_KEY: abcdefgh12345"),
+        ("LEVEL: info", "LEVEL: sk-proj-abcdefgh12345-ABCDEFGH"),
+        ("tracking:", "# DB_PASSWORD: abcdefgh12345\ntracking:"),
+        ("tracking:", "# run it with GH_PAT=abcdefgh12345\ntracking:"),
+        ("LEVEL: info", "LEVEL: info  # npm_abcdefgh12345abcdefgh12345abcdefgh"),
     ],
-    ids=["store", "env by name", "env by shape", "tracking", "comment", "overlay", "slash", "slash in comment"],
+    ids=[
+        *("store", "env by name", "env by shape", "tracking", "comment", "overlay", "slash", "slash in comment"),
+        *("pass", "key", "project key", "YAML in a comment", "NAME=VALUE in a comment", "shape in a comment"),
+    ],
 )
 def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: tuple[str, str]) -> None:
     with pytest.raises(ManifestError) as refused:
@@ -164,6 +173,13 @@ def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: t
     assert "write ${NAME} instead" in str(refused.value)
     assert PASSWORD not in str(refused.value)
     assert "abcdefgh12345" not in str(refused.value)
+
+
+def test_prose_about_secrets_in_a_comment_is_no_secret() -> None:
+    said = (
+        "# the password: ask your administrator; the token comes from ${HF_TOKEN}\n# store_key: {name: lab, key: url}\n"
+    )
+    assert render(MANIFEST.replace("tracking:", f"{said}tracking:")).files
 
 
 def test_what_no_policy_names_is_refused_in_both_directions() -> None:
