@@ -19,7 +19,9 @@ from scalable.manifest.checks import check
 from scalable.manifest.models import Manifest, with_shipped
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
-from scalable.wording import shown
+from scalable.wording import plural, shown
+
+MOST_ERRORS = 200  # of a manifest that are listed; who made more looks for a cause they share
 
 Loc = tuple[str | int, ...]
 
@@ -100,10 +102,14 @@ def load_text(
         findings = list(check(manifest, providers))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
-        wrong = [each for found in error.errors(include_url=False) for each in findings_of(found, filled)]
+        details = error.errors(include_url=False)
+        wrong = [each for found in details[:MOST_ERRORS] for each in findings_of(found, filled)]
+        if (more := len(details) - MOST_ERRORS) > 0:
+            text = f"{plural(more, 'more error')}, not listed here"
+            wrong.append(Finding.error("more-errors", "", text, "correct these first"))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
-        findings = check_rest(values, [real(found["loc"], filled) for found in error.errors()], providers)
+        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers)
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})

@@ -8,7 +8,7 @@ import pytest
 
 from scalable.catalogue import GROUPS
 from scalable.errors import UsageError
-from scalable.manifest import Loaded, Manifest, load_file, load_text
+from scalable.manifest import Loaded, Manifest, ManifestError, load_file, load_text
 from scalable.manifest.targets import LocalTarget, SlurmTarget
 from scalable.quantities import Cpu, Duration, Memory, Money
 from tests.helpers.paths import ROOT
@@ -344,3 +344,12 @@ def test_short_forms_stand_for_the_long_ones() -> None:
     )
 
     assert short == long
+
+
+def test_of_very_many_errors_the_first_are_listed_and_the_others_counted() -> None:
+    text = "version: 1\nproject: {name: x}\ncomponents: {a: {}}\n" + "".join(f"key_{n}: 1\n" for n in range(5000))
+    with pytest.raises(ManifestError) as refused:
+        load_text(text, "scalable.yaml", env={})
+    errors = refused.value.report.errors
+    assert len(errors) == 201
+    assert [error.message for error in errors if error.code == "more-errors"] == ["4800 more errors, not listed here"]
