@@ -55,7 +55,7 @@ async def test_every_one_of_500_works_ends_once_while_runners_are_killed_at_rand
                 os.kill(runner.pid, signal.SIGKILL)
                 kills += 1
     causes = {end.cause for end in desk.ends.values()}
-    assert causes <= {ends.FINISHED, ends.KILLED, ends.OUT_OF_MEMORY}  # this machine may run out of it meanwhile
+    assert causes <= {ends.FINISHED, ends.KILLED}
     assert sum(1 for end in desk.ends.values() if end.cause) <= kills
     assert not desk.supervisor.works
     assert not desk.supervisor.waiting
