@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from scalable.observe import RunFolder
@@ -61,8 +62,9 @@ def a_sweep(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_real_sweep_is_paused_resumed_looked_at_killed_at_and_marked_from_the_page(
-    page: Page, tmp_path: Path
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # results take the project's code, which is run only from its own folder
     runs = tmp_path / ".scalable" / "runs"
     with served(runs) as console, a_sweep(tmp_path) as process:
         page.goto(console.invite())
