@@ -169,6 +169,16 @@ def test_a_worker_with_notice_gives_back_what_waits_on_it() -> None:
     assert world.state("s/3") is JobState.QUEUED
 
 
+def test_a_job_that_begins_on_a_worker_with_notice_asks_for_no_other_worker() -> None:
+    world = a_measured_world()
+    world.happens(WorkerLeaving("w1"))
+    active = world.engine.state.sweeps["s"].active
+    before = active["standard"]
+    ends(world, "s/2")  # the worker went on with the next before it heard that this is taken back
+    assert world.state("s/3") is JobState.RUNNING
+    assert active["standard"] == before - 1
+
+
 def test_pausing_takes_back_what_has_not_begun_and_resuming_starts_it() -> None:
     world = a_measured_world()
     world.happens(Paused())
