@@ -94,10 +94,12 @@ def planning_commands(add: Add) -> None:
         "show what sweeps will need, take and cost; starts nothing",
         "plan --sweep calibration",
         'plan --sweep calibration --objective "minimize time" --policy aggressive',
-        "plan --format json",
+        "plan --format json --output plan.json",
     )
     manifest_options(plan)
     plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    plan.add_argument("--dry-run", action="store_true", help="changes nothing: planning starts nothing in any case")
+    plan.add_argument("--output", metavar="F", help="write it to a file")
     choice_options(plan)
     seed_option(plan)
 
@@ -124,6 +126,7 @@ def running_commands(add: Add) -> None:
         "run",
         "run a sweep, the manifest's tasks, or a workflow script with a live session",
         "run --sweep calibration",
+        "run --sweep calibration --dry-run",
         "run",
         "run --target hpc --workflow pipeline.py",
         "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
@@ -135,6 +138,7 @@ def running_commands(add: Add) -> None:
     run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
     run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
+    run.add_argument("--dry-run", action="store_true", help="show the plan, as scalable plan does; start nothing")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
 
     status = add("status", "show what is running now", "status", "status --watch", "status --format json")

@@ -85,7 +85,7 @@ def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
     from scalable.planning.site import Site
 
     try:
-        past = history()
+        past = history(loaded.manifest.folder)
     except PlanningError as error:
         remedy = "move that file away; plans then start without history"
         return [], [fail("history", f"earlier runs cannot be read: {error}", remedy)]

@@ -19,6 +19,7 @@ from scalable.manifest.checks import check
 from scalable.manifest.models import Manifest, with_shipped
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
+from scalable.observe.folders import project_folder
 from scalable.wording import plural, shown
 
 MOST_ERRORS = 200  # of a manifest that are listed; who made more looks for a cause they share
@@ -98,7 +99,7 @@ def load_text(
     values = tree.to_python(filled)
     report = ValidationReport.of(problems)
     try:
-        manifest = with_shipped(Manifest.model_validate(values))
+        manifest = with_shipped(Manifest.model_validate(values)).read_in(project_folder(file))
         findings = list(check(manifest, providers))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.errors import PlanningError
+from scalable.observe.folders import runs_dir, state_file
 from scalable.quantities import Cpu, Memory
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def this_machine() -> Machine:
     return Machine(Cpu.of(usable_cpus()), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
-def history(env: Mapping[str, str] = os.environ) -> History:
-    """What earlier runs in this folder measured, if there are any."""
+def history(manifest: Path | str | None = None) -> History:
+    """What earlier runs of a manifest's project measured, else those of the current folder."""
     from scalable.planning.history import History
 
-    path = Path(env.get("SCALABLE_RUNS_DIR") or ".scalable/runs") / "history.json"
+    path = state_file("history.json", runs_dir(manifest=manifest))
     if not path.exists():
         return History()
     try:

@@ -13,6 +13,10 @@ class StoreUrlError(StoreError, UsageError):
     """A store's URL that cannot work; the message shows one that does."""
 
 
+class NoStoreError(StoreError):
+    """There is no store yet, and who only reads makes none."""
+
+
 class RowError(StoreError, ValueError):
     """A row that cannot be stored as it is; the message names its key and the part that is wrong."""
 

@@ -18,8 +18,9 @@ STORE = "sqlite:///.scalable/results.db"
 
 
 def test_a_slot_is_taken_shown_and_given_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["slots"]) == 0
-    assert "no sweep runs or waits" in capsys.readouterr().out
+    assert main(["slots"]) == 1
+    assert "no store at" in capsys.readouterr().err
+    assert not (folder / ".scalable").exists()
     assert main(["slots", "take", "trial", "--holder", "nightly 1"]) == 0
     assert "trial may run as nightly 1: its slot is kept 15 min after its last run" in capsys.readouterr().out
     assert main(["slots", "--format", "json"]) == 0
@@ -28,6 +29,9 @@ def test_a_slot_is_taken_shown_and_given_back(folder: Path, capsys: pytest.Captu
     assert main(["slots"]) == 0
     assert "nightly 1" in capsys.readouterr().out
     assert main(["slots", "leave", "trial", "--holder", "nightly 1"]) == 0
+    capsys.readouterr()
+    assert main(["slots"]) == 0
+    assert "no sweep runs or waits" in capsys.readouterr().out
     with open_store(STORE) as store:
         assert store.leases().list() == []
 

@@ -7,7 +7,6 @@ follow by themselves.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,8 +19,7 @@ from scalable.cli import context
 from scalable.cli.operating import confirmed
 from scalable.cli.output import console, errors, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.manifest.load import read
-from scalable.store import DeadLetter, ReplayOutcome, open_store
+from scalable.store import DeadLetter, ReplayOutcome
 from scalable.store.json_values import from_json
 from scalable.wording import plural, undefined
 
@@ -30,7 +28,7 @@ NAMES = ("sweep", "variant", "asset", "fold", "cost_bps", "name", "id", "kind", 
 
 
 def run(options: argparse.Namespace) -> int:
-    with open_store(store_url(options)) as store:
+    with context.opened_store(options) as store:
         if options.action == "list":
             return show(store.dead_letters(), options)
         ids = chosen(options, store.dead_letters())
@@ -44,13 +42,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         console().print(f"dropped {plural(dropped, 'dead letter')}")
     return 0
-
-
-def store_url(options: argparse.Namespace) -> str:
-    if url := os.environ.get("SCALABLE_STORE_URL"):
-        return url
-    path = context.manifest_path(options.manifest)
-    return context.load_named(read(path), str(path), None, None).manifest.store
 
 
 def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[str]:

@@ -39,7 +39,13 @@ def run(options: argparse.Namespace) -> int:
             screen.print()
         show_list(screen, folder, incidents, damaged)
     if not several:
-        where = f"no run in {runs_dir()}" if options.all else looked[0][0].run_id if looked else "no run"
+        where = (
+            f"no run in {runs_dir(manifest=options.manifest)}"
+            if options.all
+            else looked[0][0].run_id
+            if looked
+            else "no run"
+        )
         screen.print(f"{where} has incidents" if options.all else f"{where} has no incidents", soft_wrap=True)
         if looked and not options.all and (failed := RunView.of(read(looked[0][0].journal)).failed):
             screen.print(f"  {plural(failed, 'failure')}: scalable report {where}  names them", soft_wrap=True)
@@ -52,7 +58,11 @@ def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
         return [RunFolder.find(options.run_id, manifest=options.manifest)]
     if options.run_id is not None:
         raise UsageError("--all and --run-id cannot both be given")
-    return [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
+    return [
+        folder
+        for folder in RunFolder.list(runs_dir(manifest=options.manifest))
+        if options.manifest is None or folder.is_of(options.manifest)
+    ]
 
 
 def looked_at(folder: RunFolder) -> Found:
@@ -86,7 +96,7 @@ def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], dam
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     tell_of(screen, damaged)
     if rows:
-        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        of = "" if folder == RunFolder.latest(folder.path.parent) else f" --run-id {folder.run_id}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 
 

@@ -6,24 +6,17 @@ Needs no session; a live one sees it, since both use the store.
 from __future__ import annotations
 
 import argparse
-import os
 
 from scalable.cli import context
 from scalable.cli.output import console, print_json
 from scalable.errors import UsageError
-from scalable.manifest.load import read
-from scalable.store import open_store
 from scalable.store.marking import mark
 
 
 def run(options: argparse.Namespace) -> int:
-    path = context.manifest_path(options.manifest)
-    url = os.environ.get("SCALABLE_STORE_URL")
-    if not url:
-        url = context.load_named(read(path), str(path), None, None).manifest.store
     if not options.reason.strip():
         raise UsageError('--reason is empty; say what is wrong with the result, e.g. --reason "wrong prices in March"')
-    with open_store(url) as store:
+    with context.opened_store(options) as store:
         done = mark(store, options.name, options.reason)
     if options.format == "json":
         before = {"marked_before": done.before, "waiting": done.waiting}

@@ -18,20 +18,20 @@ from scalable.planning.loads import sweep_load
 from scalable.quantities import Duration
 from scalable.session.here import history
 from scalable.session.sweep.slots import SHARED_LIFE_S, Slot, give_back
-from scalable.store import Lease, Store, open_store
-from scalable.sweeps.loading import store_url
+from scalable.store import Lease, Store
+from scalable.sweeps.loading import open_results
 from scalable.wording import plural, undefined
 
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
-    with open_store(store_url(loaded.manifest)) as store:
+    if options.action == "list" and (options.sweep or options.holder):
+        raise UsageError("list shows all slots; leave out the rest, or write take or leave")
+    name = meant(options, loaded.manifest.sweeps) if options.action != "list" else ""
+    with open_results(loaded.manifest, create=options.action == "take") as store:
         if options.action == "list":
-            if options.sweep or options.holder:
-                raise UsageError("list shows all slots; leave out the rest, or write take or leave")
             return show(store.leases().list(), options)
-        name = meant(options, loaded.manifest.sweeps)
-        kind = sweep_load(context.site(loaded), name, history()).kind
+        kind = sweep_load(context.site(loaded), name, history(context.manifest_path(options.manifest))).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
             outcome = (

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan
-from scalable.session.here import history
 from scalable.session.sweep.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.sweep.slots import Slot
 from scalable.session.sweep.sweeps import Request, SweepExecution
 from scalable.store import Row, Store
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
+from scalable.store.tracking.tracker import OUTBOX
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.results import Outcome
 
@@ -46,7 +46,7 @@ def run_sweep(
         artefacts = open_artefacts(request.artefacts)
         with (
             artefacts.using(name, compiled.artefact_keys()),
-            open_tracker(session.manifest.tracking, tell=tell) as tracker,
+            open_tracker(session.manifest.tracking, outbox=session.manifest.folder / OUTBOX, tell=tell) as tracker,
             Slot(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as slot,
         ):
             if slot.waited:  # what is locked or the data may be others by now
@@ -71,7 +71,7 @@ def run_sweep(
 
 
 def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
-    past = history()
+    past = session.history()
     load = sweep_load(session.site(), name, past)
     return Request(
         tag=load.profile_name,
