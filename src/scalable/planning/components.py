@@ -105,7 +105,8 @@ def plan_components(
         short = ", ".join(tags[most:])
         raise PlanningError(
             f"{len(tags)} components need at least as many workers, but the target allows {most}: "
-            f"nothing would serve {short}; raise max_workers"
+            f"nothing would serve {short}; raise max_workers",
+            f"targets.{target}.max_workers",
         )
     deadline_s = walltime(site)
     allowed_s = deadline_s / HEADROOM[policy or POLICIES[0]] if deadline_s is not None else None
