@@ -17,8 +17,8 @@ import pytest
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver.driver import SLOT
-from scalable.session.sweep.sweeping import requested
-from scalable.session.sweep.sweeps import SweepExecution, counted
+from scalable.session.sweep.execution import SweepExecution, counted
+from scalable.session.sweep.running import requested
 from scalable.store import Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
