@@ -216,7 +216,7 @@ def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
 ) -> None:
     hours = count()
     set_back = SimpleNamespace(time=lambda: time.time() - 3600 * next(hours), monotonic=time.monotonic)
-    for module in ("sweep.sweeps", "driver.incidents"):  # where how long something took is told
+    for module in ("sweep.execution", "driver.incidents"):  # where how long something took is told
         monkeypatch.setattr(f"scalable.session.{module}.time", set_back)
     code = """
     import pathlib
