@@ -153,9 +153,9 @@ def test_a_refused_job_says_why() -> None:
 def test_a_stopped_job_says_that_the_budget_is_used_up() -> None:
     world = a_world().with_budget("0.01 EUR").with_sweep("a", expected_s=60)
     assert world.explains("a/1") == [
-        "stopped: what is left of the budget of EUR 0.01 is not enough for another run",
+        "stopped: what is left of the budget of EUR 0.01 is not enough for another job",
     ]
 
 
 def test_a_job_nobody_knows_is_called_that() -> None:
-    assert a_world().explains("ghost") == ["no run is called ghost"]
+    assert a_world().explains("ghost") == ["no job is called ghost"]
