@@ -55,7 +55,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
     plain = history.seconds.get(sweep.factor, ())
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
-        source = f"{minutes_or_seconds(mean)} a run (mean of {len(plain)} measured)"
+        source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
         return Expected(Measured(plain), limit.cores, source)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
@@ -67,7 +67,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
         source = f"{minutes:.3g} min a job on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
-    guess = f"how long a run of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
+    guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
     warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 

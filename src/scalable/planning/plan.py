@@ -162,8 +162,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
     allowed = walltime(site)
     if allowed is not None and load.job_s > allowed:
-        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
-        raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
+        takes = f"a job takes {Duration(load.job_s)}, a batch job of this target {Duration(allowed)} at most"
+        raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make jobs shorter")
     deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
     front = find_front(site, load, choice, deadline)
     chosen, outcome = front.chosen, front.outcome

@@ -64,7 +64,7 @@ def test_a_queued_job_says_that_the_pool_is_full() -> None:
 
 def test_a_queued_job_says_that_its_sweep_has_all_the_workers_it_asked_for() -> None:
     world = a_world().with_willing_cluster().with_sweep("a", jobs=4, workers=2)
-    assert world.explains("a/4") == ["queued for a standard worker: 2 of 2 workers are busy, 2 runs waiting"]
+    assert world.explains("a/4") == ["queued for a standard worker: 2 of 2 workers are busy, 2 jobs waiting"]
 
 
 def test_a_queued_job_says_that_work_is_paused() -> None:
