@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from _signal import getsignal  # the one in signal makes enums, which takes ten times as long
+from _signal import getsignal  # type: ignore[import-not-found]  # that of signal makes enums, ten times as slow
 from collections.abc import Callable
 from contextlib import suppress
 
