@@ -22,6 +22,7 @@ from scalable.cluster.base import (
     DeploymentSpec,
     LaunchRefused,
     ProviderError,
+    ask_provider,
     get_provider,
 )
 from scalable.cluster.client import ScalableClient
@@ -130,10 +131,7 @@ class ScalableSession:
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        found = self.provider.validate(self.spec())
-        known = {(finding.path, finding.code) for finding in self.report.warnings}
-        new = [finding for finding in found.warnings if (finding.path, finding.code) not in known]
-        return self.report + ValidationReport.of([*found.errors, *new])
+        return self.report + ask_provider(self.spec(), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
