@@ -243,8 +243,8 @@ def possible_load(site: Site, name: str, history: History) -> SweepLoad:
     if not load.verdict.ok:
         raise PlanningError(f"{path}: {load.verdict.message}", path)
     if allowed is not None and load.job_s > allowed:
-        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
-        raise PlanningError(f"{path}: {takes}; raise the walltime or make runs shorter", path)
+        takes = f"a job takes {Duration(load.job_s)}, a batch job of this target {Duration(allowed)} at most"
+        raise PlanningError(f"{path}: {takes}; raise the walltime or make jobs shorter", path)
     foresee(site, load, min(load.workers, most_workers(site, load)), safe=False)  # refuses what fits or costs nowhere
     return load
 
