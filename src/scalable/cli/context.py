@@ -17,7 +17,7 @@ from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
 from scalable.observe.folders import project_folder
-from scalable.session.here import history, this_machine
+from scalable.session.machine import history, this_machine
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import open_results
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Environment
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from scalable.findings import Finding, Severity
 from scalable.manifest import layers, tree
 from scalable.manifest.checks import check
 from scalable.manifest.models import Manifest, with_shipped
+from scalable.manifest.secrets import exposed
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
 from scalable.observe.folders import project_folder
+from scalable.observe.redact import HIDDEN, looks_secret
 from scalable.wording import plural, shown
 
 MOST_ERRORS = 200  # of a manifest that are listed; who made more looks for a cause they share
@@ -34,6 +36,12 @@ class Loaded:
     manifest: Manifest
     report: ValidationReport
     target: str | None
+    root: tree.Node = field(repr=False)
+    """The source with the place of every key."""
+
+    def placed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return findings that others made about the manifest, each with its place."""
+        return [placed(finding, self.root) for finding in findings]
 
 
 def load_file(
@@ -96,11 +104,12 @@ def load_text(
     filled = layers.substituted(body, env, problems)
     assert isinstance(filled, tree.Mapping)
     layers.check_secrets(filled, problems)
+    problems += exposed(body, {problem.path for problem in problems})
     values = tree.to_python(filled)
     report = ValidationReport.of(problems)
     try:
         manifest = with_shipped(Manifest.model_validate(values)).read_in(project_folder(file))
-        findings = list(check(manifest, providers))
+        findings = list(check(manifest, providers, target))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
         details = error.errors(include_url=False)
@@ -110,14 +119,14 @@ def load_text(
             wrong.append(Finding.error("more-errors", "", text, "correct these first"))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
-        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers)
+        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers, target)
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})
-    return Loaded(manifest, report, target)
+    return Loaded(manifest, report, target, filled)
 
 
-def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str]) -> list[Finding]:
+def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str], target: str | None) -> list[Finding]:
     """Findings between the entries that are readable by themselves, so that all errors come at once.
 
     What was taken out is not reported as undefined where others refer to it.
@@ -136,7 +145,7 @@ def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str
         manifest = with_shipped(Manifest.model_validate({"version": 1, "project": {"name": "unnamed"}, **left}))
     except ValidationError:
         return []
-    return [finding for finding in check(manifest, providers) if not follows(finding, gone)]
+    return [finding for finding in check(manifest, providers, target) if not follows(finding, gone)]
 
 
 def follows(finding: Finding, gone: set[str | int]) -> bool:
@@ -210,18 +219,22 @@ def begins(path: str, start: str) -> bool:
 
 
 def concealed(finding: Finding, loc: Loc, root: tree.Node) -> Finding:
-    """Return a finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
+    """Return a finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret.
+
+    Of what is called a secret it shows nothing.
+    """
     depth = len(loc)
     while (node := tree.locate(root, loc[:depth])[1]) is None:
         depth -= 1
     written_part = len(dotted(loc[:depth]))
+    secret = bool(loc[:depth]) and (loc[:depth] in layers.SECRETS or looks_secret(str(loc[depth - 1])))
     for scalar in node.items if isinstance(node, tree.Sequence) else [node]:
-        if isinstance(scalar, tree.Scalar) and scalar.source and scalar.text:
-            source = scalar.source.replace("\\", r"\\")
+        if isinstance(scalar, tree.Scalar) and scalar.text and (scalar.source or secret):
+            source = (scalar.source or HIDDEN).replace("\\", r"\\")
             for held in (shown(scalar.value), repr(scalar.value), scalar.text):
                 whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
                 finding = replace(finding, message=whole.sub(source, finding.message))
-            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
+            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source or HIDDEN}")
             finding = replace(finding, path=finding.path[:written_part] + rest)
     return finding
 

@@ -20,7 +20,7 @@ from scalable.errors import QuantityError, ScalableError
 from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.folders import state_dir, state_file
-from scalable.observe.sweeps import SweepProgress
+from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
 

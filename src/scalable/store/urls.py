@@ -75,7 +75,8 @@ def scheme_of(url: str) -> str:
         raise StoreUrlError(f"a store's URL is a text, not a {type(url).__name__}; write {EXAMPLE}")
     found = URL.fullmatch(url)
     if not found:
-        raise StoreUrlError(f"{url!r} is not a store's URL; write sqlite:///{url or 'results.db'}")
+        shown, meant = ("this", "results.db") if "@" in url else (repr(url), url or "results.db")  # no password
+        raise StoreUrlError(f"{shown} is not a store's URL; write sqlite:///{meant}")
     scheme = found["scheme"].lower()
     if scheme not in SQLITE + POSTGRESQL:
         raise StoreUrlError(f"store {scheme}:…: {scheme} is not supported; write {EXAMPLE} or {SERVER_EXAMPLE}")

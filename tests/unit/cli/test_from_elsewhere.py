@@ -13,7 +13,7 @@ from scalable.manifest import load_file
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.folders import project_folder, state_file
 from scalable.planning.pins import Pin
-from scalable.session.here import history
+from scalable.session.machine import history
 from scalable.session.operate.rollback import PinScope, hold, pin_of
 from scalable.store import Row, open_store
 from scalable.store.urls import location_of, rooted
