@@ -216,11 +216,13 @@ def sweep_commands(add: Add) -> None:
     slots = add(
         "slots", "show which sweeps run or wait among all that share the store, or take a slot for several runs",
         "slots", "slots take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
-        "slots leave calibration --holder nightly-1",
+        "slots leave calibration --holder nightly-1", "slots stop node-7:4711     who waits for a slot gives up",
     )  # fmt: skip
-    actions = ("list", "take", "leave")
+    actions = ("list", "take", "leave", "stop")
     slots.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
-    slots.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
+    slots.add_argument(
+        "sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep; stop: the holder or run that waits"
+    )
     slots.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
     of_a_store(slots)
 
@@ -317,10 +319,13 @@ def operator_commands(add: Add) -> None:
     rollback.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     rollback.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
     format_option(rollback)
-    mark_names = "NAME: a sweep, a run, or the key of a row"
+    mark_names = "NAME: a sweep, a task, a run, a job or row as it is printed, or the key of a row"
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
-    mark.add_argument("--reason", required=True, metavar="TEXT", help="what is wrong with them, for those who ask")
+    mark.add_argument("--reason", metavar="TEXT", help="what is wrong with them, for those who ask; needed to mark")
+    mark.add_argument("--undo", action="store_true", help="let marked rows that had a result count again")
+    mark.add_argument("--dry-run", action="store_true", help="show which rows are meant, change nothing")
+    yes_option(mark)
     dlq = add(
         "dlq",
         "list, replay or drop what the store's database refused for good",

@@ -17,7 +17,9 @@ from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
 from scalable.observe.liveness import State, running
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
-__all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "save_shown", "state"]
+__all__ = [
+    "ACT_WITHIN_S", "LOOK_WITHIN_S", "agreed", "asked", "chosen", "confirmed", "over", "save", "save_shown", "state",
+]  # fmt: skip
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
@@ -62,6 +64,13 @@ def confirmed(question: str, yes: bool) -> bool:
         return True
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def agreed(question: str, yes: bool, remedy: str) -> bool:
+    """Return whether somebody agrees to what cannot simply be repeated: a script must have said so."""
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"nobody can be asked here; {remedy}")
+    return confirmed(question, yes)
 
 
 def save_shown(path: Path, form: str, content: dict[str, Any], show: Callable[[Screen], None]) -> None:

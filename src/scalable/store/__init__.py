@@ -15,6 +15,7 @@ from scalable.store.errors import (
     RowError,
     StoreError,
     StoreUrlError,
+    ToldToStop,
 )
 from scalable.store.interface import (
     ALL,
@@ -84,6 +85,7 @@ __all__ = [
     "SweepRun",
     "SweepStatus",
     "Ticket",
+    "ToldToStop",
     "held",
     "open_store",
 ]

@@ -29,5 +29,9 @@ class LeaseLostError(RefusedError):
     """Whoever wants to write no longer has the lease it was given; somebody else may have it."""
 
 
+class ToldToStop(StoreError):  # noqa: N818  (a person decided it)
+    """Whoever waits for a lease was told to give up; the message says by whom."""
+
+
 class ConfigChanged(StoreError):  # noqa: N818  (not a failure of the store: somebody else was faster)
     """The live configuration is no longer the one the change was made for; the message says what it is now."""

@@ -7,7 +7,6 @@ follow by themselves.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from scalable.cli import context
-from scalable.cli.operating import confirmed
+from scalable.cli.operating import agreed
 from scalable.cli.output import console, errors, note, print_json, show_table
 from scalable.errors import UsageError
 from scalable.store import DeadLetter, ReplayOutcome
@@ -34,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         ids = chosen(options, store.dead_letters())
         if options.action == "replay":
             return replayed(store.replay_dead_letters(ids), options)
-        if not agreed(options, ids):
+        if not may_drop(options, ids):
             return 1
         dropped = store.drop_dead_letters(ids) if ids else 0
     if options.format == "json":
@@ -63,11 +62,10 @@ def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[s
     return list(dict.fromkeys(letters_chosen))
 
 
-def agreed(options: argparse.Namespace, ids: Sequence[str]) -> bool:
+def may_drop(options: argparse.Namespace, ids: Sequence[str]) -> bool:
     """Dropping loses results: a person at a terminal is asked, a script must have said it."""
-    if not options.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("what is dropped is lost; write --yes to drop it without being asked")
-    if not ids or confirmed(f"drop {plural(len(ids), 'dead letter')}? what is in them is lost", options.yes):
+    question = f"drop {plural(len(ids), 'dead letter')}? what is in them is lost"
+    if agreed(question, options.yes or not ids, "what is dropped is lost; write --yes to drop it without being asked"):
         return True
     errors().print("nothing was dropped")
     return False
