@@ -31,8 +31,8 @@ from scalable.observe.folders import RunFolder
 from scalable.observe.logs import last_lines, without_time
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
+from scalable.worker.current_tasks import read
 from scalable.worker.main import first_cause
-from scalable.worker.note import read
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.memory import memory_limits
