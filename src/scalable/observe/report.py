@@ -210,7 +210,8 @@ def current(view: RunView, state: State, now: float) -> dict[str, Any]:
         "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
         "findings": latest,
         "paused": "" if state.over else view.paused,
-        "incidents": len(view.recorded),
+        "incidents": len(view.incident_kinds),
+        "failures": view.failed,
         "retries": view.retries.total(),
         "alerts": [] if state.over else list(view.firing.values()),
     }
@@ -245,17 +246,17 @@ def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
     queues = {}
     for tag in sorted({*gauge, *view.work, *running}):
         counts, work = mapping(gauge.get(tag)), view.work.get(tag)
-        done = max(count(counts.get("done")), work.finished if work else 0)
         failed = max(count(counts.get("failed")), work.failed if work else 0)
         then = count(counts.get("done")) + count(counts.get("failed"))
-        since = done + failed - then if "done" in counts else 0  # ended after the gauge was read
+        ended = max(then, work.finished + work.failed if work else 0)
+        since = ended - then if "done" in counts else 0  # ended after the gauge was read
         waiting = max(0, count(counts.get("waiting")) - since)
         busy = max(0, count(counts.get("running")) - max(0, since - count(counts.get("waiting"))))
         began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
         queues[tag] = {
             "waiting": max(0, waiting - began),
             "running": max(busy, running[tag]) if not state.over else 0,
-            "done": done,
+            "done": ended - failed,  # rows may fail after the gauge counted their job as done
             "failed": failed,
         }
     return queues

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable.observe.liveness import State
+from scalable.observe.report import current
 from scalable.observe.series import MOST_POINTS
 from scalable.observe.view import RunView
 from scalable.show.console.feed import Feed
@@ -30,6 +31,7 @@ from tests.helpers.observe.builders import (
     run_started,
     started,
     sweep_started,
+    task,
     write,
 )
 
@@ -218,30 +220,32 @@ def test_alerts_that_hold_are_told_apart_from_those_that_passed() -> None:
     assert shown(view, alerts=[])["trouble"]["alerts"] == [] == shown(view, State.OK)["trouble"]["alerts"]
 
 
-def test_incidents_have_the_number_of_their_file_and_losses_without_one_have_none() -> None:
+def test_incidents_are_those_that_have_a_file() -> None:
     told = record("incident", 20, id=3, incident="stuck", run="first", worker="w1", tag="demeter", text="lock")
     view = viewed(run_started(), told, started("w2"), joined("w2"), lost("w2", cause="preempted"))
     view.take(record("retry", 30, run="first", tag="demeter", cause="stuck"))
     trouble = shown(view)["trouble"]
-    assert [(one["id"], one["kind"], one["text"]) for one in trouble["incidents"]] == [
-        (3, "stuck", "lock"), (0, "preempted", ""),
-    ]  # fmt: skip
+    assert [(one["id"], one["kind"], one["text"]) for one in trouble["incidents"]] == [(3, "stuck", "lock")]
+    assert trouble["incident_count"] == current(view, State.RUNNING, START + 40)["incidents"] == 1
     assert trouble["retries"]["count"] == 1 and trouble["retries"]["by_cause"] == {"stuck": 1}
     assert trouble["retries"]["latest"] == [{"t": START + 30, "run": "first", "tag": "demeter", "cause": "stuck"}]
 
 
-def test_of_very_many_incidents_the_latest_are_listed_and_that_there_were_more_is_told() -> None:
+def test_of_very_many_incidents_the_latest_are_listed_and_all_are_counted() -> None:
     view = viewed(run_started())
     for number in range(1, 601):
         told = {"incident": "stuck", "run": f"run {number}", "worker": "w1", "tag": "demeter", "text": "lock"}
         view.take(record("incident", number, id=number, **told))
-        if number == 120:
-            trouble = shown(view)["trouble"]
-            assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (120, False)
     view.take(record("incident", 700, id=1, incident="stuck", run="run 1", outcome="of one that is not remembered"))
     trouble = shown(view)["trouble"]
     assert [one["id"] for one in trouble["incidents"]] == list(range(501, 601))
-    assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (500, True)
+    assert trouble["incident_count"] == 600
+
+
+def test_failures_are_counted_also_those_that_are_not_listed() -> None:
+    view = viewed(run_started(), *(task(f"t{number}", 10, ok=False) for number in range(60)))
+    trouble = shown(view)["trouble"]
+    assert (len(trouble["failures"]), trouble["failure_count"]) == (50, 60)
 
 
 def test_plan_and_cost_are_those_of_the_report() -> None:

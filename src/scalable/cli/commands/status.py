@@ -156,7 +156,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         pairs.append(("workers", "none" if over(status) else "none yet"))
     for name, each in status["sweeps"].items():
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
-        rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
+        rows = f"{each['there'] + each['rows'] - each['failed']:,} of {each['expected']:,} rows{failed}"
         pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]

@@ -21,7 +21,6 @@ from scalable.observe.report import (
     cost,
     current,
     end_of,
-    incidents,
     plan_vs_actual,
     rounded,
     run,
@@ -105,25 +104,22 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
     firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
     findings = [entry for entry in view.findings.values() if not entry["over"]]
-    all_incidents = incidents(view)
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
         "retries": {**retries, "latest": view.retried[-LATEST:]},
         "alerts": [] if over else active[:LATEST],
         "alerts_past": view.alerts[-LATEST:],
         "findings": sorted(findings, key=lambda entry: entry["last"], reverse=True)[:LATEST],
-        "incidents": [incident(entry, view) for entry in all_incidents[-MOST_INCIDENTS:]],
-        "incident_count": len(all_incidents),
-        "incidents_forgotten": view.incidents_forgotten,
+        "incidents": [incident(view.recorded[number]) for number in sorted(view.recorded)[-MOST_INCIDENTS:]],
+        "incident_count": len(view.incident_kinds),
         "failures": view.failures[-LATEST:],
+        "failure_count": view.failed,
     }
 
 
-def incident(record: Mapping[str, Any], view: RunView) -> dict[str, Any]:
-    """With the number of its file; 0 for a loss that has none."""
-    recorded = view.recorded.get(record["id"]) is record
-    facts = {name: record.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
-    return {"id": record["id"] if recorded else 0, **facts, "text": text(mapping(record.get("evidence")).get("detail"))}
+def incident(record: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {name: record.get(name) for name in ("id", "kind", "run", "worker", "started", "severity", "outcome")}
+    return {**facts, "text": text(mapping(record.get("evidence")).get("detail"))}
 
 
 def empty(now: float) -> dict[str, Any]:
