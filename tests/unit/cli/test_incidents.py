@@ -147,7 +147,7 @@ def test_without_runs_or_incidents_it_says_so(call: Call) -> None:
 def test_failures_are_told_of_beside_incidents(call: Call, arguments: tuple[str, ...]) -> None:
     folder = a_run(RUNS, task("a", 10, ok=False), task("b", 11, ok=False))
     assert call("incidents", *arguments, "--format", "json").json["failures"] == {folder.run_id: 2}
-    assert f"2 failures: scalable report {folder.run_id}" in call("incidents", *arguments).out
+    assert f"2 failures: scalable report --run-id {folder.run_id}" in call("incidents", *arguments).out
     IncidentFolder(folder.path).open(stuck())
     out = call("incidents", *arguments).out
     assert "1 incident\n" in out and "2 failures" in out

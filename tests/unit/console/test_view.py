@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scalable.observe.liveness import State
+import pytest
+
+from scalable.observe.liveness import SILENT_S, Sign, State
 from scalable.observe.report import current
 from scalable.observe.series import MOST_POINTS
 from scalable.observe.view import RunView
@@ -136,6 +138,22 @@ def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> No
     told = shown(view, at=100.0)
     assert told["sweeps"][0]["left_s"] == 92.0, "four rows came in the 92 s since the sweep began"
     assert told["run"]["left_s"] == 92.0, "the run is over when its sweeps are"
+
+
+@pytest.mark.parametrize(
+    ("sign", "live"),
+    [
+        (Sign(at=None, silent_s=1.0, stopped=4711), {}),
+        (Sign(at=None, silent_s=SILENT_S + 1, stopped=None), {}),
+        (Sign(at=None, silent_s=1.0, stopped=None), {"paused": "no money is left"}),
+    ],
+    ids=["stopped", "silent", "paused"],
+)
+def test_no_time_left_is_told_of_a_run_that_does_not_go_on(sign: Sign, live: dict[str, Any]) -> None:
+    view = viewed(*a_sweep(), rows("A fold 0", "0-1,4-5", at=90.0))
+    told = sections(view, State.RUNNING, START + 100.0, live, sign=sign)
+    assert (told["sweeps"][0]["left_s"], told["run"]["left_s"]) == (None, None)
+    assert told["run"]["stopped"] == sign.stopped
 
 
 def test_the_time_left_is_right_where_rows_come_faster_than_they_are_remembered() -> None:

@@ -98,7 +98,7 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     if trouble.failures:
-        line = f"  {plural(trouble.failures, 'failure')}: scalable report {folder.run_id}  names them"
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {folder.run_id}  names them"
         screen.print(line, soft_wrap=True)
     tell_of(screen, trouble.damaged)
     if rows:

@@ -6,7 +6,7 @@ import { count, day, length, LOADING, money, plural, share, UNKNOWN } from "./wo
 
 const TONES = { running: "good", ok: "good", finished: "good", complete: "good", failed: "bad", incomplete: "bad" };
 
-const SILENT_S = 600; // a run on another machine that wrote nothing for so long may be gone
+const SILENT_S = 30; // a session writes every ten seconds
 
 export const isRunning = (state) => Boolean(state.run) && state.run.state === "running";
 
@@ -22,9 +22,10 @@ export function header(state) {
   byId("paused").hidden = !why;
   write(byId("paused"), !why || why.startsWith("paused") ? why : `paused: ${why}`);
   set(byId("paused"), "title", why); // the badge may be cut off
-  const silent = running && run.silent_s > SILENT_S;
-  byId("silent").hidden = !silent;
-  write(byId("silent"), silent ? `last sign ${length(Math.round(run.silent_s))} ago` : "");
+  const silent = running && run.silent_s > SILENT_S ? `last sign ${length(Math.round(run.silent_s))} ago` : "";
+  const stopped = running && run.stopped ? `process ${run.stopped} is stopped: kill -CONT ${run.stopped}` : "";
+  byId("silent").hidden = !silent && !stopped;
+  write(byId("silent"), stopped || silent);
   write(byId("locked"), locked);
   byId("locked").hidden = !locked;
   for (const [id, there] of [
