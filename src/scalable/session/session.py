@@ -22,6 +22,7 @@ from scalable.cluster.base import (
     DeploymentSpec,
     LaunchRefused,
     ProviderError,
+    ask_provider,
     get_provider,
 )
 from scalable.cluster.client import ScalableClient
@@ -48,10 +49,10 @@ from scalable.quantities import Money
 from scalable.session.driver import tasks
 from scalable.session.driver.diagnosis import SessionObserver
 from scalable.session.driver.driver import Driver
+from scalable.session.driver.event_log import Recording
 from scalable.session.driver.recorder import record
-from scalable.session.driver.recording import Recording
 from scalable.session.driver.records import AnyPlan, ending, planned, started
-from scalable.session.here import history, this_machine
+from scalable.session.machine import history, this_machine
 from scalable.session.money.accounts import Others, catch_up
 from scalable.session.money.tariffs import tariff_of
 from scalable.session.operate.live import live
@@ -130,10 +131,7 @@ class ScalableSession:
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        found = self.provider.validate(self.spec())
-        known = {(finding.path, finding.code) for finding in self.report.warnings}
-        new = [finding for finding in found.warnings if (finding.path, finding.code) not in known]
-        return self.report + ValidationReport.of([*found.errors, *new])
+        return self.report + ask_provider(self.spec(), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
@@ -288,7 +286,7 @@ class ScalableSession:
         ``asset`` only its rows are computed and expected. Processes that name the same ``holder`` are one sweep to
         others, and what failed under it is not tried again.
         """
-        from scalable.session.sweep.sweeping import run_sweep
+        from scalable.session.sweep.running import run_sweep
 
         return run_sweep(self, name, plan, tell, watched, asset, holder)
 

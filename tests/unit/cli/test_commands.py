@@ -144,7 +144,10 @@ def test_forecast_growth_timeline_and_acceptance_print_json_too(example: Call) -
     assert {criterion["result"] for criterion in criteria} == {"pass", "unknown"}
 
 
-def test_validate_for_machines_lists_every_finding_with_its_place(example: Call, tmp_path: Path) -> None:
+def test_validate_for_machines_lists_every_finding_with_its_place(
+    example: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(EXAMPLE))  # any file: a cluster is known here
     assert example("validate", "--format", "json").json == {"ok": True, "errors": [], "warnings": []}
     text = EXAMPLE.read_text(encoding="utf-8").replace("max: 6", "max: -1").replace("cpu: 15%", "cpu: 1500%")
     (tmp_path / "bad.yaml").write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from scalable.planning.front import OBJECTIVES, Choice, Point
 from scalable.planning.history import History, Measured
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine, Site
-from scalable.quantities import Cpu, Memory, Money
+from scalable.quantities import Cpu, Duration, Memory, Money, percent
 from tests.helpers.planning.builders import MACHINE, Change, a_site, codes, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
@@ -127,6 +127,19 @@ def test_a_deadline_nothing_meets_plans_the_fastest_and_says_so() -> None:
     found = plan(deadline("1m"), objective="minimize cost")
     assert found.wall_s == min(point.wall_s for point in found.front)
     assert "too-late" in codes(found)
+
+
+def test_a_deadline_only_met_without_the_margins_names_who_meets_it() -> None:
+    written = "timeframe: {factor: timeframe,"
+    change = (written, f"{written} deadline: 20m,")
+    safe, tight = (plan(change, sweep="timeframe", policy=policy) for policy in ("safe", "aggressive"))
+    assert safe.wall_s > 1200 >= tight.wall_s
+    (late,) = [finding.message for finding in safe.warnings if finding.code == "too-late"]
+    assert f"{tight.workers} workers on {tight.nodes_peak} nodes end in {Duration(tight.wall_s)}" in late
+    assert f"a CPU margin of {percent(tight.cpu_margin)} instead of over 15 %" in late
+    assert "--policy aggressive" in late and "no number of workers" not in late
+    (never,) = [f.message for f in plan(deadline("1m")).warnings if f.code == "too-late"]
+    assert "no number of workers ends within 1 min" in never
 
 
 def test_minimizing_time_takes_the_fastest_point() -> None:

@@ -34,7 +34,7 @@ OPEN = (  # what may change: a folder is empty in the first moment of its run, a
 )
 
 
-class Board:
+class RunList:
     def __init__(self, base: Path | None = None) -> None:
         self.base = base
         self.known: dict[str, dict[str, Any]] = {}
@@ -109,7 +109,7 @@ LATEST_EVERY_S = 1.0  # how often it is looked whether another run began
 class Watching:
     """Everything here happens on the event loop."""
 
-    def __init__(self, board: Board, pinned: str = "") -> None:
+    def __init__(self, board: RunList, pinned: str = "") -> None:
         self.board = board
         self.pinned = pinned
         """The run that is shown to those who name none; empty for the latest."""
