@@ -10,8 +10,8 @@ from typing import Any
 
 from scalable.cli.output import working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
-from scalable.observe.liveness import State, running
+from scalable.observe import RunFolder, RunView, read, runs_dir
+from scalable.observe.liveness import State, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
 __all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state", "trusted"]
@@ -42,7 +42,7 @@ def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **
 
 
 def state(folder: RunFolder) -> State:
-    return state_of(RunView.of(read(folder.journal)), folder.facts())
+    return state_in(folder, RunView.of(read(folder.journal)))
 
 
 def over(folder: RunFolder, what: str) -> str:
