@@ -13,12 +13,13 @@ from typing import Any
 
 from scalable.cli.output import Screen, Trimmed, console, pipe_width, working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
-from scalable.observe.liveness import State, running
+from scalable.observe import RunFolder, RunView, read, runs_dir
+from scalable.observe.liveness import State, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
 __all__ = [
     "ACT_WITHIN_S", "LOOK_WITHIN_S", "agreed", "asked", "chosen", "confirmed", "over", "save", "save_shown", "state",
+    "trusted",
 ]  # fmt: skip
 
 
@@ -51,7 +52,7 @@ def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **
 
 
 def state(folder: RunFolder) -> State:
-    return state_of(RunView.of(read(folder.journal)), folder.facts())
+    return state_in(folder, RunView.of(read(folder.journal)))
 
 
 def over(folder: RunFolder, what: str) -> str:
@@ -86,6 +87,15 @@ def save_shown(path: Path, form: str, content: dict[str, Any], show: Callable[[S
         text = page.getvalue()
     save(path, text.encode())
     console().print(f"wrote {path}", soft_wrap=True)
+
+
+def trusted(folder: RunFolder, named: str | None) -> bool:
+    """Return whether code that a run names may run: this user made the run, named its manifest, or agrees to it."""
+    if folder.is_sealed() or (named is not None and folder.is_of(named)):
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return confirmed(f"{folder.run_id} was not made by you in {folder.path.parent}: run the code that it names?", False)
 
 
 def save(path: Path, data: bytes) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from scalable.cli import operating
 from scalable.cli.operating import save_shown
 from scalable.cli.output import Cell, console, facts, note, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
@@ -33,6 +34,9 @@ def run(options: argparse.Namespace) -> int:
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
     if options.format == "html":
         manifest = Path(options.manifest) if options.manifest is not None else None
+        written = folder.facts().get("manifest")
+        if manifest is None and isinstance(written, str) and Path(written).parent == Path.cwd():
+            manifest = Path(written) if operating.trusted(folder, None) else None
         write_page(folder, Path(options.output or f"report-{folder.run_id}.html"), manifest)
         return 0
     report = redact(recorded_report(folder, time.time())[1])

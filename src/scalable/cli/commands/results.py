@@ -19,9 +19,10 @@ from scalable.manifest.models import Manifest
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import UNKNOWN, measured
 from scalable.store import Store
+from scalable.store.marking import cell_name
 from scalable.sweeps.loading import open_results, outcome
 from scalable.sweeps.metrics import best_of, directed
-from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
+from scalable.sweeps.results import LISTED, Outcome, number, same
 from scalable.wording import plural, undefined
 
 FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all

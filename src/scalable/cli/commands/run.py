@@ -286,8 +286,8 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     took = Duration(view.last - view.began) if view.began is not None and view.last is not None else "–"
     style = "green" if view.status == "ok" else "bold red"
     text = f"{folder.run_id}: {view.status} in {took}, {plural(ended, noun)} done{failed}"
-    if view.recorded:
-        text += f", {plural(len(view.recorded), 'incident')} (scalable incidents)"
+    if incidents := len(view.incident_kinds):
+        text += f", {plural(incidents, 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
 
 
