@@ -157,8 +157,16 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = N
             f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run, for runs that "
             "you made there; if you trust it, name its manifest: --manifest …"
         )
+    check_home(where, run)
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
+
+
+def check_home(where: RunFolder, run: Mapping[str, Any]) -> None:
+    """Refuse a run that this user did not make and that says it was started somewhere else than in its project."""
+    folder, manifest = Path(text(run.get("cwd")) or "."), Path(text(run.get("manifest")))
+    if not where.is_sealed() and folder.resolve() not in (Path.cwd(), manifest.resolve().parent):
+        raise ScalableError(f"it was started in {folder}, which is neither this folder nor that of the manifest")
 
 
 def is_own(run: RunFolder, manifest: Path, named: Path | None = None) -> bool:
