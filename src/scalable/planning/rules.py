@@ -100,7 +100,7 @@ def bounds(
         return {tag: (least.get(tag, 0), None) for tag in kinds}, most
     limits = {tag: (planned.get(tag, 0),) * 2 for tag in kinds}
     climbs = {step for tag, count in planned.items() if count for step in ladder(tag, kinds)[1:]}
-    return limits | {tag: (0, LADDER_WORKERS) for tag in climbs if not planned.get(tag)}, None
+    return limits | {tag: (0, LADDER_WORKERS) for tag in climbs if not planned.get(tag)}, site.worker_limit
 
 
 def shared_out(tags: list[str], total: int) -> dict[str, int]:

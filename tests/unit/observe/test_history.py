@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scalable.errors import ScalableError
 from scalable.observe import RunView, learn
 from scalable.observe.fields import month
+from scalable.planning.history import Circumstances, History
 from scalable.quantities import Memory
 from tests.helpers.observe.builders import (
     GIB,
@@ -69,6 +70,11 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
     assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
 
 
+def peak_of(history: History, **circumstances: str) -> Memory | None:
+    use = history.used(Circumstances("calibration", **circumstances))
+    return use.peak if use is not None else None
+
+
 def sized(cpus: float = 1.0) -> Record:
     return a_plan(resources_by_tag={"demeter": {"cpus": cpus, "memory": "8GiB"}})
 
@@ -85,7 +91,7 @@ def test_a_sweep_leaves_what_its_units_took_and_under_what_circumstances(tmp_pat
     assert found.seconds == (4.0,) * 6
     assert (found.cores, found.cpus, found.rows) == (0.75, 1.0, 9)
     assert (found.trials, found.provider, found.run, found.settings) == (30, "slurm", "", "fast=True, years=2")
-    assert history.peak("calibration", "", "fast=True, years=2") == Memory(GIB)
+    assert peak_of(history, settings="fast=True, years=2") == Memory(GIB)
     assert not [name for name in history.peaks if name.startswith("run:")], "units are not tasks"
 
 
@@ -112,7 +118,7 @@ def test_only_first_attempts_that_computed_their_search_and_failed_in_nothing_sa
 def test_the_peak_of_an_attempt_that_died_of_it_counts(tmp_path: Path) -> None:
     died = attempt_ended("a", "out of memory", at=20, seconds=9.0, peak=8 * GIB)
     learn(tmp_path, a_summary("run-1", sized(), sweep_started(), died, *unit("a", number=2, peak=6 * GIB)))
-    assert understood(tmp_path).peaks["calibration"].bytes == 8 * GIB
+    assert peak_of(understood(tmp_path)) == Memory(8 * GIB)
 
 
 def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_sweep(tmp_path: Path) -> None:
@@ -122,10 +128,10 @@ def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_
         learn(tmp_path, told)
     learn(tmp_path, a_summary("run-2", sized(), sweep_started(settings={"years": 9}), *unit("a", peak=50 * GIB)))
     history = understood(tmp_path)
-    assert {run: history.peak("calibration", run, "") for run in peaks_of} == {
+    assert {run: peak_of(history, run=run) for run in peaks_of} == {
         run: Memory(peak) for run, peak in peaks_of.items()
     }
-    assert history.peak("calibration", "", "years=9") == Memory(50 * GIB)
+    assert peak_of(history, settings="years=9") == Memory(50 * GIB)
 
 
 def test_a_sweep_replaces_what_earlier_ones_measured_unless_it_measured_little(tmp_path: Path) -> None:
