@@ -16,7 +16,7 @@ from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
-from scalable.session.here import history, site_of
+from scalable.session.machine import history, site_of
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin

@@ -29,8 +29,8 @@ from scalable.manifest.validation import ValidationReport
 from scalable.observe.folders import RunFolder
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
+from scalable.worker.current_tasks import read
 from scalable.worker.main import first_cause
-from scalable.worker.note import read
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.memory import memory_limits

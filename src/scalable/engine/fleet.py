@@ -207,12 +207,18 @@ def room_for(state: State, tag: str) -> int:
 
 def fitting(state: State, tag: str, counts: Mapping[str, int]) -> int:
     """Return how many of a tag fit beside the others: what the pool holds, within a limit over all tags."""
-    kinds, most = state.rules.kinds, state.rules.most_workers
+    kinds, most = state.rules.kinds, most_workers(state)
     in_pool = {other: count for other, count in counts.items() if kinds[other].pool == kinds[tag].pool}
     room = state.rules.pools[kinds[tag].pool].most(tag, in_pool)
     if most is None:
         return room
     return min(room, most - sum(count for other, count in counts.items() if other != tag))
+
+
+def most_workers(state: State) -> int | None:
+    """Return how many workers of all tags there may be; a count that somebody set by hand holds all the same."""
+    most = state.rules.most_workers
+    return None if most is None else max(most, sum(tag_record.minimum for tag_record in state.tags.values()))
 
 
 def sharing(state: State, tag: str) -> list[str]:

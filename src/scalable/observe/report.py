@@ -11,7 +11,7 @@ from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, num
 from scalable.observe.folders import RunFolder
 from scalable.observe.liveness import State, state_of
 from scalable.observe.reading import read
-from scalable.observe.sweeps import SweepProgress
+from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView, TagTasks
 from scalable.quantities import Money
 

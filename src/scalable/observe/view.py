@@ -17,7 +17,7 @@ from scalable.observe.costs import Ledger
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
 from scalable.observe.fleet import Fleet
 from scalable.observe.series import Distribution, Series
-from scalable.observe.sweeps import Grids, SweepProgress, UnitEnd
+from scalable.observe.sweep_progress import Grids, SweepProgress, UnitEnd
 from scalable.quantities import Money
 from scalable.wording import plural
 

@@ -20,7 +20,7 @@ from typing import Any
 from scalable.catalogue import FACTORS, TRIALS, baseline, is_heavy, is_trading
 from scalable.findings import Finding
 from scalable.manifest.work import Sweep
-from scalable.observe.sweeps import listing
+from scalable.observe.sweep_progress import listing
 from scalable.planning.history import Circumstances, History
 from scalable.planning.history import Measured as Units
 from scalable.planning.simulation.durations import Fixed, JobLength, Measured, from_minutes

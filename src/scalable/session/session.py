@@ -48,10 +48,10 @@ from scalable.quantities import Money
 from scalable.session.driver import tasks
 from scalable.session.driver.diagnosis import SessionObserver
 from scalable.session.driver.driver import Driver
+from scalable.session.driver.event_log import Recording
 from scalable.session.driver.recorder import record
-from scalable.session.driver.recording import Recording
 from scalable.session.driver.records import AnyPlan, ending, planned, started
-from scalable.session.here import history, site_of
+from scalable.session.machine import history, site_of
 from scalable.session.money.accounts import Others, catch_up
 from scalable.session.money.tariffs import tariff_of
 from scalable.session.operate.live import live
@@ -288,7 +288,7 @@ class ScalableSession:
         ``asset`` only its rows are computed and expected. Processes that name the same ``holder`` are one sweep to
         others, and what failed under it is not tried again.
         """
-        from scalable.session.sweep.sweeping import run_sweep
+        from scalable.session.sweep.running import run_sweep
 
         return run_sweep(self, name, plan, tell, watched, asset, holder)
 

@@ -128,9 +128,7 @@ def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_
         learn(tmp_path, told)
     learn(tmp_path, a_summary("run-2", sized(), sweep_started(settings={"years": 9}), *unit("a", peak=50 * GIB)))
     history = understood(tmp_path)
-    assert {run: peak_of(history, run=run) for run in peaks_of} == {
-        run: Memory(peak) for run, peak in peaks_of.items()
-    }
+    assert {run: peak_of(history, run=run) for run in peaks_of} == {run: Memory(peak) for run, peak in peaks_of.items()}
     assert peak_of(history, settings="years=9") == Memory(50 * GIB)
 
 

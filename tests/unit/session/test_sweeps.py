@@ -17,8 +17,8 @@ import pytest
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver.driver import SLOT
-from scalable.session.sweep.sweeping import requested
-from scalable.session.sweep.sweeps import SweepExecution, counted
+from scalable.session.sweep.execution import SweepExecution, counted
+from scalable.session.sweep.running import requested
 from scalable.store import Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
@@ -216,7 +216,7 @@ def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
 ) -> None:
     hours = count()
     set_back = SimpleNamespace(time=lambda: time.time() - 3600 * next(hours), monotonic=time.monotonic)
-    for module in ("sweep.sweeps", "driver.incidents"):  # where how long something took is told
+    for module in ("sweep.execution", "driver.incidents"):  # where how long something took is told
         monkeypatch.setattr(f"scalable.session.{module}.time", set_back)
     code = """
     import pathlib

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalable.cluster.diagnosis.judging import diagnose
+from scalable.cluster.diagnosis.diagnose import diagnose
 from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, Limits, Refusal, Snapshot
 from scalable.cluster.diagnosis.watching import Record, Watch
 from scalable.cluster.network import interfaces

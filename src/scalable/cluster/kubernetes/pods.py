@@ -17,7 +17,7 @@ from typing import Any
 from scalable.cluster.base import Fate
 from scalable.cluster.kubernetes import reasons
 from scalable.cluster.kubernetes.api import ApiError, Kube, Object
-from scalable.cluster.kubernetes.board import Board, node_of
+from scalable.cluster.kubernetes.watch import PodWatch, node_of
 from scalable.cluster.remote import RemoteWorker
 from scalable.engine.events import Loss
 
@@ -34,7 +34,7 @@ AGAIN_S = 2.0  # before a log whose connection broke is followed again
 class WorkerPod(RemoteWorker):
     """One worker as a pod."""
 
-    def __init__(self, name: str, kube: Kube, board: Board, log: Path | None = None, contact: str = "") -> None:
+    def __init__(self, name: str, kube: Kube, board: PodWatch, log: Path | None = None, contact: str = "") -> None:
         super().__init__()
         self.name = name
         self.job: str | None = f"pod {name}"

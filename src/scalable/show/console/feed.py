@@ -16,7 +16,7 @@ from typing import Any
 
 from scalable.observe import RunFolder, RunView
 from scalable.observe.liveness import Follower
-from scalable.observe.sweeps import Grid
+from scalable.observe.sweep_progress import Grid
 from scalable.show.console.sections import dead_letters, sections, use_memory
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow

@@ -26,7 +26,7 @@ from scalable.observe.report import (
     rounded,
     run,
 )
-from scalable.observe.sweeps import RECENT, SweepProgress
+from scalable.observe.sweep_progress import RECENT, SweepProgress
 from scalable.observe.view import RunView
 from scalable.store import Store, open_store
 from scalable.store.marking import mark

@@ -30,7 +30,7 @@ UNREADABLE = "cannot be read"
 OPEN = (State.RUNNING.value, State.EMPTY.value)  # a folder is empty in the first moment of its run
 
 
-class Board:
+class RunList:
     def __init__(self, base: Path | None = None) -> None:
         self.base = base
         self.known: dict[str, dict[str, Any]] = {}
@@ -119,7 +119,7 @@ LATEST_EVERY_S = 1.0  # how often it is looked whether another run began
 class Watching:
     """Everything here happens on the event loop."""
 
-    def __init__(self, board: Board, pinned: str = "") -> None:
+    def __init__(self, board: RunList, pinned: str = "") -> None:
         self.board = board
         self.pinned = pinned
         """The run that is shown to those who name none; empty for the latest."""

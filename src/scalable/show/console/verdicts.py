@@ -1,7 +1,7 @@
 """The verdict on a sweep's variants, as the page shows it.
 
 Finding out which rows are expected imports the user's code, which changes while a console stays open, and the
-statistics take memory: so each is done by a process of its own, ``python -m scalable.show.console.judging RUN SWEEP``,
+statistics take memory: so each is done by a process of its own, ``python -m scalable.show.console.verdicts RUN SWEEP``,
 and its answer is kept until rows change.
 """
 
@@ -61,7 +61,7 @@ class Judging:
 
 async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "scalable.show.console.judging", str(run.path), sweep,
+        sys.executable, "-P", "-m", "scalable.show.console.verdicts", str(run.path), sweep,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
