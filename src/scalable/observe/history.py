@@ -58,6 +58,44 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
         raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
 
 
+def forget_peaks(
+    base: Path | str, name: str | None = None, run: str | None = None, settings: str | None = None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Remove measured peaks from the history of a runs folder, and return them.
+
+    ``name`` is a factor, a component or a task; all there are if nothing is said. ``run`` and ``settings`` leave out
+    other workloads and settings of a factor.
+    """
+    folder = Path(base)
+    path = folder / FILE
+    if not path.exists():
+        return []
+    with locked(folder / LOCK, WAIT_S):
+        history = known(path)
+        gone, memory, peaks = [], history.get("memory", {}), history.get("peaks", {})
+        for factor in list(memory) if name is None else [name]:
+            entries = listed(memory.get(factor))
+            going = [
+                entry for entry in entries
+                if run in (None, mapping(entry).get("run")) and settings in (None, mapping(entry).get("settings"))
+            ]  # fmt: skip
+            gone += [{"name": factor, **mapping(entry)} for entry in going]
+            if going:
+                memory[factor] = [entry for entry in entries if entry not in going]
+        for key in [key for key in peaks if name is None or is_about(key, name, run, settings)]:
+            gone.append({"name": key, "peak": peaks.pop(key)})
+        if gone:
+            write_beside(path, json.dumps(history, indent=1) + "\n")
+        return gone
+
+
+def is_about(key: str, name: str, run: str | None, settings: str | None) -> bool:
+    """Tell whether a peak of a component, of a task, or of a sweep as earlier versions kept it, is meant."""
+    if run is not None and settings is not None:
+        return key == " ".join(filter(None, (name, run, settings)))
+    return key in (f"tag:{name}", f"run:{name}") or key.partition(" ")[0] == name
+
+
 def known(path: Path) -> dict[str, Any]:
     """Return what the file says now. One that cannot be understood is left alone: a person may have edited it."""
     try:

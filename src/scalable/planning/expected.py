@@ -19,6 +19,7 @@ from typing import Any
 
 from scalable.catalogue import FACTORS, TRIALS, baseline, is_heavy, is_trading
 from scalable.findings import Finding
+from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.work import Sweep
 from scalable.observe.sweep_progress import listing
 from scalable.planning.history import Circumstances, History
@@ -141,7 +142,7 @@ def base_of(sweep: Sweep, base: Mapping[str, Any], reads: Collection[str]) -> di
 
     A locked baseline is what a trading workload does anyway.
     """
-    own = {sweep.factor, *sweep.settings}
+    own = {sweep.factor, *sweep.settings, *OWN_KEYS}
     usual = {name for name, value in base.items() if is_trading(sweep.run) and value == baseline(name)}
     return {name: value for name, value in base.items() if name in reads and name not in own | usual}
 

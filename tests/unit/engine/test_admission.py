@@ -118,7 +118,7 @@ def test_a_sweep_that_climbed_asks_for_no_more_workers_of_the_size_it_left() -> 
 
 
 def test_a_climb_stays_within_the_most_workers_and_waits_for_nobody() -> None:
-    world = a_world().with_kind("standard", minimum=2, maximum=2).with_kind("heavy", maximum=1).with_most_workers(2)
+    world = a_world().with_kind("standard", minimum=2, maximum=2).with_kind("heavy", maximum=1, within=2)
     world.with_willing_cluster().with_sweep("a", jobs=3)
     world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(9))
     world.finishes("a/2", "a/3")
@@ -133,9 +133,9 @@ def test_a_climb_stays_within_the_most_workers_and_waits_for_nobody() -> None:
 
 
 def test_a_climb_of_a_kind_beside_others_gets_the_place_of_an_idle_worker() -> None:
-    world = a_world().with_profiles("standard", "wfrb").with_kind("standard", minimum=0, maximum=1)
-    world.kinds["wfrb"] = {"minimum": 2, "maximum": 2, "larger": "standard"}
-    world.rebuild().with_most_workers(2).with_willing_cluster().with_sweep("a", jobs=2, kind=SweepKind.FREE)
+    world = a_world().with_profiles("standard", "wfrb").with_kind("standard", maximum=1, within=2)
+    world.with_kind("wfrb", minimum=2, maximum=2, larger="standard").with_willing_cluster()
+    world.with_sweep("a", jobs=2, kind=SweepKind.FREE)
     world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(4))
     world.finishes("a/2")
     world.passes(120)
