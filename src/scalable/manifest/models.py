@@ -125,6 +125,7 @@ class Manifest(Section):
     tracking: Text | None = None
     """The URL of an MLflow server that sweeps are logged to; MLFLOW_TRACKING_URI when not given."""
     _folder: Path = PrivateAttr(default_factory=Path)
+    _declared: frozenset[str] = PrivateAttr(frozenset())
 
     @property
     def folder(self) -> Path:
@@ -136,6 +137,11 @@ class Manifest(Section):
         manifest = self.model_copy()
         manifest._folder = folder
         return manifest
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Profiles that the manifest writes down; the others are the shipped ones."""
+        return self._declared
 
     @field_validator("version", mode="before")
     @classmethod
@@ -162,9 +168,11 @@ PROFILES = {
 
 def with_shipped(manifest: Manifest) -> Manifest:
     groups = {name: list(assets) for name, assets in GROUPS.items()}
-    return manifest.model_copy(
+    whole = manifest.model_copy(
         update={"profiles": {**PROFILES, **manifest.profiles}, "groups": {**groups, **manifest.groups}}
     )
+    whole._declared = frozenset(manifest.profiles)
+    return whole
 
 
 VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}

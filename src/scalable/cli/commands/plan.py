@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
 
 def planned(options: argparse.Namespace, loaded: Loaded, sweep: str | None) -> int:
     """Show the plan of one sweep, else of all; of the components where there is no sweep."""
-    site = context.site(loaded, context.pin(options, loaded))
+    site = context.site(options, loaded, context.pin(options, loaded))
     past = context.history(context.manifest_path(options.manifest))
     result: Plan | Campaign | ComponentPlan
     if sweep is None and not loaded.manifest.sweeps:
