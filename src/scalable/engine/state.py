@@ -12,7 +12,7 @@ from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, Swee
 from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
-from scalable.manifest.policies import Stuck
+from scalable.manifest.policies import Retry, Stuck
 from scalable.quantities import Memory
 
 
@@ -114,6 +114,9 @@ class State:
         if experience is None:
             experience = by_tag[record.tag] = Experience()
         return experience
+
+    def retry(self, sweep: Sweep) -> Retry:
+        return sweep.retry or self.rules.policies.retry
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
         """Tell whether nodes may still be kept for workers that have gone."""

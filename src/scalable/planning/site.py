@@ -15,7 +15,7 @@ from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
-from scalable.manifest.work import Sweep
+from scalable.manifest.work import Retry, Sweep
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
 from scalable.planning.resources import ScalePlan, Size, allocatable, equal_part, offered
@@ -75,6 +75,8 @@ class PlannedSweep:
     cores: float | None = None
     """What a job uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
     """
+    retry: Retry | None = None
+    """How its jobs are retried where that differs from the policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,7 @@ class Site:
         planned = list(planned)
         if len({sweep.id for sweep in planned}) < len(planned):
             raise PlanningError("two of the sweeps to simulate have the same name")
-        profiles = self.manifest.profiles
+        profiles, policies = self.manifest.profiles, self.manifest.policies
         homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
         for sweep in planned:
             tag, profile = tag_of(sweep, planned), profiles[sweep.profile]
@@ -300,6 +302,7 @@ class Site:
                     for name, group in sweep.jobs
                 ),
                 sweep.workers,
+                sweep.retry and policies.retry_of(sweep.retry),
             )
             for sweep in planned
         ]

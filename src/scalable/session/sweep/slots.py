@@ -6,7 +6,8 @@ dies loses it after a while, and who cannot reach the store starts nothing more 
 
 Several processes are one holder where an outer scheduler fans a sweep out into tasks: who names a holder joins the
 slot that this holder has, and leaves it to the others. Such a slot bears longer silence, since from one task to the
-next nobody may be there to keep it; ``give_back`` ends it.
+next nobody may be there to keep it; ``give_back`` ends it. A run of the whole sweep ends it, too, when it comes to its
+own end: it has no other tasks, but a driver that was lost or interrupted is started again and goes on in its slot.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Slot:
     """Use as ``with``: entered when the sweep may run, left when it has ended."""
 
     def __init__(
-        self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None], holder: str = ""
-    ) -> None:
+        self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None], holder: str = "",
+        whole: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.kind = kind
         self.normal = normal
@@ -60,6 +62,8 @@ class Slot:
         """Why nothing is started now; empty while the slot is held."""
         self.shared = bool(holder)
         """Others have it, too: what ends here does not end it."""
+        self.whole = whole
+        """The whole sweep is run under it, so that its own end is that of its slot."""
         self.life = SHARED_LIFE_S if holder else LIFE_S
         self.store = store
         self.ticket = asked(store, name, kind, holder)
@@ -99,7 +103,9 @@ class Slot:
         self.over = True
         self.stir.set()
         self.thread.join()
-        self.leave()
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if not self.shared or (self.whole and not interrupted):
+            self.leave()
 
     @contextmanager
     def held_for(self, driver: Driver) -> Iterator[None]:
@@ -183,8 +189,6 @@ class Slot:
                 self.ticket.release()
 
     def leave(self) -> None:
-        if self.shared:
-            return
         with suppress(StoreError):  # it expires by itself
             self.ticket.release()
 

@@ -47,7 +47,9 @@ def run_sweep(
         with (
             artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
-            Slot(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as slot,
+            Slot(
+                store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder, asset is None
+            ) as slot,
         ):
             if slot.waited:  # what is locked or the data may be others by now
                 compiled = session.compile(name, store, asset)
@@ -80,6 +82,7 @@ def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
         artefacts=session.artefacts(),
         peak=past.peaks.get(load.sweep.factor),
         target=session.spec().target_name,
+        retry=load.sweep.retry and session.manifest.policies.retry_of(load.sweep.retry),
     )
 
 
