@@ -15,7 +15,7 @@ from scalable.engine.events import FINAL, JobEnded, JobFinished, JobLost, JobSta
 from scalable.engine.rules import ANY_MEMORY, KILL_WITHIN_S, WorkerKind
 from scalable.engine.state import Attempt, JobRecord, State, SweepRecord
 from scalable.findings import Severity
-from scalable.manifest.policies import Retry as Policy
+from scalable.manifest.work import Retry as Policy
 from scalable.quantities import Duration, Memory
 
 CANCELLED = "its sweep was cancelled"

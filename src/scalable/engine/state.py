@@ -12,7 +12,8 @@ from scalable.engine.events import NEVER, Instruction, Job, JobState, Loss, Swee
 from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
-from scalable.manifest.policies import Retry, Stuck
+from scalable.manifest.policies import Stuck
+from scalable.manifest.work import Retry
 from scalable.quantities import Memory
 
 

@@ -29,7 +29,8 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.findings import Finding
-from scalable.manifest.policies import Policies, Retry
+from scalable.manifest.policies import Policies
+from scalable.manifest.work import Retry
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory, Money

@@ -18,7 +18,7 @@ from scalable.engine.events import (
     WorkerLost,
 )
 from scalable.engine.rules import ANY_MEMORY
-from scalable.manifest.policies import Retry
+from scalable.manifest.work import Retry
 from scalable.observe.incidents import Incident, more_memory
 from scalable.quantities import Memory
 from tests.helpers.engine.builders import World, a_world, gib

@@ -9,8 +9,8 @@ import pytest
 from scalable.catalogue import GROUPS
 from scalable.errors import UsageError
 from scalable.manifest import Loaded, Manifest, ManifestError, load_file, load_text
-from scalable.manifest.policies import Retry
 from scalable.manifest.targets import LocalTarget, SlurmTarget
+from scalable.manifest.work import Retry
 from scalable.quantities import Cpu, Duration, Memory, Money
 from tests.helpers.paths import ROOT
 
