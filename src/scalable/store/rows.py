@@ -48,6 +48,7 @@ class SweepStatus(Enum):
     FINISHED = "finished"  # every expected row is there
     FAILED = "failed"  # ended with rows missing or failed
     INTERRUPTED = "interrupted"  # stopped before its end; can be resumed
+    LOST = "lost"  # its driver is gone without a word, which the next start found; can be resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

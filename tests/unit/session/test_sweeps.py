@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import socket
 import threading
 import time
 from itertools import count
@@ -320,6 +321,31 @@ def test_a_sweep_retries_as_it_says_itself_and_else_as_the_policies_say(sweeps: 
     sweeps.run(variants=[1], assets=["A"], folds=1, retry={"times": 3})
     assert sweeps.executed().count("tried") == 4
     assert {row.attempt for row in sweeps.rows()} == {4}
+
+
+def test_a_run_whose_driver_is_gone_is_closed_as_lost_by_the_next_and_that_of_a_living_one_is_not(
+    sweeps: Sweeps,
+) -> None:
+    with open_store(STORE) as store:
+        store.put_run(SweepRun(id="run-1 trial", sweep="trial", started=1.0, expected=24))
+        living, dead = (
+            store.leases(3600).ask("trial", SweepKind.FREE.value, holder)
+            for holder in ("another-host:1", f"{socket.gethostname()}:{2**30}")
+        )
+        for ticket in (living, dead):
+            ticket.try_take(lambda holders, before: "")
+
+        def first() -> SweepRun:
+            return store.runs("trial")[0]
+
+        sweeps.session().run_sweep("trial", asset="A")
+        assert first().status is SweepStatus.RUNNING
+        living.release()
+        sweeps.session().run_sweep("trial", asset="BB")
+        assert (first().status, first().reason) == (SweepStatus.LOST, "its driver is gone") and first().ended
+        store.put_run(SweepRun(id="run-2 trial", sweep="trial", started=time.time() + 5, expected=24))
+        sweeps.session().run_sweep("trial", asset="CCC", holder="tasks of one run")
+        assert [run.status for run in store.runs("trial")][-1] is SweepStatus.RUNNING, "another task of the same holder"
 
 
 def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Project) -> None:

@@ -22,6 +22,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from scalable import proc
 from scalable.engine.events import SweepKind
 from scalable.engine.sweeps import obstacle
 from scalable.session.operate.dependencies import STORE
@@ -197,6 +198,15 @@ def asked(store: Store, name: str, kind: SweepKind, holder: str) -> Ticket:
     if holder:
         return store.leases(SHARED_LIFE_S).ask(name, kind.value, holder, shared=True)
     return store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def gone(lease: Lease) -> bool:
+    """Return whether the holder of a lease that has not expired is a process of this machine that has ended."""
+    host, _, pid = lease.holder.rpartition(":")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    process = proc.look(int(pid))
+    return process is None or not process.alive
 
 
 def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:

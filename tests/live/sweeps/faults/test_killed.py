@@ -180,6 +180,9 @@ def test_a_row_is_tried_as_often_as_the_policy_says_however_often_its_driver_is_
     assert mini.run().process.returncode == 0, "who starts it after that gives it new attempts"
     [row] = mini.rows().values()
     assert row.finished and row.attempt == 3
+    with open_store(mini.store_url) as store:
+        lost, failed, finished = SweepStatus.LOST, SweepStatus.FAILED, SweepStatus.FINISHED
+        assert [run.status for run in store.runs()] == [lost, lost, failed, finished]
 
 
 @pytest.mark.journey
