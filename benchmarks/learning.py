@@ -19,7 +19,7 @@ from scalable.observe import RunFolder, RunView, read
 from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.plan import plan_sweep
-from scalable.session.here import history
+from scalable.session.machine import history
 from scalable.session.session import ScalableSession
 
 ROUNDS = 3

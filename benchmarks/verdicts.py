@@ -18,7 +18,7 @@ from scalable.store import Row
 from scalable.sweeps.decisions import Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.grid import Cell
-from scalable.sweeps.judged import TRADING
+from scalable.sweeps.metrics import TRADING
 from scalable.sweeps.results import Outcome
 
 ASSETS, FOLDS = 5, 5

@@ -16,7 +16,7 @@ from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
-from scalable.session.here import history, this_machine
+from scalable.session.machine import history, this_machine
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin

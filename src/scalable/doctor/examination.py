@@ -11,7 +11,7 @@ from scalable.doctor.checks import Case, fail, ok
 from scalable.errors import PlanningError, ScalableError
 from scalable.findings import Finding
 from scalable.manifest import Loaded, ManifestError
-from scalable.session.here import history, this_machine
+from scalable.session.machine import history, this_machine
 from scalable.wording import plural
 
 TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-machine"})

@@ -11,7 +11,7 @@ from scalable.doctor.checks import Case, fail, ok, warn
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
 from scalable.quantities import Memory
-from scalable.session.here import this_machine
+from scalable.session.machine import this_machine
 from scalable.wording import plural
 from scalable.worker.runner.environment import THREAD_VARIABLES
 

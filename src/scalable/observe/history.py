@@ -19,7 +19,7 @@ from typing import Any
 from scalable.errors import QuantityError, ScalableError
 from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
-from scalable.observe.sweeps import SweepProgress
+from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from scalable.catalogue import Variant
-from scalable.sweeps.judged import Metric
+from scalable.sweeps.metrics import Metric
 from scalable.sweeps.results import Pair, same
 from scalable.wording import plural
 

@@ -26,7 +26,7 @@ from scalable.sweeps.decisions import (
     Standing,
     Verdict,
 )
-from scalable.sweeps.judged import Metric, judged, stated
+from scalable.sweeps.metrics import Metric, judged, stated
 from scalable.sweeps.results import Outcome, Pair, Same, same
 from scalable.wording import plural
 

@@ -6,7 +6,7 @@
             return lambda: MyStore(tmp_path)
 
 ``open_store`` is a function that opens the same store each time it is called. pytest shows the values of a failed
-assertion after ``pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_beside")``.
+assertion after ``pytest.register_assert_rewrite("scalable.testing.store", "scalable.testing.store_extras")``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from scalable.store import AttemptRow, Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
-from scalable.testing.store_beside import BesideRowsContract
+from scalable.testing.store_extras import BesideRowsContract
 
 Opener = Callable[[], Store]
 

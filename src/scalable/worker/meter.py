@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics.plugin import WorkerPlugin
 from tornado.ioloop import PeriodicCallback
 
+from scalable.worker.current_tasks import Note
 from scalable.worker.measures import NAME, Measures
-from scalable.worker.note import Note
 
 if TYPE_CHECKING:
     from distributed import Worker

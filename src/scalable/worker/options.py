@@ -37,7 +37,7 @@ class WorkerOptions:
     preload: str | None = None
     scratch: str | None = None
     note: str | None = None
-    """A file for the keys of running tasks, see ``scalable.worker.note``."""
+    """A file for the keys of running tasks, see ``scalable.worker.current_tasks``."""
     connect_within: float = CONNECT_WITHIN_S
     grace: float = GRACE_S
     parent: int | None = None

@@ -18,7 +18,7 @@ from typing import Any, Self
 from scalable.observe import Journal, RunFolder
 from scalable.observe.files import write_beside
 from scalable.observe.incidents import Incident, IncidentFolder
-from scalable.observe.sweeps import spans
+from scalable.observe.sweep_progress import spans
 
 GIB = 1024**3
 TAG = "compute"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scalable.observe.sweeps import spans
+from scalable.observe.sweep_progress import spans
 from tests.helpers.observe.builders import (
     GIB,
     Record,

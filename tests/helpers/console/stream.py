@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalable.show.console import board
 from scalable.show.console import feed as feeds
+from scalable.show.console import runs
 
 
 @pytest.fixture(autouse=True)
@@ -13,4 +13,4 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look more often than a person could follow."""
     monkeypatch.setattr(feeds, "EVERY_S", 0.05)
     monkeypatch.setattr(feeds, "OVER_EVERY_S", 0.05)
-    monkeypatch.setattr(board, "LATEST_EVERY_S", 0.05)
+    monkeypatch.setattr(runs, "LATEST_EVERY_S", 0.05)

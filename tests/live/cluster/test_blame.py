@@ -19,7 +19,7 @@ from scalable.cluster.client import WorkerKilledError
 from scalable.cluster.local import LocalProvider
 from scalable.manifest.targets import LocalTarget
 from scalable.planning.resources import ScalePlan
-from scalable.worker.note import Note, read
+from scalable.worker.current_tasks import Note, read
 
 LONG_S = 60.0
 

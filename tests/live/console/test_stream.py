@@ -16,7 +16,7 @@ import pytest
 from scalable.observe import RunFolder
 from scalable.observe.folders import RunFolderError
 from scalable.show.console import feed as feeds
-from scalable.show.console.board import Board, Watching
+from scalable.show.console.runs import RunList, Watching
 from tests.helpers.browser.serving import served
 from tests.helpers.console.client import Client, Event
 from tests.helpers.console.stream import often
@@ -163,17 +163,17 @@ def test_a_run_that_cannot_be_read_is_listed_as_such_and_hides_no_other(tmp_path
 def test_a_latest_run_that_is_deleted_while_it_is_looked_for_ends_no_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Board.latest
+    found = RunList.latest
     deleted: list[str] = []
 
-    def late(self: Board) -> str:
+    def late(self: RunList) -> str:
         latest = found(self)
         if "-gone-" in latest:
             deleted.append(latest)
             shutil.rmtree(tmp_path / latest)
         return latest
 
-    monkeypatch.setattr(Board, "latest", late)
+    monkeypatch.setattr(RunList, "latest", late)
     run = a_live_run(tmp_path)
     with served(tmp_path) as guard, Client(guard).stream() as stream:
         assert stream.until("run")["run_id"] == run.run_id
@@ -193,11 +193,11 @@ def test_where_runs_cannot_be_read_a_page_is_told_so_and_nothing_is_left_of_it(
                 raise AssertionError("there is nothing to watch")
         assert not watching.followers
 
-    def unreadable(self: Board) -> str:
+    def unreadable(self: RunList) -> str:
         raise RunFolderError("runs cannot be read: Permission denied")
 
-    monkeypatch.setattr(Board, "latest", unreadable)
-    asyncio.run(opened(Watching(Board(tmp_path))))
+    monkeypatch.setattr(RunList, "latest", unreadable)
+    asyncio.run(opened(Watching(RunList(tmp_path))))
     with served(tmp_path) as guard:
         answer = Client(guard).get("/api/stream")
     assert answer.status == 409 and "Permission denied" in answer.json["error"]

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from scalable.store import Lease, open_store
-from scalable.testing.store_beside import one_at_a_time
+from scalable.testing.store_extras import one_at_a_time
 from tests.helpers.store.leases import LeaseContract
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from scalable.observe import RunFolder
-from scalable.observe.liveness import State, state_of
+from scalable.observe.liveness import State, state_in
 from scalable.show.console import feed as feeds
-from scalable.show.console.board import Board
+from scalable.show.console.runs import RunList
 from tests.helpers.console.stream import often
 from tests.helpers.observe.builders import (
     GIB,
@@ -41,7 +41,7 @@ def test_runs_are_listed_the_latest_first_with_how_they_ended(tmp_path: Path) ->
     reported.write_report({"run": told, "sweeps": {"depth": {}}})
     empty = RunFolder.create("lab", tmp_path)
     live = a_live_run(tmp_path)
-    board = Board(tmp_path)
+    board = RunList(tmp_path)
     found = board.runs()
     assert [one["run_id"] for one in found] == [each.run_id for each in (live, empty, reported, killed, done)]
     assert [one["state"] for one in found] == [
@@ -62,15 +62,15 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_kil
     def late(*told: Any) -> State:
         if "ended" not in run.journal.read_text():
             write(run, [ended()])
-        return state_of(*told)
+        return state_in(*told)
 
-    monkeypatch.setattr("scalable.show.console.board.state_of", late)
-    found = Board(tmp_path)
+    monkeypatch.setattr("scalable.show.console.runs.state_in", late)
+    found = RunList(tmp_path)
     assert [one["state"] for one in (*found.runs(), *found.runs())] == ["ok", "ok"]
 
 
 def test_a_run_that_has_written_nothing_yet_is_looked_at_again(tmp_path: Path) -> None:
-    board, run = Board(tmp_path), RunFolder.create("lab", tmp_path)
+    board, run = RunList(tmp_path), RunFolder.create("lab", tmp_path)
     assert board.runs()[0]["state"] == "nothing was recorded"
     a_run(tmp_path)
     write(run, [run_started(run.run_id, at=time.time() - START)])
@@ -81,7 +81,7 @@ def test_a_run_that_was_killed_on_another_machine_does_not_hide_later_ones(tmp_p
     killed = a_live_run(tmp_path)
     for path in (killed.run_file, killed.journal):
         path.write_text(path.read_text().replace(socket.gethostname(), "another-machine"))
-    later, board = a_run(tmp_path), Board(tmp_path)
+    later, board = a_run(tmp_path), RunList(tmp_path)
     assert board.latest() == killed.run_id, "as far as can be known, it runs"
     for path in (killed.run_file, killed.journal):
         os.utime(path, (0, time.time() - 600))

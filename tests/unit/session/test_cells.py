@@ -11,7 +11,7 @@ import pytest
 
 from scalable.manifest import load_text
 from scalable.observe.journal import LONGEST_LINE, line_of
-from scalable.observe.sweeps import positions, spans
+from scalable.observe.sweep_progress import positions, spans
 from scalable.session.sweep.cells import Cells
 from scalable.sweeps.compiling import Compiled, CompiledJob, compiled
 from scalable.sweeps.loading import importable

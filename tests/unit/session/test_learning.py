@@ -9,7 +9,7 @@ import pytest
 
 from scalable.cli.main import main
 from scalable.cluster.base import DeploymentSpec
-from scalable.session.here import history
+from scalable.session.machine import history
 from scalable.session.session import ScalableSession
 from tests.helpers.session.builders import Project
 

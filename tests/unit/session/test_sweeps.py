@@ -20,8 +20,8 @@ from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver.driver import SLOT
 from scalable.session.driver.ledger import Ledger
-from scalable.session.sweep.sweeping import requested
-from scalable.session.sweep.sweeps import SweepExecution, counted
+from scalable.session.sweep.execution import SweepExecution, counted
+from scalable.session.sweep.running import requested
 from scalable.store import AttemptRow, Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
@@ -107,6 +107,8 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
     assert sweeps.project.ended()[0] == "failed"
     assert sweeps.grid() == 12 * "d" + 3 * "ddff"
+    counts = sweeps.project.journal("gauge")[-1]["tasks"]["standard"]
+    assert (counts["done"], counts["failed"]) == (9, 3)
     with open_store("sqlite:///.scalable/results.db") as store:
         assert [run.status for run in store.runs("trial")] == [SweepStatus.FAILED]
     blocker.unlink()
@@ -220,7 +222,7 @@ def test_incidents_of_a_sweep_are_in_its_store_with_what_became_of_them(
 ) -> None:
     hours = count()
     set_back = SimpleNamespace(time=lambda: time.time() - 3600 * next(hours), monotonic=time.monotonic)
-    for module in ("sweep.sweeps", "driver.incidents"):  # where how long something took is told
+    for module in ("sweep.execution", "driver.incidents"):  # where how long something took is told
         monkeypatch.setattr(f"scalable.session.{module}.time", set_back)
     code = """
     import pathlib

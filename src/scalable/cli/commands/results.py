@@ -19,8 +19,8 @@ from scalable.manifest.models import Manifest
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import UNKNOWN, measured
 from scalable.store import Store, open_store
-from scalable.sweeps.judged import best_of, directed
 from scalable.sweeps.loading import outcome, store_url
+from scalable.sweeps.metrics import best_of, directed
 from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
 from scalable.wording import plural, undefined
 

@@ -16,7 +16,7 @@ from scalable.engine.events import SweepKind
 from scalable.errors import UsageError
 from scalable.planning.loads import sweep_load
 from scalable.quantities import Duration
-from scalable.session.here import history
+from scalable.session.machine import history
 from scalable.session.sweep.slots import SHARED_LIFE_S, Slot, give_back
 from scalable.store import Lease, Store, open_store
 from scalable.sweeps.loading import store_url

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalable.cluster.diagnosis.judging import diagnose
+from scalable.cluster.diagnosis.diagnose import diagnose
 from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, Limits, Refusal, Snapshot
 
 __all__ = ["LIMITS", "Awaited", "Bounds", "Kind", "Limits", "Refusal", "Snapshot", "diagnose"]

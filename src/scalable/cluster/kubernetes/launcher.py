@@ -20,9 +20,9 @@ from scalable.cluster import cleanup
 from scalable.cluster.base import Launched, LaunchRefused, Node, WorkerTemplate
 from scalable.cluster.kubernetes import objects, reasons
 from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Object
-from scalable.cluster.kubernetes.board import Board
 from scalable.cluster.kubernetes.pods import WorkerPod
 from scalable.cluster.kubernetes.reach import Directly, Reach
+from scalable.cluster.kubernetes.watch import PodWatch
 from scalable.cluster.remote import RemoteLauncher, begun
 from scalable.errors import UsageError
 from scalable.observe.folders import RunFolder
@@ -67,7 +67,7 @@ class KubernetesLauncher(RemoteLauncher):
         self.own_pod = own_pod
         self.connect_within = connect_within
         self.reaper = Reaper()
-        self.board = Board(self.kube, site.name, site.selector, self.pool_of)
+        self.board = PodWatch(self.kube, site.name, site.selector, self.pool_of)
         self.pods: dict[str, WorkerPod] = {}
         """All that may still be in the cluster's hands, by the pod's name."""
         self.workers: dict[str, WorkerPod] = {}

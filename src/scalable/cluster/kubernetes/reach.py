@@ -20,9 +20,9 @@ from scalable.cluster.base import LaunchRefused
 from scalable.cluster.kubernetes import objects, reasons
 from scalable.cluster.kubernetes.answers import Object, refused
 from scalable.cluster.kubernetes.api import LOST, Api, ApiError, Kube
-from scalable.cluster.kubernetes.board import older
 from scalable.cluster.kubernetes.relay import CONTROL_PORT, TOKEN_FILE, WORKER_PORT, new_token
 from scalable.cluster.kubernetes.relay.client import DaskTunnel, TunnelError
+from scalable.cluster.kubernetes.watch import older
 from scalable.engine.events import Loss
 
 if TYPE_CHECKING:

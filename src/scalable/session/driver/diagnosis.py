@@ -15,8 +15,8 @@ from scalable.engine.fleet import MAX_REFUSALS
 
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
+    from scalable.session.driver.counts import Look
     from scalable.session.driver.driver import Driver
-    from scalable.session.driver.looking import Look
 
 logger = logging.getLogger("scalable")
 

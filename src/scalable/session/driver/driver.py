@@ -53,8 +53,8 @@ from scalable.observe.redact import KNOWN
 from scalable.quantities import Memory
 from scalable.session.driver.attempts import Attempts
 from scalable.session.driver.clock import SteadyClock
+from scalable.session.driver.counts import Look, look
 from scalable.session.driver.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
-from scalable.session.driver.looking import Look, look
 from scalable.session.money.costs import meter
 from scalable.session.operate.control import Control
 from scalable.session.operate.measures import Measures
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from scalable.cluster.workers import Member
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
+    from scalable.session.driver.event_log import Recording
     from scalable.session.driver.recorder import TaskRecorder
-    from scalable.session.driver.recording import Recording
     from scalable.session.money.tariffs import Tariff
     from scalable.session.operate.live import Live
     from scalable.store import Receipt, Store

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from scalable.observe.sweeps import spans
+from scalable.observe.sweep_progress import spans
 from scalable.sweeps.compiling import Compiled, CompiledJob
 
 MOST_CELLS = 20_000  # of a grid that is told; more are finer than the points of a screen

@@ -16,7 +16,7 @@ from typing import Any
 
 from scalable.observe import RunFolder, RunView
 from scalable.observe.liveness import Follower
-from scalable.observe.sweeps import Grid
+from scalable.observe.sweep_progress import Grid
 from scalable.show.console.sections import dead_letters, sections, use_memory
 
 EVERY_S = 1.0  # how often a run is looked at: as often as a person can follow
@@ -167,7 +167,7 @@ class Feed:
         view, state = self.view, self.follower.state
         live = {} if state.over else self.run.live()
         use_memory(view, live)
-        parts = sections(view, state, time.time(), live, self.run.run_id)
+        parts = sections(view, state, time.time(), live, self.run.run_id, self.follower.sign)
         parts["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.changed_cells(over=state.over)
         parts["grid"] = view.grids.to_list(over=state.over)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalable.errors import MissingExtraError, UsageError
-from scalable.show.console.board import Board, Watching
 from scalable.show.console.guard import Guard
-from scalable.show.console.judging import Judging
+from scalable.show.console.runs import RunList, Watching
+from scalable.show.console.verdicts import Judging
 
 if TYPE_CHECKING:
     from scalable.show.console.connections import Server
@@ -43,7 +43,7 @@ class Console:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.board = Board(options.runs)
+        self.board = RunList(options.runs)
         self.watching = Watching(self.board, options.run_id)
         self.judging = Judging()
         self.askers = ThreadPoolExecutor(MOST_ASKING, "scalable-console-asking")

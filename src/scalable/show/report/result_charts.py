@@ -23,7 +23,7 @@ from scalable.show.report.drawing import (
 from scalable.show.report.elements import Child, Markup, tag
 from scalable.show.report.equity import Line
 from scalable.sweeps.decisions import MetricResult, Standing
-from scalable.sweeps.judged import Better, Metric
+from scalable.sweeps.metrics import Better, Metric
 from scalable.sweeps.results import Pair, Same, same
 
 COLOURS = {Standing.BETTER: "good", Standing.WORSE: "bad", Standing.OPEN: "muted"}

@@ -13,7 +13,7 @@ from scalable.show.report.material import Material, SweepResults
 from scalable.show.report.overview import VERDICTS
 from scalable.show.report.result_charts import Heat, effects, equity, heat_map
 from scalable.sweeps.decisions import Check, Decision, Judgement, MetricResult, Standing
-from scalable.sweeps.judged import KNOWN, Better, Metric, best_of, directed, judged, stated
+from scalable.sweeps.metrics import KNOWN, Better, Metric, best_of, directed, judged, stated
 from scalable.sweeps.results import Outcome, Same, cell_name, number, same
 from scalable.wording import plural
 

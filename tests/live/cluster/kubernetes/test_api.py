@@ -17,8 +17,8 @@ from distributed.security import Security
 
 from scalable.cluster.kubernetes import api
 from scalable.cluster.kubernetes.api import ApiError, Cluster, Kube, Listing, WatchEvent, Watching
-from scalable.cluster.kubernetes.board import objects_in
 from scalable.cluster.kubernetes.reach import Forwarder
+from scalable.cluster.kubernetes.watch import objects_in
 from scalable.errors import UsageError
 from tests.helpers.cluster.kubernetes.server import NAMESPACE, Object, Server, a_server
 from tests.helpers.waiting import LONG_S, soon

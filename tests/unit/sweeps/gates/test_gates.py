@@ -12,7 +12,7 @@ from scalable.errors import ScalableError
 from scalable.sweeps.decisions import Decision, Judgement, Power, Standing, Verdict
 from scalable.sweeps.gates import decide
 from scalable.sweeps.grid import Cell
-from scalable.sweeps.judged import Better, Metric
+from scalable.sweeps.metrics import Better, Metric
 from scalable.sweeps.results import Outcome
 from tests.helpers.sweeps.gates.builders import USUAL, an_outcome, cells, key, row
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan
-from scalable.session.here import history
+from scalable.session.machine import history
+from scalable.session.sweep.execution import Request, SweepExecution, ended
 from scalable.session.sweep.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.sweep.slots import Slot, gone
-from scalable.session.sweep.sweeps import Request, SweepExecution, ended
 from scalable.store import Row, Store, SweepStatus
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import Status, SweepRecord, Tracker, averaged, open_tracker

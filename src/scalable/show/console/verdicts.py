@@ -1,7 +1,7 @@
 """The verdict on a sweep's variants, as the page shows it.
 
 Finding out which rows are expected imports the user's code, which changes while a console stays open, and the
-statistics take memory: so each is done by a process of its own, ``python -m scalable.show.console.judging RUN SWEEP``,
+statistics take memory: so each is done by a process of its own, ``python -m scalable.show.console.verdicts RUN SWEEP``,
 and its answer is kept until rows change.
 """
 
@@ -61,7 +61,7 @@ class Judging:
 
 async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "scalable.show.console.judging", str(run.path), sweep,
+        sys.executable, "-P", "-m", "scalable.show.console.verdicts", str(run.path), sweep,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -82,7 +82,7 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
-    from scalable.show.report.material import check_import, manifest_of, url_of
+    from scalable.show.report.material import check_import, home_of, manifest_of, url_of
     from scalable.store import open_store
     from scalable.sweeps.gates import decide
     from scalable.sweeps.loading import outcome
@@ -92,7 +92,7 @@ def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     check_import(manifest.sweeps[sweep].run, beside)
-    with open_store(url_of(manifest, facts)) as store:
+    with open_store(url_of(manifest, home_of(run, facts))) as store:
         results = outcome(manifest, sweep, store, beside)
     counts = {"complete": results.complete, "expected": len(results.expected), "finished": results.finished}
     content: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(results.baseline), "variants": []}

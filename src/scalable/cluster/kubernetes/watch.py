@@ -29,7 +29,7 @@ NODES_EVERY_S = 15.0  # a node is paid by the hour; so often is often enough
 ANSWER_WITHIN_S = 5.0  # about a node: nobody waits for it
 
 
-class Board:
+class PodWatch:
     def __init__(self, kube: Kube, name: str, selector: str, pool_of: Callable[[str], str]) -> None:
         self.kube = kube
         self.name = name
