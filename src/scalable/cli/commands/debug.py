@@ -48,6 +48,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name the run, or a cell: --sweep calibration --asset AAVEUSDC --fold 2")
     folder = operating.chosen(options)
     path = saved(folder, options.name)
+    folder.must_be_own()
+    if not operating.trusted(folder, options.manifest):
+        raise ScalableError(
+            f"{folder.run_id} was not made by you in {folder.path.parent}, and what it keeps would run as yours; "
+            "if you trust it, name its manifest: --manifest …"
+        )
     prepare(folder)
     function, positional, named = load(path, options.name)
     errors().print(f"{options.name} of {folder.run_id}, in this process ({os.getpid()})", style="dim", soft_wrap=True)

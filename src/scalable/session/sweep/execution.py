@@ -22,6 +22,7 @@ from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKi
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
+from scalable.planning.expected import base_of
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.incident_rows import IncidentRows
 from scalable.session.sweep.cells import Cells
@@ -139,6 +140,8 @@ class SweepExecution:
             expected=expected, there=there, units=jobs, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
+            base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
+            reads=sorted(self.compiled.workload.reads), code=self.code,
             trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 

@@ -180,11 +180,13 @@ def told_by_journal(name: str, worker: Worker, runs: list[dict[str, Any]], view:
 
 @contextmanager
 def store_of(run: RunFolder) -> Iterator[Store]:
-    from scalable.show.report.material import manifest_of, url_of  # takes a second, which no page shall wait for
+    # takes a second, which no page shall wait for
+    from scalable.show.report.material import home_of, manifest_of, url_of
 
     facts = run.facts()
+
     manifest, _ = manifest_of(run, facts)
-    with open_store(url_of(manifest, facts)) as store:
+    with open_store(url_of(manifest, home_of(run, facts))) as store:
         yield store
 
 
