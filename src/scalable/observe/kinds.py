@@ -253,11 +253,11 @@ KINDS: Mapping[str, RecordKind] = {
         },
     ),
     "incident": RecordKind(
-        "a violent end, whose evidence is in a file of its own; written again when its outcome is known",
+        "a violent end or a lost worker, with its evidence in a file of its own; told again when its outcome is known",
         {
             "id": "its number in this run",
-            "incident": "`stuck`, `out of memory`, `crashed` …",
-            "run": "it happened to",
+            "incident": "`stuck`, `out of memory`, `crashed`, `worker lost` …",
+            "run": "it happened to; empty for a worker that had none or several",
             "worker": "it happened on",
             "tag": "kind of that worker",
             "text": "who is to blame, as far as known",

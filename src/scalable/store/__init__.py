@@ -30,7 +30,7 @@ from scalable.store.interface import (
     Store,
 )
 from scalable.store.leases import TTL_S, Decide, Lease, Leases, Ticket, held
-from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun, SweepStatus
+from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun, SweepStatus
 from scalable.store.urls import location_of
 
 PATIENCE_S = 5.0  # how long one try waits for another writer; three tries make a writer's stall visible in 15 s
@@ -60,6 +60,7 @@ def open_store(
 __all__ = [
     "ALL",
     "TTL_S",
+    "AttemptRow",
     "Config",
     "ConfigChanged",
     "Damage",

@@ -104,12 +104,12 @@ def meant(store: Store, name: str) -> list[Row]:
     known: set[str] = set()
     matching: list[Row] = []
     for row in store.rows():
-        if name in names_of(row):
+        if name in (row.run_id, *names_of(row)):
             matching.append(row)
         elif len(known) < KNOWN:
             known |= {text for text in (row.sweep, row.name) if text}
     if matching:
-        if len(sweeps := {row.sweep for row in matching}) > 1:
+        if len(sweeps := {row.sweep for row in matching if row.run_id != name}) > 1:
             first = min(map(str, sweeps))
             raise UsageError(f"{name} is in {len(sweeps)} sweeps; write which is meant, e.g. '{first} {name}'")
         return matching

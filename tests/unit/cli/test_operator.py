@@ -134,7 +134,7 @@ def test_no_secret_of_a_message_is_shown(call: Call) -> None:
 def stored(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.setenv("SCALABLE_STORE_URL", "sqlite:///results.db")
     with open_store("sqlite:///results.db") as store:
-        store.put([a_row(number) for number in range(3)])
+        store.put([replace(a_row(number), run_id="run-20260415T101500Z-lab-1a2b3c4d") for number in range(3)])
         store.put([Row(run_key=key("task"), name="first", value=1), Row(run_key=key("other"), name="second")])
     return call
 
@@ -156,6 +156,7 @@ def finished() -> set[str]:
         ("calibration isotonic AAVEUSDC fold 1 at 10 bps", [1]),
         ("AAVEUSDC calibration isotonic fold 2 at 10 bps", [2]),
         ("AAVEUSDC fold 0", [0]),
+        ("run-20260415T101500Z-lab-1a2b3c4d", [0, 1, 2]),
         ("AAVEUSDC isotonic", [0, 1, 2]),
     ],
 )
