@@ -76,6 +76,11 @@ class History:
         """Of a sweep: what another workload, or the same with other settings, used says nothing about it."""
         return self.peaks.get(" ".join(filter(None, (factor, run, settings))))
 
+    def startup_s(self, provider: str) -> float | None:
+        """Return what sessions on such a target usually take until the first job starts; nothing if none was seen."""
+        known = self.startups.get(provider)
+        return median(known) if known else None
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
         """Return what a history file says. ``month`` is the one it is now, as ``2026-04``.

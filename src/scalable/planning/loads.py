@@ -37,6 +37,8 @@ class SweepLoad:
     expected: Expected
     estimate: Estimate
     verdict: Verdict
+    startup_s: float
+    """What a worker usually takes to join once its node is up."""
 
     @property
     def workers(self) -> int:
@@ -75,7 +77,7 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores,
+            self.expected.cores, self.startup_s,
         )  # fmt: skip
 
 
@@ -118,7 +120,11 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         share=policy.memory,
         larger=step[0] if step is not None and helps else None,
     )
-    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict)
+    usual = history.startup_s(site.provider) or 0.0
+    startup_s = max(0.0, usual - site.pools[where].provision.seconds)
+    return SweepLoad(
+        name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict, startup_s
+    )
 
 
 def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:
