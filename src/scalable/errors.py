@@ -29,7 +29,11 @@ class QuantityError(ScalableError, ValueError):
 
 
 class PlanningError(ScalableError, ValueError):
-    """A plan that cannot be made from what the manifest says."""
+    """A plan that cannot be made from what the manifest says; ``path`` is the key to change, where one is known."""
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class UsageError(ScalableError):

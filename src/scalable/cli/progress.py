@@ -193,7 +193,7 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
         done, total = sweep["there"] + sweep["rows"], sweep["expected"]
         left = total - done
         within = steps(status["runs"]) if live <= FEW and not pending else ""
-        rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} units"
+        rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} jobs"
         parts = [rows, units, within or parts[0]]
         parts += [f"{sweep['failed']:,} failed"] if sweep["failed"] else []
     else:

@@ -7,7 +7,7 @@ writes a ``Launcher`` only, and gives it to ``TaggedCluster``, which does the re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
+from scalable.findings import Finding
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED, KubernetesTarget, LocalTarget, Target
@@ -324,9 +325,19 @@ BUILT_IN = {
 
 def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> None:
     """Make a provider known by a name; the last one registered wins, also over one that comes with the package."""
-    if not isinstance(name, str) or not name.strip() or not callable(factory):
-        raise UsageError("register_provider takes a name and something to call that gives the provider")
+    if not isinstance(name, str) or not name or name != name.strip() or not callable(factory):
+        raise UsageError(
+            "register_provider takes a name, without blanks around it, and something to call that gives the provider"
+        )
     REGISTERED[name] = factory
+
+
+def ask_provider(spec: DeploymentSpec, known: Iterable[Finding]) -> ValidationReport:
+    """Return what the target's provider says of it, without warnings that the manifest's own checks gave."""
+    report = get_provider(spec.target.provider).validate(spec)
+    warned = {(finding.path, finding.code) for finding in known}
+    new = [finding for finding in report.warnings if (finding.path, finding.code) not in warned]
+    return ValidationReport.of([*report.errors, *new])
 
 
 def get_provider(name: str) -> DeploymentProvider:

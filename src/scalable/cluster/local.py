@@ -29,6 +29,7 @@ from scalable.manifest.validation import ValidationReport
 from scalable.observe.folders import RunFolder
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
+from scalable.wording import plural
 from scalable.worker.current_tasks import read
 from scalable.worker.main import first_cause
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
@@ -59,10 +60,17 @@ class LocalProvider(TaggedProvider):
         if any(part.image for part in parts):
             text = "images have no effect on this machine; workers use the Python that runs this"
             findings.append(Finding.warning("image-ignored", path, text))
-        for tag in [tag for tag, part in spec.components.items() if part.gpus]:
+        present = gpus_present()
+        for tag, wanted in [(tag, part.gpus) for tag, part in spec.components.items() if part.gpus]:
+            gpus = f"components.{tag}.gpus"
+            if present is not None and wanted > present:
+                text = f"{tag} needs {plural(wanted, 'GPU')}, this machine has {present or 'none'}"
+                remedy = f"write gpus: {present}, or use a target that has them"
+                findings.append(Finding.error("too-few-gpus" if present else "no-gpus", gpus, text, remedy))
+                continue
             text = "GPUs of this machine are not shared out: every worker sees all of them"
             remedy = f"write env: {{CUDA_VISIBLE_DEVICES: 0}} in {tag}, or use a slurm or kubernetes target"
-            findings.append(Finding.warning("gpus-ignored", f"components.{tag}.gpus", text, remedy))
+            findings.append(Finding.warning("gpus-ignored", gpus, text, remedy))
         there = Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         for tag, part in spec.components.items():
             if target.processes and part.memory and part.memory > there:
@@ -97,6 +105,17 @@ class LocalProvider(TaggedProvider):
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
+
+
+DEVICES = Path("/dev")
+UNCOUNTED = ("kfd", "dxg")  # devices of AMD's driver and of WSL, which stand for any number of GPUs
+
+
+def gpus_present() -> int | None:
+    """Return how many GPUs this machine has; nothing where its drivers do not show that."""
+    if any((DEVICES / name).exists() for name in UNCOUNTED):
+        return None
+    return len([device for device in DEVICES.glob("nvidia*") if device.name.removeprefix("nvidia").isdecimal()])
 
 
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers

@@ -16,7 +16,15 @@ from scalable.catalogue import FACTORS
 from scalable.findings import Finding, Severity
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import PROFILES, Manifest
-from scalable.manifest.targets import BUILT_IN, REGISTERED, KubernetesTarget, LocalTarget, SlurmTarget
+from scalable.manifest.targets import (
+    BUILT_IN,
+    REGISTERED,
+    CloudTarget,
+    KubernetesTarget,
+    LocalTarget,
+    SlurmTarget,
+    unpinned,
+)
 from scalable.manifest.work import Together
 from scalable.quantities import Money, Price
 from scalable.wording import not_defined, shown
@@ -29,8 +37,9 @@ OWN_KEYS = {
 MAX_ROWS = 1_000_000  # what a sweep may expand to; planning that many unshared runs takes a minute or two
 
 
-def check(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
-    yield from check_targets(manifest, providers)
+def check(manifest: Manifest, providers: Iterable[str], target: str | None = None) -> Iterator[Finding]:
+    """Yield what is wrong; of targets other than ``target``, an image that changes is no more than a warning."""
+    yield from check_targets(manifest, providers, target)
     yield from check_components(manifest)
     yield from check_tasks(manifest)
     yield from check_pools(manifest)
@@ -92,7 +101,7 @@ def check_tasks(manifest: Manifest) -> Iterator[Finding]:
         break
 
 
-def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Finding]:
+def check_targets(manifest: Manifest, providers: Iterable[str], used: str | None) -> Iterator[Finding]:
     foreign = any(target.provider not in BUILT_IN for target in manifest.targets.values())
     known = [*BUILT_IN, *REGISTERED, *(providers if foreign else ())]
     for name, target in manifest.targets.items():
@@ -109,6 +118,10 @@ def check_targets(manifest: Manifest, providers: Iterable[str]) -> Iterator[Find
         if isinstance(target, SlurmTarget) and target.comm_port is not None:
             message = "comm_port is no longer needed and is ignored"
             yield Finding.warning("ignored-option", f"{path}.comm_port", message, "remove it")
+        if isinstance(target, CloudTarget) and target.image is not None and (problem := unpinned(target.image)):
+            severity = Severity.ERROR if name == used else Severity.WARNING
+            remedy = "name a version or a digest, e.g. NAME:1.0"
+            yield Finding("bad-value", severity, f"{path}.image", problem, remedy)
         differing = [name for name, part in manifest.components.items() if part.memory or part.env]
         if isinstance(target, LocalTarget) and not target.processes and len(manifest.components) > 1 and differing:
             message = f"all workers share one process: memory and env of {', '.join(differing)} cannot differ"

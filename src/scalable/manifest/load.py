@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Environment
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,12 @@ class Loaded:
     manifest: Manifest
     report: ValidationReport
     target: str | None
+    root: tree.Node = field(repr=False)
+    """The source with the place of every key."""
+
+    def placed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return findings that others made about the manifest, each with its place."""
+        return [placed(finding, self.root) for finding in findings]
 
 
 def load_file(
@@ -99,7 +105,7 @@ def load_text(
     report = ValidationReport.of(problems)
     try:
         manifest = with_shipped(Manifest.model_validate(values))
-        findings = list(check(manifest, providers))
+        findings = list(check(manifest, providers, target))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
         details = error.errors(include_url=False)
@@ -109,14 +115,14 @@ def load_text(
             wrong.append(Finding.error("more-errors", "", text, "correct these first"))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
-        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers)
+        findings = check_rest(values, [real(found["loc"], filled) for found in details], providers, target)
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})
-    return Loaded(manifest, report, target)
+    return Loaded(manifest, report, target, filled)
 
 
-def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str]) -> list[Finding]:
+def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str], target: str | None) -> list[Finding]:
     """Findings between the entries that are readable by themselves, so that all errors come at once.
 
     What was taken out is not reported as undefined where others refer to it.
@@ -135,7 +141,7 @@ def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str
         manifest = with_shipped(Manifest.model_validate({"version": 1, "project": {"name": "unnamed"}, **left}))
     except ValidationError:
         return []
-    return [finding for finding in check(manifest, providers) if not follows(finding, gone)]
+    return [finding for finding in check(manifest, providers, target) if not follows(finding, gone)]
 
 
 def follows(finding: Finding, gone: set[str | int]) -> bool:

@@ -102,13 +102,6 @@ class CloudTarget(Target):
     region: Text | None = None
     image: Text | None = None
 
-    @field_validator("image")
-    @classmethod
-    def pinned(cls, image: str | None) -> str | None:
-        if image is not None and (problem := unpinned(image)):
-            raise QuantityError(problem, "name a version or a digest, e.g. NAME:1.0")
-        return image
-
 
 class Charges(Section):
     """What a cloud charges you, where that differs from the price list that comes with the package or is not in it."""

@@ -18,9 +18,9 @@ from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
 from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.prices import Wanted, estimate, hired
-from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.resources import CostEstimate, Origin, ResourceRequest, ScalePlan
 from scalable.planning.rules import shared_out
-from scalable.planning.site import Site
+from scalable.planning.site import MOST_JOBS, Site
 from scalable.quantities import Duration, Memory, Price, percent
 from scalable.wording import plural
 
@@ -40,6 +40,8 @@ class ComponentPlan:
     warnings: tuple[Finding, ...] = ()
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
+    origin: Origin | None = None
+    """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {tag: size.to_dict() for tag, size in self.scale_plan.resources_by_tag.items()}
@@ -88,19 +90,25 @@ def plan_components(
     policy: str | None = None,
     history: History | None = None,
 ) -> ComponentPlan:
-    """Share out the target's workers. Without an objective, or with policy "manual", all the manifest allows."""
+    """Share out the target's workers. Without an objective, or with policy "manual", all the manifest allows.
+
+    With an objective, never more than all tasks at once can use. A target that states no maximum allows as many as for
+    sweeps, once the work is known.
+    """
     manifest, history = site.manifest, history or History()
     Choice.of(objective, policy)  # refuses words that nobody knows
     if not manifest.components:
         raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
     tags = list(manifest.components)
     loads = loads_of(site, history)
-    most = site.worker_limit or len(tags)
+    known, stated = len(loads) == len(tags), site.worker_limit
+    most = stated or max(len(tags), MOST_JOBS if known else 0)
     if most < len(tags):
         short = ", ".join(tags[most:])
         raise PlanningError(
             f"{len(tags)} components need at least as many workers, but the target allows {most}: "
-            f"nothing would serve {short}; raise max_workers"
+            f"nothing would serve {short}; raise max_workers",
+            f"targets.{target}.max_workers",
         )
     deadline_s = walltime(site)
     allowed_s = deadline_s / HEADROOM[policy or POLICIES[0]] if deadline_s is not None else None
@@ -109,14 +117,17 @@ def plan_components(
     if pin is not None:
         counts = pin.counts(tags, most)
     elif policy == "manual":
-        counts = shared_out(tags, most)
+        counts = shared_out(tags, stated or len(tags))
     elif objective == "minimize cost" and sum(least.values()) <= most:
         counts = least
     else:
-        middle = (min(sum(least.values()), most) + most + 1) // 2
-        counts = by_load(tags, loads, middle if objective == "balance" else most)
+        useful = most
+        if known and (objective or not stated):
+            useful = min(most, sum(load.fewest(0) for load in loads.values()))
+        middle = (min(sum(least.values()), useful) + useful + 1) // 2
+        counts = by_load(tags, loads, middle if objective == "balance" else useful)
     cost = estimated(site, counts)
-    wall_s = max(loads[tag].wall_s(counts[tag]) for tag in tags) if len(loads) == len(tags) else None
+    wall_s = max(loads[tag].wall_s(counts[tag]) for tag in tags) if known else None
     return ComponentPlan(
         target=target or "",
         scale_plan=ScalePlan(counts, sizes(manifest, getattr(site.target, "walltime", None))),

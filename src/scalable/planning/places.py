@@ -91,8 +91,9 @@ def check_pools(site: Site) -> None:
     for profile, pools in named.items():
         if len(pools) > 1:
             where = " and ".join(f"{sweep} on {pool}" for pool, sweep in pools.items())
-            last = list(pools.values())[-1]
+            last = [sweep for sweep in pools.values() if site.manifest.sweeps[sweep].pool][-1]
             raise PlanningError(
                 f"workers of the profile {profile} run on one pool, but sweeps use it on several ({where}); "
-                f"give sweeps.{last} a profile of its own"
+                f"give sweeps.{last} a profile of its own",
+                f"sweeps.{last}.pool",
             )

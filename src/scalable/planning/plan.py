@@ -12,11 +12,13 @@ from typing import Any
 from scalable.engine.events import JobState
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.findings import Finding
-from scalable.planning.front import Choice, Point, find_front, run, scale_plan
+from scalable.manifest.targets import KubernetesTarget
+from scalable.planning.front import Choice, Point, find_front, foresee, most_workers, run, scale_plan
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import Placement, margin
-from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.places import check_pools
+from scalable.planning.resources import CostEstimate, Origin, ResourceRequest, ScalePlan
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.simulation.outcome import NodeSpan, Outcome
 from scalable.planning.site import Site
@@ -79,6 +81,8 @@ class Plan:
     """So few workers stand on a node that each node by itself keeps the margins."""
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
+    origin: Origin | None = None
+    """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
@@ -115,7 +119,7 @@ class Plan:
         seconds = ("wall_s", "wall_unshared_s", "ready_s", "over_s", "cpu_margin", "ram_margin", "utilisation")
         money = ("cost", "cost_computing", "budget_left")
         record: dict[str, Any] = {}
-        for name in self.__dataclass_fields__:
+        for name in [field for field in self.__dataclass_fields__ if field != "origin"]:
             value = getattr(self, name)
             if name in seconds:
                 value = round(value, 4)
@@ -153,17 +157,11 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     if name not in site.manifest.sweeps:
         known = ", ".join(site.manifest.sweeps) or "none"
         raise UnknownNameError(f"no sweep is called {name!r}; the manifest has: {known}")
-    load = sweep_load(site, name, history)
+    load = possible_load(site, name, history)
     pin = site.pin if site.pin is not None and site.pin.covers(name) else None
     if pin is not None and load.profile_name in pin.workers:
         choice = replace(choice, policy="manual")
-    if not load.verdict.ok:
-        raise PlanningError(f"sweeps.{name}: {load.verdict.message}")
-    allowed = walltime(site)
-    if allowed is not None and load.job_s > allowed:
-        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
-        raise PlanningError(f"sweeps.{name}: {takes}; raise the walltime or make runs shorter")
-    deadline = load.sweep.deadline.seconds if load.sweep.deadline else allowed
+    deadline = load.sweep.deadline.seconds if load.sweep.deadline else walltime(site)
     front = find_front(site, load, choice, deadline)
     chosen, outcome = front.chosen, front.outcome
     placement = site.placement(load.profile, load.pool, load.profile.memory_peak, roomy=chosen.roomy)
@@ -233,6 +231,20 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         roomy=chosen.roomy,
         pinned=pin.run if pin is not None else "",
     )
+
+
+def possible_load(site: Site, name: str, history: History) -> SweepLoad:
+    """Return the work of a sweep; raises an error if it cannot run at all. Nothing is simulated for that."""
+    if isinstance(site.target, KubernetesTarget):
+        check_pools(site)
+    load, path, allowed = sweep_load(site, name, history), f"sweeps.{name}", walltime(site)
+    if not load.verdict.ok:
+        raise PlanningError(f"{path}: {load.verdict.message}", path)
+    if allowed is not None and load.job_s > allowed:
+        takes = f"a job takes {Duration(load.job_s)}, a batch job of this target {Duration(allowed)} at most"
+        raise PlanningError(f"{path}: {takes}; raise the walltime or make jobs shorter", path)
+    foresee(site, load, min(load.workers, most_workers(site, load)), safe=False)  # refuses what fits or costs nowhere
+    return load
 
 
 def walltime(site: Site) -> float | None:

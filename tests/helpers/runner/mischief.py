@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -65,6 +68,7 @@ def say_much(mebibytes: int) -> int:
 
 
 HELD: list[bytearray] = []
+POOL: Any = None
 
 
 def leak(mebibytes: int) -> int:
@@ -106,6 +110,80 @@ def leave_a_thread_that_exits(status: int) -> int:
 
 def start_a_thread_for_ever() -> int:
     threading.Thread(target=time.sleep, args=(600,)).start()
+    return os.getpid()
+
+
+def leave_a_daemon_thread() -> int:
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return os.getpid()
+
+
+def leave_a_spinning_thread() -> int:
+    def spin() -> None:
+        while True:
+            pass
+
+    threading.Thread(target=spin, daemon=True).start()
+    return os.getpid()
+
+
+def leave_a_native_thread_spinning() -> int:
+    """A thread that Python does not know of, and that never sleeps."""
+    source = (
+        "#include <pthread.h>\nstatic void *spin(void *nothing) { for (;;); }\n"
+        "void go(void) { pthread_t thread; pthread_create(&thread, 0, spin, 0); }\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "spin.c").write_text(source)
+        command = ["cc", "-shared", "-fPIC", "-pthread", "-o", f"{folder}/spin.so", f"{folder}/spin.c"]
+        subprocess.run(command, check=True)
+        ctypes.CDLL(f"{folder}/spin.so").go()
+    time.sleep(1.0)
+    return os.getpid()
+
+
+def leave_a_pool(way: str) -> int:
+    global POOL
+    POOL = multiprocessing.get_context(way).Pool(1)
+    POOL.apply(os.getpid)
+    return os.getpid()
+
+
+def leave_an_alarm() -> int:
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    return os.getpid()
+
+
+def use_libraries() -> int:
+    """What learning code uses: pools of native threads, processes of joblib, a progress bar."""
+    import joblib  # type: ignore[import-untyped]
+    import numpy as np
+    import optuna
+    import polars as pl
+    import xgboost
+    from sklearn.ensemble import RandomForestClassifier
+    from tqdm import tqdm  # type: ignore[import-untyped]
+
+    x = np.random.default_rng(0).normal(size=(400, 400))
+    y = (x[:, 0] > 0).astype(int)
+    (x @ x).sum()
+    xgboost.XGBClassifier(n_estimators=3, n_jobs=2).fit(x, y)
+    RandomForestClassifier(4, n_jobs=2).fit(x, y)
+    joblib.Parallel(n_jobs=2)(joblib.delayed(abs)(-number) for number in tqdm(range(4), mininterval=0))
+    pl.DataFrame({"a": x[:, 0], "b": y}).group_by("b").agg(pl.col("a").mean())
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    optuna.create_study().optimize(lambda trial: trial.suggest_float("a", 0, 1), n_trials=4, n_jobs=2)
+    return os.getpid()
+
+
+def set_variable(name: str, value: str) -> int:
+    os.environ[name] = value
+    return os.getpid()
+
+
+def sleep_silently(seconds: float) -> int:
+    time.sleep(seconds)
     return os.getpid()
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,15 @@ def daemon_and_hang(note: str) -> None:
     time.sleep(600)
 
 
-def helper() -> int:
-    """A process that a library would keep for the next call."""
+def leave_a_process() -> int:
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+
+def helper() -> int:
+    """A process that multiprocessing keeps for all that it starts later."""
+    resource_tracker.ensure_running()
+    pid: int = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined]
+    return pid
 
 
 def fork_and_return() -> int:

@@ -89,6 +89,20 @@ train()
 """
 )
 
+STARTED_POOL = (
+    START
+    + """
+def hang(_):
+    ready()
+    threading.Event().wait()
+def train():
+    with multiprocessing.get_context(sys.argv[2]).Pool(2) as pool:
+        pool.map(hang, [1])
+if __name__ == "__main__":
+    train()
+"""
+)
+
 SLEEP = (
     START
     + """
@@ -181,6 +195,16 @@ def test_the_guilty_frame_of_a_hung_child_of_a_pool_is_found(fault_file: Path | 
         assert {thread.pid for thread in found.stacks} == set(proc.tree(it.pid))
         assert found.processes[0].pid == it.pid
         assert "train" in found.text()
+
+
+@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+def test_the_guilty_frame_of_a_child_beside_helpers_of_multiprocessing_is_the_users(way: str, tmp_path: Path) -> None:
+    faults = tmp_path / "faults"
+    faults.touch()
+    with program(STARTED_POOL, str(faults), way, folder=tmp_path) as it:
+        at = line_of(STARTED_POOL, "Event().wait()")
+        eventually(lambda: all(is_stuck(pid) for pid in proc.tree(it.pid)), "all wait")
+        assert f"called from work.py:{at} (hang)" in look(it).guilty
 
 
 def test_the_guilty_frame_of_a_stopped_process_is_found_and_it_stays_stopped(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,77 @@ async def test_what_one_work_does_to_its_process_the_next_does_not_suffer(desk: 
         await desk.run(function)
         assert await desk.value(mischief.say, "hello") is None
         assert (await desk.run(work.fail_to_connect)).message == "ConnectionRefusedError: nobody listens there"
+
+
+@on_a_desk()
+async def test_a_thread_that_work_left_does_not_deny_a_fork_of_the_next(desk: Desk) -> None:
+    left = await desk.value(mischief.leave_a_daemon_thread)
+    assert await desk.value(mischief.fork_and_exit, 3) == 3
+    assert desk.forks == []
+    await desk.until(lambda: not proc.alive(left), "the end of its runner")
+
+
+@on_a_desk()
+async def test_a_spinning_thread_that_work_left_does_not_hide_the_silence_of_the_next(desk: Desk) -> None:
+    desk.supervisor.sign_every_s = 0.1
+    left = await desk.value(mischief.leave_a_spinning_thread)
+    desk.give("silent", mischief.sleep_silently, 600.0)
+    assert await desk.began("silent") != left
+    await desk.until(lambda: desk.signs and desk.signs[-1].pid != left and desk.signs[-1].idle_s > 0.5, "its silence")
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@on_a_desk()
+async def test_a_native_thread_that_goes_on_computing_ends_with_its_runner(desk: Desk) -> None:
+    left = await desk.value(mischief.leave_a_native_thread_spinning)
+    assert await desk.value(mischief.sleep_silently, 0.0) != left
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn", "forkserver"])
+def test_processes_that_work_left_end_with_its_runner(way: str) -> None:
+    @on_a_desk()
+    async def check(desk: Desk) -> None:
+        left = await desk.value(mischief.leave_a_pool, way)
+        assert await desk.value(mischief.sleep_silently, 0.0) != left
+        process = await desk.value(work.leave_a_process)
+        await desk.until(lambda: not proc.alive(process), "the end of the process")
+
+    check()
+
+
+@on_a_desk()
+async def test_variables_signals_and_timers_that_work_left_are_put_back_in_the_same_runner(desk: Desk) -> None:
+    first = await desk.value(mischief.set_variable, "LEFT_BEHIND", "1")
+    assert await desk.value(work.environment, "LEFT_BEHIND") == {"LEFT_BEHIND": None}
+    assert await desk.value(mischief.leave_an_alarm) == first
+    assert await desk.value(mischief.sleep_silently, 0.4) == first
+    await desk.value(mischief.change_signals)
+    desk.give("stuck", mischief.sleep_silently, 600.0)
+    assert await desk.began("stuck") == first
+    desk.supervisor.kill("stuck", ends.STUCK)
+    end = await desk.end_of("stuck")
+    assert end.evidence is not None
+    assert "sleep_silently" in end.evidence.faults
+
+
+@on_a_desk()
+async def test_short_work_that_was_sent_ahead_is_not_lost_with_a_runner_that_is_replaced(desk: Desk) -> None:
+    await desk.value(work.give_back, 0)
+    for number in range(60):
+        desk.give(str(number), *((mischief.leave_a_daemon_thread,) if number % 20 == 5 else (work.give_back, number)))
+    await desk.until(lambda: len(desk.ends) == 61, "all")
+    assert desk.order[1:] == [str(number) for number in range(60)]
+    assert {end.cause for end in desk.ends.values()} == {ends.FINISHED}
+    assert len({pickle.loads(desk.ends[str(number)].value) for number in (5, 25, 45)}) == 3
+
+
+@on_a_desk(cpus=2)
+async def test_libraries_with_pools_of_their_own_do_not_cost_a_runner_each_time(desk: Desk) -> None:
+    for name in ("joblib", "optuna", "polars", "sklearn", "xgboost"):
+        pytest.importorskip(name)
+    first = await desk.value(mischief.use_libraries)
+    assert await desk.value(mischief.use_libraries) == first
+    assert await desk.value(mischief.sleep_silently, 0.0) == first
 
 
 @on_a_desk()

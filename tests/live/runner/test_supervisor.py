@@ -206,10 +206,11 @@ async def test_a_killed_work_takes_its_daemons_along(desk: Desk, tmp_path: Path)
 
 
 @on_a_desk()
-async def test_daemons_end_with_their_work_and_helpers_of_libraries_stay(desk: Desk, tmp_path: Path) -> None:
+async def test_daemons_end_with_their_work_and_helpers_of_multiprocessing_stay(desk: Desk, tmp_path: Path) -> None:
+    runner = (await desk.value(work.name_process))[0]
     daemon = await desk.value(work.daemon, str(tmp_path / "note"))
     helper = await desk.value(work.helper)
-    await desk.value(work.give_back, 0)
+    assert (await desk.value(work.name_process))[0] == runner
     assert not proc.alive(daemon)
     assert proc.alive(helper)
     await desk.supervisor.close()

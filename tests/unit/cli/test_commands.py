@@ -144,7 +144,10 @@ def test_forecast_growth_timeline_and_acceptance_print_json_too(example: Call) -
     assert {criterion["result"] for criterion in criteria} == {"pass", "unknown"}
 
 
-def test_validate_for_machines_lists_every_finding_with_its_place(example: Call, tmp_path: Path) -> None:
+def test_validate_for_machines_lists_every_finding_with_its_place(
+    example: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(EXAMPLE))  # any file: a cluster is known here
     assert example("validate", "--format", "json").json == {"ok": True, "errors": [], "warnings": []}
     text = EXAMPLE.read_text(encoding="utf-8").replace("max: 6", "max: -1").replace("cpu: 15%", "cpu: 1500%")
     (tmp_path / "bad.yaml").write_text(text, encoding="utf-8")
@@ -199,7 +202,7 @@ def test_text_fits_the_width_asked_for(example: Call, monkeypatch: pytest.Monkey
 
 def test_the_plan_for_people_says_what_it_takes_and_costs(example: Call) -> None:
     out = example("plan", "--sweep", "calibration").out
-    for text in ("225 rows", "25 searches", "5 workers", "18 min", "2 h 38", "EUR 0.17", "37.5 %", "3.9 CPU"):
+    for text in ("225 rows", "25 jobs", "5 workers", "18 min", "2 h 38", "EUR 0.17", "37.5 %", "3.9 CPU"):
         assert text in out
 
 

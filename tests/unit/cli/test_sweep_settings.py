@@ -85,7 +85,8 @@ def test_every_factor_of_the_catalogue_is_good_as_it_is(call: Call, tmp_path: Pa
     sweeps = "".join(f"  {name}: {{factor: {name}, assets: defi_top5}}\n" for name in FACTORS)
     (tmp_path / "scalable.yaml").write_text(f"{HEAD}sweeps:\n{sweeps}", encoding="utf-8")
     answer = call("validate")
-    assert (answer.status, answer.out) == (0, "scalable.yaml is good: 1 target, 10 sweeps\n")
+    assert answer.status == 0
+    assert answer.out.endswith("scalable.yaml is good: 1 target, 10 sweeps\n")
 
 
 def test_who_only_plans_needs_nothing_of_the_workload(

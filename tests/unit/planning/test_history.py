@@ -19,6 +19,8 @@ project: {name: lab}
 targets:
   local: {provider: local, max_workers: 8, threads_per_worker: 2, processes: true}
   hpc: {provider: slurm, walltime: "01:00:00", max_workers: 16}
+  wide: {provider: slurm, walltime: "01:00:00", max_workers: 64}
+  open: {provider: slurm, walltime: "01:00:00"}
 components:
   model: {cpus: 2, memory: 8GiB}
   report: {cpus: 1, memory: 1GiB}
@@ -180,6 +182,24 @@ def test_balance_lies_between_the_cheapest_and_the_fastest() -> None:
         sum(workers(known(model=300), objective=words)) for words in ("minimize cost", "balance", "minimize time")
     )
     assert cheap < balance < fast == 16
+
+
+def test_no_objective_plans_more_workers_than_there_are_tasks() -> None:
+    history = known(model=30, report=10)
+    assert workers(history, "wide", objective="minimize time") == (30, 10)
+    assert sum(workers(history, "wide", objective="balance")) <= 40
+    assert workers(history, "wide", policy="manual") == (32, 32)
+    assert sum(workers(history, "wide")) == 64, "without an objective all that is allowed"
+
+
+def test_a_target_without_a_maximum_follows_the_objective_once_the_work_is_known() -> None:
+    history = known(model=30, report=10)
+    assert workers(history, "open", objective="minimize time") == workers(history, "open") == (30, 10)
+    assert workers(history, "open", objective="minimize cost") == (1, 1)
+    assert 2 < sum(workers(history, "open", objective="balance")) < 40
+    assert sum(workers(known(model=300), "open", objective="minimize time")) == 100
+    assert workers(None, "open", objective="minimize time") == (1, 1)
+    assert workers(history, "open", policy="manual") == (1, 1)
 
 
 @given(

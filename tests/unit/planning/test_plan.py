@@ -14,7 +14,7 @@ from scalable.planning.front import OBJECTIVES, Choice, Point
 from scalable.planning.history import History, Measured
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Machine, Site
-from scalable.quantities import Cpu, Memory, Money
+from scalable.quantities import Cpu, Duration, Memory, Money, percent
 from tests.helpers.planning.builders import MACHINE, Change, a_site, codes, gib, with_sweep
 
 CALIBRATION = "calibration: {factor: calibration,"
@@ -129,6 +129,19 @@ def test_a_deadline_nothing_meets_plans_the_fastest_and_says_so() -> None:
     assert "too-late" in codes(found)
 
 
+def test_a_deadline_only_met_without_the_margins_names_who_meets_it() -> None:
+    written = "timeframe: {factor: timeframe,"
+    change = (written, f"{written} deadline: 20m,")
+    safe, tight = (plan(change, sweep="timeframe", policy=policy) for policy in ("safe", "aggressive"))
+    assert safe.wall_s > 1200 >= tight.wall_s
+    (late,) = [finding.message for finding in safe.warnings if finding.code == "too-late"]
+    assert f"{tight.workers} workers on {tight.nodes_peak} nodes end in {Duration(tight.wall_s)}" in late
+    assert f"a CPU margin of {percent(tight.cpu_margin)} instead of over 15 %" in late
+    assert "--policy aggressive" in late and "no number of workers" not in late
+    (never,) = [f.message for f in plan(deadline("1m")).warnings if f.code == "too-late"]
+    assert "no number of workers ends within 1 min" in never
+
+
 def test_minimizing_time_takes_the_fastest_point() -> None:
     found = plan(objective="minimize time")
     assert found.wall_s == min(point.wall_s for point in found.front)
@@ -207,13 +220,13 @@ def test_a_peak_nothing_can_hold_is_refused_with_what_to_change() -> None:
 def test_measured_durations_replace_the_manifests() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 5}), policy="manual")
     assert found.wall_s == pytest.approx(500)
-    assert "1.67 min a run (mean of 5 measured)" in found.assumptions
+    assert "1.67 min a job (mean of 5 measured)" in found.assumptions
 
 
 def test_too_few_measurements_do_not() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 4}))
     assert found.wall_s == 1050
-    assert "3.5 min a run (manifest; no history yet)" in found.assumptions
+    assert "3.5 min a job (manifest; no history yet)" in found.assumptions
 
 
 def test_measurements_of_another_factor_do_not() -> None:
@@ -294,7 +307,7 @@ def test_a_sweep_of_unknown_length_is_planned_with_a_guess_that_says_what_to_wri
     mine = "mine: {factor: mine, variants: [a, b], assets: [X, Y], folds: 1, run: m:f, workers: 2}"
     found = plan(with_sweep(mine), sweep="mine", policy="manual")
     assert found.wall_s == pytest.approx(2 * 60)
-    assert "1 min a run (a guess: nothing is known yet)" in found.assumptions
+    assert "1 min a job (a guess: nothing is known yet)" in found.assumptions
     (guess,) = [finding for finding in found.warnings if finding.code == "guessed-time"]
     assert "1 min" in guess.message and "run_minutes" in guess.remedy
 

@@ -62,6 +62,9 @@ IDLE = (
     ("_bootstrap", "/lib/python3.11/multiprocessing/process.py"),
 )
 
+TRACKER = (("main", "/lib/python3.11/multiprocessing/resource_tracker.py"), ("<module>", "<string>"))
+FORK_SERVER = (("main", "/lib/python3.11/multiprocessing/forkserver.py"), ("<module>", "<string>"))
+
 
 @pytest.mark.parametrize(
     ("threads", "states", "pid"),
@@ -88,6 +91,17 @@ def test_the_process_that_the_others_wait_for_is_guilty(
     assert found is not None
     assert found.pid == pid
     assert evidence.guilty(lines, ()) is None
+
+
+@pytest.mark.parametrize("helper", [TRACKER, FORK_SERVER], ids=["resource tracker", "fork server"])
+def test_a_helper_of_multiprocessing_is_not_guilty_of_what_hangs_beside_it(helper: tuple[tuple[str, str], ...]) -> None:
+    lines = [a_line(1, 0), a_line(2, 1), a_line(3, 1)]
+    hung = a_thread(WORK, *IDLE, pid=3)
+    assert evidence.guilty(lines, (a_thread(WORK, pid=1), a_thread(*helper, pid=2), hung)) is hung
+
+
+def test_code_given_on_the_command_line_is_the_users() -> None:
+    assert a_thread(("<module>", "<string>")).works
 
 
 def test_what_faulthandler_tells_is_read_with_its_first_thread_last() -> None:

@@ -41,8 +41,8 @@ class FakeRunner(Runner):
     def send(self, work: Any, content: bytes) -> None:
         self.sent.append(work)
 
-    def answer(self, seconds: float = 1.0) -> None:
-        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None))
+    def answer(self, seconds: float = 1.0, left: str = "") -> None:
+        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left))
 
     def look(self, *, closely: bool = False) -> None:
         pass
@@ -159,6 +159,24 @@ def test_work_that_was_told_to_die_while_it_waited_in_a_runner_dies_when_its_tur
         await scene.settle()
         assert [(end.key, end.cause) for end in scene.ends[1:]] == [("b", ends.FINISHED), ("c", ends.STOPPED)]
         assert runner.ends == 1
+
+    play(act)
+
+
+def test_a_runner_in_which_work_left_something_goes_and_what_waited_in_it_is_run_by_the_next(play: Play) -> None:
+    async def act(scene: Scene) -> None:
+        scene.give("a")
+        await scene.settle()
+        [runner] = scene.runners
+        runner.answer(seconds=0.001)
+        scene.give("b", "c")
+        assert [work.key for work in runner.sent] == ["b", "c"]
+        runner.answer(seconds=0.001, left="thread Thread-1")
+        await scene.settle()
+        assert [(end.key, end.cause) for end in scene.ends[1:]] == [("b", ends.FINISHED)]
+        assert runner.ends == 1
+        assert [work.key for work in scene.supervisor.runners[0].sent] == ["c"]
+        assert scene.supervisor.runners == scene.runners[1:]
 
     play(act)
 

@@ -152,7 +152,7 @@ def show_sweeps(screen: Console, sweeps: Mapping[str, Mapping[str, Any]]) -> Non
         took = f"{length(seconds['mean'])} × {seconds['measured']}" if seconds["measured"] else UNKNOWN
         cores = f"{each['cores']:.2g}" if each["cores"] is not None else UNKNOWN
         rows.append([Text(name, style="bold"), one_line(each["status"]), *counts, took, cores])
-    columns = ("", "", ">rows", ">there", ">computed", ">failed", ">units", ">measured", ">cores")
+    columns = ("", "", ">rows", ">there", ">computed", ">failed", ">jobs", ">measured", ">cores")
     show_table(screen, columns, rows, indent=2)
 
 

@@ -157,7 +157,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, each in status["sweeps"].items():
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
         rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
-        pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
+        pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} jobs"))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]
         if counts or tag in status["workers"] or not status["sweeps"]:  # a sweep leaves other profiles alone

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from scalable.worker.runner import ends, guard, notes
-from scalable.worker.runner.path import here
+from scalable.worker.runner.leftovers import Baseline, Output
 from scalable.worker.runner.stamp import Stamp, use
 from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Line, MessageKind, pack
 
@@ -49,8 +49,16 @@ def main() -> int:
     page = Stamp.attach(settings["stamp"])
     use(page)
     fault_file = os.fdopen(settings["faults"], "w")
-    faulthandler.enable(fault_file)
-    faulthandler.register(signal.SIGUSR1, fault_file, all_threads=True)
+
+    def watch_faults() -> None:
+        """Python knows of a handler, too, so that code which sets another one is noticed and can put it back."""
+        faulthandler.disable()
+        faulthandler.unregister(signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, lambda number, frame: faulthandler.dump_traceback(fault_file, all_threads=True))
+        faulthandler.enable(fault_file)
+        faulthandler.register(signal.SIGUSR1, fault_file, all_threads=True)
+
+    watch_faults()
     own = os.getpid()
 
     def noted(facts: dict[str, Any]) -> None:
@@ -59,15 +67,17 @@ def main() -> int:
 
     guard.install(settings["fork"], settings["allow"], on_fork=noted)
     notes.use(noted)
-    home, outputs = here(), kept_outputs()
+    outputs = kept_outputs()
     leave_signals_to_the_worker()
+    baseline = Baseline(outputs, watch_faults)
     try:
         line.send(MessageKind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
             page.clear()
-            answer = attempt(message[1], own)
-            tidy(home, outputs)
+            answer, left = attempt(message[1], own, baseline)
             line.send(MessageKind.ENDED, answer)
+            if left:  # whatever was sent ahead goes to another runner
+                return 0
     except ConnectionError:  # nobody is left to hear it
         return 0
     except OSError:
@@ -97,19 +107,29 @@ def leave_signals_to_the_worker() -> None:
         signal.signal(name, lambda number, frame: None)
 
 
-def attempt(work: bytes, own: int) -> bytes:
-    """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak)."""
+def attempt(work: bytes, own: int, baseline: Baseline) -> tuple[bytes, str]:
+    """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak, what it left behind)."""
     began, cpu = time.monotonic(), used_cpu()
-    cause, value, message = carry_out(work, own)
+    cause, value, message = carry_out(work, own, baseline.adopt)
     seconds = time.monotonic() - began
     peak = measure_peak() if seconds >= MEASURED_S else None
-    end_detached()
-    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak), protocol=5)
+    if left := leftovers(baseline):
+        with suppress(Exception):
+            sys.stderr.write(f"scalable: this process ends, and the next work gets another: this one left {left}\n")
+    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak, left), protocol=5), left
 
 
-def carry_out(work: bytes, own: int) -> tuple[str, bytes, str]:
+def leftovers(baseline: Baseline) -> str:
+    try:
+        return baseline.restore()
+    except Exception as error:  # noqa: BLE001 - the user's code may have changed anything that this uses
+        return f"a process that cannot be put right: {ends.said(error)}"
+
+
+def carry_out(work: bytes, own: int, loaded: Callable[[], object] = lambda: None) -> tuple[str, bytes, str]:
     try:
         function, arguments = load(work)
+        loaded()
     except BaseException as error:  # noqa: BLE001 - importing the user's modules may raise anything
         return ends.CANNOT_START, b"", f"its code cannot be loaded on this worker: {ends.said(error)}"
     try:
@@ -171,7 +191,7 @@ def leave_fork(error: BaseException | None) -> NoReturn:
     os._exit(status)
 
 
-def kept_outputs() -> list[tuple[str, int, int]]:
+def kept_outputs() -> list[Output]:
     """Name, number and a copy of each stream that is open; what is said before a hang is to be in the log."""
     found = []
     for name, number in (("stdout", 1), ("stderr", 2)):
@@ -179,18 +199,6 @@ def kept_outputs() -> list[tuple[str, int, int]]:
             stream.reconfigure(line_buffering=True)
             found.append((name, number, os.dup(number)))
     return found
-
-
-def tidy(home: str, outputs: list[tuple[str, int, int]]) -> None:
-    """The next work starts where this one did, and can print."""
-    with suppress(OSError):
-        os.chdir(home)
-    for name, number, kept in outputs:
-        stream = getattr(sys, name, None)
-        if stream is None or getattr(stream, "closed", False):
-            with suppress(OSError):
-                os.dup2(kept, number)
-                setattr(sys, name, open(number, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115
 
 
 def used_cpu() -> float:
@@ -207,19 +215,6 @@ def measure_peak() -> int | None:
     except (OSError, ValueError):
         return None
     return int(status[at + 6 : status.index(b"k", at)]) * 1024
-
-
-def end_detached() -> None:
-    """What gave itself a session of its own ends with its run; helpers that libraries keep live as long as we do."""
-    try:
-        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    except OSError:
-        return
-    for child in map(int, children):
-        with suppress(OSError):
-            if os.getsid(child) != os.getsid(0):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
 
 
 def end_with(parent: int) -> None:

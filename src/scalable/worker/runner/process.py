@@ -92,7 +92,7 @@ class Runner:
         """One of its processes was running, or would have been if a CPU had been free."""
         self.stopped = False
         self.spoiled = False
-        """It cannot load what it is given, perhaps for what earlier work did to it; a fresh one may."""
+        """Earlier work left something in it, or it cannot load what it is given, perhaps for that; a fresh one may."""
         self.outgrown = False
         """It holds so much memory that the next work should get another runner."""
         self.pid: int | None = None
@@ -378,8 +378,8 @@ class Conversation(asyncio.Protocol):
 
 
 def answer(content: bytes) -> tuple[Any, ...]:
-    cause, value, message, seconds, cpu_s, peak = pickle.loads(content)
-    return cause, value, message, seconds, cpu_s, peak
+    cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
+    return cause, value, message, seconds, cpu_s, peak, left
 
 
 READ: Mapping[MessageKind, Callable[[bytes], Any]] = {

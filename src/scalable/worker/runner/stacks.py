@@ -26,6 +26,7 @@ LONGEST_OUTPUT = 1 << 24  # bytes of JSON; a thousand threads make a tenth of it
 PACKAGES = ("site-packages", "dist-packages")
 PLUMBING = re.compile(r"/(scalable/worker|joblib|loky|distributed|dask|tblib|cloudpickle)/|^<frozen ")
 STANDARD = re.compile(r"/lib(64)?/python\d[\d.]*t?/")
+STARTER = re.compile(r"multiprocessing/(resource_tracker|forkserver|spawn)\.py$")
 
 
 class Origin(Enum):
@@ -64,9 +65,14 @@ class Thread:
 
     @property
     def own(self) -> tuple[Frame, ...]:
-        """Without those it was forked with: below the start of a multiprocessing child, they are its parent's."""
+        """The frames below which a multiprocessing child started.
+
+        Those further out are its parent's, which it was forked with, or the ``python -c`` that multiprocessing wrote.
+        """
         for at, frame in enumerate(self.frames):
             if frame.name.endswith("_bootstrap") and frame.file.endswith("multiprocessing/process.py"):
+                return self.frames[:at]
+            if at and frame.file == "<string>" and STARTER.search(self.frames[at - 1].file):
                 return self.frames[:at]
         return self.frames
 

@@ -197,12 +197,15 @@ class Supervisor:
 
     # Ends come out
 
-    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None]) -> None:
-        """A runner answered for the work it was in."""
-        cause, value, message, seconds, cpu_s, peak = told
+    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, str]) -> None:
+        """A runner answered for the work it was in; if that left something in it, it begins with nothing further."""
+        cause, value, message, seconds, cpu_s, peak, left = told
         work: GivenWork = runner.sent.popleft()
         runner.answered += 1
         runner.pace = seconds
+        if left:
+            runner.spoiled = True
+            self.return_rest(runner)
         if runner.current is not None:
             runner.current.begin()
         if cause == ends.CANNOT_START and runner.answered > 1 and not (work.returned or work.killed_for):

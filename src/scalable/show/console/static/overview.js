@@ -272,7 +272,7 @@ function facts(one) {
     `${count(finished(one))} of ${count(one.expected)} rows`,
     one.there ? `${count(one.there)} there before` : "",
     one.failed ? `${count(one.failed)} failed` : "",
-    one.units ? `${count(one.units_done)} of ${plural(one.units, "unit")}` : "",
+    one.units ? `${count(one.units_done)} of ${plural(one.units, "job")}` : "",
     typeof one.left_s === "number" && one.status === "running" ? `${length(one.left_s)} left` : "",
     one.tag ? `on ${one.tag}` : "",
   ]
