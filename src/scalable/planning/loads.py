@@ -79,7 +79,7 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores, self.startup_s,
+            self.expected.cores, self.sweep.retry, self.startup_s,
         )  # fmt: skip
 
 
