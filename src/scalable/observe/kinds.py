@@ -182,6 +182,7 @@ KINDS: Mapping[str, RecordKind] = {
             "run": "function or workload, empty for the shipped one",
             "settings": "of the sweep",
             "trials": "trials of each hyper-parameter search",
+            "pilot": "whether it is a pilot, of a few jobs only",
             "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",

@@ -46,6 +46,7 @@ class Expected:
     rows: int | None = None
     """That a unit gives, where this was measured."""
     warning: Finding | None = None
+    measured: bool = False
 
 
 def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
@@ -56,7 +57,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
         source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
-        return Expected(Measured(plain), limit.cores, source)
+        return Expected(Measured(plain), limit.cores, source, measured=True)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
@@ -68,7 +69,7 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
-    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
+    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it")
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
@@ -101,7 +102,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     if units.trials != grid.trials:
         how += f" with {units.trials} trials, scaled to {grid.trials}"
     source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
-    return Expected(Measured(seconds), cores, source, units.rows)
+    return Expected(Measured(seconds), cores, source, units.rows, measured=True)
 
 
 def is_shipped(sweep: Sweep) -> bool:

@@ -68,6 +68,9 @@ class Request:
     target: str | None = None
     since: float | None = None
     """Rows that failed after this moment are not tried again."""
+    pilot: bool = False
+    limit_s: float | None = None
+    """Jobs that have not ended after so many seconds are stopped."""
 
 
 class SweepExecution:
@@ -143,7 +146,7 @@ class SweepExecution:
             expected=expected, there=there, units=jobs, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
-            trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
+            trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
@@ -164,6 +167,8 @@ class SweepExecution:
         )
         futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers), works)
         waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
+        if request.limit_s is not None:
+            limit = asyncio.get_running_loop().call_later(request.limit_s, self.driver.handle, SweepCancelled(sweep))
         try:
             for done in asyncio.as_completed(waiting):
                 await done
@@ -171,6 +176,8 @@ class SweepExecution:
             self.driver.handle(SweepCancelled(sweep))
             raise
         finally:
+            if request.limit_s is not None:
+                limit.cancel()
             for one in waiting:
                 one.cancel()
 
