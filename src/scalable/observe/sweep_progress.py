@@ -60,6 +60,7 @@ class SweepProgress:
     """The workload, as the manifest names it; empty for the shipped one."""
     settings: str = ""
     trials: int = 0
+    pilot: bool = False
     took: Distribution = field(default_factory=Distribution)
     """Seconds of units that computed what is costly in them and finished at the first attempt."""
     timed_s: float = 0.0
@@ -82,6 +83,7 @@ class SweepProgress:
         self.rows = self.failed = self.units_done = 0
         self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
+        self.pilot = record.get("pilot") is True
         given = mapping(record.get("settings"))
         self.settings = ", ".join(f"{name}={given[name]}" for name in sorted(given))
         self.factor, self.tag = text(record.get("factor")), text(record.get("tag"))

@@ -69,7 +69,9 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
-    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it")
+    warning = Finding.warning(
+        "guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it"
+    )
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
@@ -79,7 +81,7 @@ def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: C
         units
         for units in history.units.get(sweep.factor, ())
         if (units.run, units.settings) == (sweep.run or "", settings_of(sweep))
-        and len(units.seconds) >= ENOUGH_HISTORY
+        and (units.pilot or len(units.seconds) >= ENOUGH_HISTORY)
         and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
     ]
 
@@ -94,7 +96,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     times = grid.trials / units.trials if units.trials else 1.0
     seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
     cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
-    how = f"mean of {len(seconds)} measured"
+    how = f"pilot: {plural(len(seconds), 'job')} measured" if units.pilot else f"mean of {len(seconds)} measured"
     if len(units.means) > 1:
         how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
     if (units.provider, units.cpus) != (provider, worker.cores):

@@ -44,6 +44,8 @@ class Measured:
     """That one unit gave."""
     means: tuple[float, ...] = ()
     """What a unit took on average in each of the latest sweeps, this one among them."""
+    pilot: bool = False
+    """Chosen so that a few say enough."""
 
     @property
     def mean(self) -> float:
@@ -126,13 +128,16 @@ def count(value: object) -> int:
 
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
-    run: str = "", settings: str = "", provider: str = "", means: list[float] | None = None, **_: object,
+    run: str = "", settings: str = "", provider: str = "", means: list[float] | None = None,
+    pilot: bool = False, **_: object,
 ) -> Measured:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
     taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
-    return Measured(taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels)
+    return Measured(
+        taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels, pilot is True
+    )
 
 
 def amount(value: object) -> float:

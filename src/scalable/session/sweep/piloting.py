@@ -42,9 +42,7 @@ def sample(compiled: Compiled, most: int = MOST_JOBS) -> list[CompiledJob]:
     return [jobs[turn] for turn in range(longest) for jobs in turns.values() if turn < len(jobs)][:most]
 
 
-def run_pilot(
-    session: ScalableSession, name: str, run: Callable[[ScalableSession], SweepOutcome]
-) -> SweepOutcome:
+def run_pilot(session: ScalableSession, name: str, run: Callable[[ScalableSession], SweepOutcome]) -> SweepOutcome:
     """Run a pilot with ``run``, which gets the session to run it in; raise ``PilotError`` if all of it failed."""
     outcome = run(session)
     if not outcome.finished and not outcome.failed and (fewer := with_fewer_trials(session, name)) is not None:
