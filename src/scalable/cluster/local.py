@@ -26,7 +26,9 @@ from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
 from scalable.manifest.validation import ValidationReport
+from scalable.observe.files import append_private
 from scalable.observe.folders import RunFolder
+from scalable.observe.logs import last_lines, without_time
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
 from scalable.wording import plural
@@ -121,6 +123,7 @@ def gpus_present() -> int | None:
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
 SELDOM_S = 0.5  # at those far from it
 GROWTH = 4 * 2**30  # bytes a second at most that a process can take
+LAST_LINES = 40  # of a log, where the reason of its end stands
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -160,7 +163,7 @@ class ProcessLauncher:
         )
         try:
             self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
-            with log.open("ab") as output:
+            with os.fdopen(append_private(log), "ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "scalable.worker", *options.arguments()],
                     env={**os.environ, **python_path(), **template.environment, WORKER_MARK: mark},
@@ -261,13 +264,9 @@ class WorkerProcess:
 
 def last_words(log: Path) -> str:
     """Return the end of a worker's log, where its reason stands."""
-    try:
-        text = log.read_bytes()[-4000:].decode(errors="replace")
-    except OSError:
-        return f"no log at {log}"
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [without_time(line) for line in last_lines(log, LAST_LINES)]
     ours = [line.removeprefix("scalable worker: ") for line in lines if line.startswith("scalable worker: ")]
-    return (ours[-1:] or ["; ".join(lines[-3:])])[0] or f"an empty log at {log}"
+    return (ours[-1:] or ["; ".join(lines[-3:])])[0] or f"nothing is in {log}"
 
 
 THREADS_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would not notice by itself

@@ -42,18 +42,24 @@ ENDS_RAW = "endraw"
 
 
 def render(
-    manifest: Manifest, target: str, sweep: str, *, manifest_path: Path = Path("scalable.yaml")
+    manifest: Manifest,
+    target: str,
+    sweep: str,
+    *,
+    manifest_path: Path = Path("scalable.yaml"),
+    profile: str | None = None,
 ) -> dict[str, str]:
     """Return the DAG's file, by its name.
 
-    ``manifest_path`` is the manifest's file, for tasks that run on this machine.
+    ``manifest_path`` is the manifest's file, for tasks that run on this machine; ``profile`` the size of a worker, the
+    one that the sweep is routed to where nothing is locked when not given.
     """
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     if target not in manifest.targets:
         raise UnknownNameError(undefined("target", target, manifest.targets))
     to = manifest.targets[target]
-    profile = profile_of(manifest.sweeps[sweep])
+    profile = profile or profile_of(manifest.sweeps[sweep], {})
     grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
     for name in (sweep, target, *grid.assets):
         if ENDS_RAW in name:

@@ -61,7 +61,7 @@ class State:
 
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
-            self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum)
+            self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum, kind.within)
         self.spending.budget = self.rules.budget
 
     def alert(self, code: str, message: str, job: str = "", severity: Severity = Severity.WARNING) -> None:
@@ -251,6 +251,8 @@ class TagRecord:
     queue: JobQueue
     minimum: int
     maximum: int | None
+    within: int | None = None
+    """Workers of all tags together beyond which none of this one is added."""
     workers: int = 0
     """Joined and not leaving."""
     busy: int = 0

@@ -87,6 +87,8 @@ def close(state: State) -> None:
         elif sweep.climbed and sweep.left == len(sweep.climbed) and sweep.running:
             state.place(sweep, running=False)
             sweep.kind = SweepKind.HEAVY
+            for tag in {job.tag for job in sweep.sweep.jobs if not state.rules.kinds[job.tag].alone}:
+                state.tags[tag].minimum = 0  # workers that nothing is left for would only be in the way
             state.waiting[name] = sweep
             state.admission_due = True
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, PrivateAttr, Tag, field_validator
 
 from scalable.catalogue import GROUPS
 from scalable.errors import QuantityError
@@ -123,6 +123,12 @@ class Manifest(Section):
     """Where results of stages are kept: a folder all workers see, or a URL such as s3://bucket/artefacts."""
     tracking: Text | None = None
     """The URL of an MLflow server that sweeps are logged to; MLFLOW_TRACKING_URI when not given."""
+    _declared: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Profiles that the manifest writes down; the others are the shipped ones."""
+        return self._declared
 
     @field_validator("version", mode="before")
     @classmethod
@@ -149,9 +155,11 @@ PROFILES = {
 
 def with_shipped(manifest: Manifest) -> Manifest:
     groups = {name: list(assets) for name, assets in GROUPS.items()}
-    return manifest.model_copy(
+    whole = manifest.model_copy(
         update={"profiles": {**PROFILES, **manifest.profiles}, "groups": {**groups, **manifest.groups}}
     )
+    whole._declared = frozenset(manifest.profiles)
+    return whole
 
 
 VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}

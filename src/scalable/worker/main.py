@@ -26,12 +26,13 @@ from distributed.security import Security
 from scalable import proc
 from scalable.errors import ScalableError
 from scalable.findings import Finding
+from scalable.worker import printing
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
 from scalable.worker.runner.process import WORKER_MARK, Settings
-from scalable.worker.runners import Runners, own_log
+from scalable.worker.runners import Runners
 
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 POLL_S = 0.05  # between looks at whether running tasks have finished
@@ -92,7 +93,7 @@ def threads_of(text: str) -> int:
 async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
     cpus = threads_of(os.environ.get("OMP_NUM_THREADS", ""))
     mark = os.environ.get(WORKER_MARK) or token_hex(8)
-    runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=own_log()))
+    runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=printing.own_log()))
     try:
         worker = TellingWorker(
             options.scheduler,
@@ -146,6 +147,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     end_children()
     if not finished.done():  # a task goes on although nobody wants its result
         shutil.rmtree(scratch, ignore_errors=True)
+        printing.finish()
         os._exit(status)
     return status
 
@@ -249,7 +251,10 @@ def end_with(parent: int) -> None:
 
 def end_children() -> None:
     """What tasks have started does not outlive the worker."""
+    writer = printing.own_writer()  # its parent is the first process, which a worker in a container is itself
     for child in proc.tree(os.getpid())[1:]:
+        if child == writer:
+            continue
         with suppress(ProcessLookupError, PermissionError):
             os.kill(child, signal.SIGKILL)
 

@@ -88,7 +88,8 @@ class World:
         rungs = [name for name in LADDER if name in self.profiles]
         above = dict(pairwise(rungs))
         kinds = {
-            name: replace(KINDS[name], larger=above.get(name), **self.kinds.get(name, {})) for name in self.profiles
+            name: replace(KINDS[name], **{"larger": above.get(name), **self.kinds.get(name, {})})
+            for name in self.profiles
         }
         room = PoolRoom(
             "compute",

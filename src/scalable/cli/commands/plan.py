@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
     if options.pilot:
         run_pilots(loaded, options)
-    site = context.site(loaded, context.pin(options, loaded))
+    site = context.site(options, loaded, context.pin(options, loaded))
     result: Plan | Campaign | ComponentPlan
     if options.sweep is None and not loaded.manifest.sweeps:
         wishes = {"objective": options.objective, "policy": options.policy}

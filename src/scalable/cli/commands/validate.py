@@ -129,7 +129,7 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
         except ScalableError as error:
             yield refusal(error, path)
     try:
-        site, past = context.site(loaded, context.pin(options, loaded)), context.history()
+        site, past = context.site(options, loaded, context.pin(options, loaded)), context.history()
     except PlanningError as error:
         yield refusal(error, "")
         return

@@ -129,9 +129,14 @@ class Attempts:
             wanted = after if cause is Loss.STUCK and silent else None
             self.conversation.kill(attempt.address, attempt.key, cause.value, text, wanted)
 
-    def abandon(self, lost: WorkerLost) -> None:
-        """Nobody waits any longer for attempts on a worker that is gone."""
-        for attempt in [one for one in self.under_way.values() if one.worker == lost.worker]:
+    def abandon(self, lost: WorkerLost, tag: str, *, wanted: bool) -> None:
+        """Nobody waits any longer for attempts on a worker that is gone; unless that was wanted, it is an incident."""
+        abandoned = [attempt for attempt in self.under_way.values() if attempt.worker == lost.worker]
+        if not wanted:
+            begun = [attempt.facts for attempt in abandoned if attempt.begun]
+            limit, address = self.cluster.templates[tag].memory, abandoned[0].address if abandoned else ""
+            self.incidents.worker_lost(lost, tag, begun, limit, address)
+        for attempt in abandoned:
             self.end(
                 attempt, lost.cause.value, peak=lost.peak.bytes if lost.peak else None,
                 message=lost.message or lost.cause.value,

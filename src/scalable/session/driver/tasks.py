@@ -18,6 +18,7 @@ from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
 from scalable.session.driver.driver import Driver
 from scalable.session.driver.execution import JobCall
+from scalable.session.driver.incident_rows import IncidentRows
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
 from scalable.wording import not_defined
@@ -58,6 +59,13 @@ async def run_tasks(
     ``peaks`` are what earlier runs used, by ``run:<task>``: what will not fit is not tried. Cached results are kept in
     ``cache_dir``.
     """
+    async with IncidentRows(driver.attempts.incidents, store, lambda job: job.partition("#")[0] in tasks):
+        return await results_of(driver, tasks, store, peaks, cache_dir)
+
+
+async def results_of(
+    driver: Driver, tasks: Mapping[str, Task], store: Store, peaks: Mapping[str, Memory], cache_dir: str | None
+) -> dict[str, Any]:
     receipts: list[asyncio.Future[Receipt]] = []
     results: dict[str, Any] = {}
     problems: dict[str, str] = {}

@@ -22,12 +22,13 @@ from scalable.engine.events import Job, JobState, Sweep, SweepCancelled, SweepKi
 from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
+from scalable.planning.expected import base_of
 from scalable.session.driver.execution import JobCall
+from scalable.session.driver.incident_rows import IncidentRows
 from scalable.session.sweep.cells import Cells
 from scalable.session.sweep.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
-    IncidentRow,
     Row,
     RowError,
     RowStatus,
@@ -43,13 +44,11 @@ from scalable.sweeps.units import Computed
 from scalable.wording import plural
 
 if TYPE_CHECKING:
-    from scalable.observe.incidents import Incident
     from scalable.quantities import Memory
     from scalable.session.driver.driver import Driver
 
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0
-IN_COLUMNS = ("id", "kind", "run", "worker", "started", "evidence")  # of an incident, or too large for a store
 
 logger = logging.getLogger("scalable")
 
@@ -99,8 +98,6 @@ class SweepExecution:
         """Why jobs were not run, if some were stopped."""
         self.aside = ""
         """Why rows became dead letters, if some did."""
-        self.incidents = asyncio.Lock()
-        """What became of an incident arrives after the incident."""
         self.jobs: dict[str, CompiledJob] = {}
         """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
@@ -117,12 +114,12 @@ class SweepExecution:
         self.tell_start(expected, expected - len(missing), missing)
         await asyncio.to_thread(self.store.put_run, started)
         try:
-            self.driver.attempts.incidents.also = self.keep_incident
-            try:
-                await self.compute(missing)
-            finally:
-                self.driver.attempts.incidents.also = None
-                await self.settle()
+            incidents, ours = self.driver.attempts.incidents, self.jobs.__contains__
+            async with IncidentRows(incidents, self.store, ours, self.compiled.name):
+                try:
+                    await self.compute(missing)
+                finally:
+                    await self.settle()
             return await self.conclude(started)
         except ScalableError as error:
             await asyncio.to_thread(self.store.put_run, ended(started, SweepStatus.FAILED, str(error)))
@@ -146,6 +143,8 @@ class SweepExecution:
             expected=expected, there=there, units=jobs, all_units=len(self.compiled.units),
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
+            base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
+            reads=sorted(self.compiled.workload.reads), code=self.code,
             trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
@@ -246,24 +245,6 @@ class SweepExecution:
         self.writing.add(task)
         task.add_done_callback(self.writing.discard)
 
-    def keep_incident(self, known: Incident) -> None:
-        """The evidence stays in the run's folder; the store has what says whether to look there."""
-        if known.run not in self.jobs:
-            return  # of somebody else's work in the same session
-        summary = {name: value for name, value in known.to_dict().items() if name not in IN_COLUMNS}
-        row = IncidentRow(
-            id=f"{self.driver.attempts.folder.run_id}/{known.id}", kind=known.kind, sweep=self.compiled.name,
-            started=known.started or known.found or time.time(), run=known.run, worker=known.worker or None,
-            summary=summary,
-        )  # fmt: skip
-        self.keep(self.store_incident(row))
-
-    async def store_incident(self, row: IncidentRow) -> None:
-        async with self.incidents:
-            receipt = await asyncio.to_thread(self.store.put_incident, row)
-        if not receipt.safe:
-            logger.warning("incident %s is not in the store: %s", row.id, receipt.reason)
-
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
         receipt = await asyncio.wrap_future(self.store.submit(rows))
@@ -276,8 +257,11 @@ class SweepExecution:
             self.aside = receipt.reason
         self.computed += len(rows)
         failed = [row.run_key for row in rows if not row.finished]
+        known = self.driver.engine.view.jobs[job]
+        if failed and known.state is JobState.FINISHED:
+            self.driver.recorder.count_failed_rows(known.tag)
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=job, tag=self.driver.engine.view.jobs[job].tag,
+            "rows", sweep=self.compiled.name, run=job, tag=known.tag,
             count=len(rows) - receipt.dead, failed=min(len(failed), len(rows) - receipt.dead),
             error=next((row.error or "" for row in rows if not row.finished), ""), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),

@@ -84,14 +84,13 @@ def run_sweep(
 
 
 def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
-    past = history()
-    load = sweep_load(session.site(), name, past)
+    load = sweep_load(session.site(), name, history())
     return Request(
         tag=load.profile_name,
         kind=load.kind,
         workers=plan.workers,
         artefacts=session.artefacts(),
-        peak=past.peaks.get(load.sweep.factor),
+        peak=load.estimate.peak,
         target=session.spec().target_name,
     )
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable import proc
+from scalable.observe import logs
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.redact import Redactor, redact, redact_text
 from scalable.wording import plural
@@ -272,12 +273,7 @@ def was_forked(pid: int, parent: int) -> bool:
 
 
 def last_lines(log: Path) -> tuple[str, ...]:
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - LOG_TAIL))
-            lines = file.read(LOG_TAIL).decode(errors="replace").splitlines()
-    except OSError:
-        return ()
+    lines = logs.last_lines(log, LOG_TAIL, LOG_TAIL)
     redactor = Redactor()
     return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
 
