@@ -73,6 +73,8 @@ class Measured:
     means: tuple[float, ...] = ()
     """What a unit took on average in each of the latest sweeps, this one among them."""
     base: str = ""
+    pilot: bool = False
+    """Chosen so that a few say enough."""
 
     @property
     def mean(self) -> float:
@@ -183,14 +185,24 @@ def memory_use(
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
     run: str = "", settings: str = "", base: str = "", provider: str = "", means: list[float] | None = None,
-    **_: object,
+    pilot: bool = False, **_: object,
 ) -> Measured:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
     taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
     return Measured(
-        taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels, base
+        taken,
+        run,
+        settings,
+        count(trials),
+        provider,
+        amount(cpus),
+        used,
+        max(1, count(rows)),
+        levels,
+        base,
+        pilot is True,
     )
 
 

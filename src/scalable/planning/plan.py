@@ -79,6 +79,8 @@ class Plan:
     over_budget: bool
     roomy: bool = False
     """So few workers stand on a node that each node by itself keeps the margins."""
+    measured: bool = False
+    """Durations are of earlier runs or a pilot, not written down or assumed."""
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
     origin: Origin | None = None
@@ -192,6 +194,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         rows=len(load.grid),
         grid=describe(load),
         units=load.jobs,
+        measured=load.expected.measured,
         rows_per_unit=load.rows_per_job,
         profile=load.profile_name,
         provider=site.provider,
