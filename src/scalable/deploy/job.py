@@ -104,6 +104,6 @@ def driver_spec(deployment: Deployment) -> Object:
 
 
 def command(deployment: Deployment) -> list[str]:
-    line = [deployment.settings.python, "-m", "scalable", "run", FILE, "--target", deployment.target]
+    line = [deployment.settings.python, "-P", "-m", "scalable", "run", FILE, "--target", deployment.target]
     line += ["--sweep", deployment.sweep] if deployment.sweep is not None else []
     return line + (["--overlay", deployment.overlay] if deployment.overlay else [])

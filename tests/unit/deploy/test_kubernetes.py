@@ -363,7 +363,7 @@ def test_the_driver_is_called_with_target_sweep_and_overlay() -> None:
     text = MANIFEST.replace("store:", "overlays: {deep: {sweeps: {calibration: {folds: 7}}}}\nstore:")
     command = driver(render(text, overlay="deep"))["containers"][0]["command"]
     assert command == [
-        *("python3", "-m", "scalable", "run", "scalable.yaml", "--target", "cluster"),
+        *("python3", "-P", "-m", "scalable", "run", "scalable.yaml", "--target", "cluster"),
         *("--sweep", "calibration", "--overlay", "deep"),
     ]
 

@@ -76,7 +76,7 @@ def worker_pod(site: KubernetesSite, template: WorkerTemplate, name: str, argume
         site,
         "worker",
         template.image or site.image,
-        [site.python, "-m", "scalable.worker", *arguments],
+        [site.python, "-P", "-m", "scalable.worker", *arguments],
         env={**template.environment, **site.env, **template.env},
         requests={**site.requests, **amounts(replace(place.request, gpus=place.limit.gpus))},  # GPUs are not shared
         limits={**site.limits, **amounts(place.limit)},
@@ -98,7 +98,7 @@ def worker_pod(site: KubernetesSite, template: WorkerTemplate, name: str, argume
 def relay_pod(site: KubernetesSite) -> Object:
     """Build the pod through which a driver outside reaches workers, away from nodes that come and go."""
     sizes = amounts(site.relay)
-    command = [site.python, "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
+    command = [site.python, "-P", "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
     spec = pod_spec(site, "relay", site.image, command, {}, sizes, sizes)
     spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": relay.WORKER_PORT, "protocol": "TCP"}]
     spec["terminationGracePeriodSeconds"] = 1  # nothing is in it that could be saved

@@ -188,8 +188,8 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
         one["preference"]["matchExpressions"][0] for one in terms
     ]
     assert spec["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
-    assert spec["containers"][0]["command"][:5] == [
-        *("python3", "-m", "scalable.cluster.kubernetes.relay", "--listen=:8786", "--control=127.0.0.1:8787")
+    assert spec["containers"][0]["command"][:6] == [
+        *("python3", "-P", "-m", "scalable.cluster.kubernetes.relay", "--listen=:8786", "--control=127.0.0.1:8787")
     ]
 
 
