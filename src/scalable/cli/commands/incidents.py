@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -98,11 +99,11 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     if trouble.failures:
-        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {folder.run_id}  names them"
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {quote(folder.run_id)}  names them"
         screen.print(line, soft_wrap=True)
     tell_of(screen, trouble.damaged)
     if rows:
-        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        of = "" if folder == RunFolder.latest() else f" --run-id {quote(folder.run_id)}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 
 
