@@ -313,6 +313,18 @@ def operator_commands(add: Add) -> None:
     rollback.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     rollback.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
     format_option(rollback)
+    forget = add(
+        "forget",
+        "forget a measured peak of memory that is no longer true, so that plans go by it no more",
+        "forget peak calibration",
+        "forget peak      every one",
+    )
+    forget.add_argument("what", choices=("peak",), metavar="peak", help="what is forgotten")
+    forget.add_argument("name", nargs="?", metavar="NAME", help="a sweep, factor, component or task (default: all)")
+    forget.add_argument("--manifest", metavar="M", help="default: SCALABLE_MANIFEST, then ./scalable.yaml")
+    forget.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
+    forget.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
+    format_option(forget)
     mark_names = "NAME: a sweep, a run, or the key of a row"
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)

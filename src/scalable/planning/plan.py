@@ -159,8 +159,8 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         known = ", ".join(site.manifest.sweeps) or "none"
         raise UnknownNameError(f"no sweep is called {name!r}; the manifest has: {known}")
     load = possible_load(site, name, history)
-    pin = site.pin if site.pin is not None and site.pin.covers(name) else None
-    if pin is not None and load.profile_name in pin.workers:
+    pin = site.pin if site.pin is not None and site.pin.covers(name, load.profile_name) else None
+    if pin is not None:
         choice = replace(choice, policy="manual")
     deadline = load.sweep.deadline.seconds if load.sweep.deadline else walltime(site)
     front = find_front(site, load, choice, deadline)
@@ -336,6 +336,7 @@ def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
 
 def find_warnings(site: Site, load: SweepLoad, chosen: Point, placement: Placement) -> Iterator[Finding]:
     """Yield what a reader of the plan should know before paying."""
+    yield from site.findings
     path, policy, node = f"sweeps.{load.name}", site.manifest.policies.margins, site.node(load.pool)
     least = load.profile.min_nodes
     if least > site.pools[load.pool].most:

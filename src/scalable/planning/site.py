@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalable.catalogue import profile_for
 from scalable.engine import Rules
 from scalable.engine.events import Job, SweepKind
 from scalable.engine.events import Sweep as Submission
 from scalable.errors import PlanningError
+from scalable.findings import Finding
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
-from scalable.manifest.work import Sweep
+from scalable.manifest.work import Retry, Sweep
+from scalable.planning.expected import common
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
 from scalable.planning.resources import ScalePlan, Size, allocatable, equal_part, offered
@@ -75,6 +77,8 @@ class PlannedSweep:
     cores: float | None = None
     """What a job uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
     """
+    retry: Retry | None = None
+    """How its jobs are retried where that differs from the policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +102,25 @@ class Site:
     """The nodes, pools and bounds of a manifest for one target."""
 
     def __init__(
-        self, manifest: Manifest, target: str | None = None, machine: Machine | None = None, pin: Pin | None = None
+        self,
+        manifest: Manifest,
+        target: str | None = None,
+        machine: Machine | None = None,
+        pin: Pin | None = None,
+        *,
+        base: Mapping[str, Any] | None = None,
+        code: Callable[[str | None], str] = lambda run: "",
+        findings: Iterable[Finding] = (),
     ) -> None:
         self.manifest = manifest
+        self.base = base or {}
+        """What is locked in the store."""
+        self.code = code
+        """Returns the fingerprint of a workload as it is now, or nothing; it may import the workload."""
+        self.findings = tuple(findings)
+        """What a reader of a plan should know of these surroundings."""
         self.pin = pin
-        """What a rollback holds fast; its sizes and numbers are in the manifest already."""
+        """What a rollback holds fast; its sizes are in the manifest already."""
         self.target = manifest.targets.get(target) if target else None
         self.nodes: dict[str, NodeType] = dict(manifest.nodes)
         self.pools: dict[str, Pool] = dict(manifest.pools)
@@ -144,7 +162,7 @@ class Site:
         }
         pools: dict[str, str] = {}
         for name, sweep in manifest.sweeps.items():
-            pools.setdefault(profile_of(sweep), self.pool_for(sweep.pool, f"sweep {name}"))
+            pools.setdefault(profile_of(sweep, self.base), self.pool_for(sweep.pool, f"sweep {name}"))
         for step in list(pools.items()):
             while (above := self.climb(*step)) is not None:
                 pools.setdefault(*above)
@@ -244,10 +262,12 @@ class Site:
     def climb(self, name: str, pool: str) -> tuple[str, str] | None:
         """Return where a job of a profile goes after an OOM: the next profile with more memory, and its pool.
 
-        That is the same pool if the profile fits on its nodes, else another for any work on which it fits.
+        That is the same pool if the profile fits on its nodes, else another for any work on which it fits. From a
+        profile that the manifest declares it goes to others that it declares, else to those that are shipped, too.
         """
-        profiles = self.manifest.profiles
-        more = (other for other, profile in profiles.items() if profile.limit.memory > profiles[name].limit.memory)
+        profiles, declared = self.manifest.profiles, self.manifest.declared
+        usable = declared if name in declared else profiles
+        more = (other for other in usable if profiles[other].limit.memory > profiles[name].limit.memory)
         for other in sorted(more, key=lambda other: (profiles[other].limit.memory, other)):
             for where in (pool, *self.usable(Size.of(profiles[other].request))):
                 if self.holds(profiles[other], where):
@@ -275,7 +295,7 @@ class Site:
         planned = list(planned)
         if len({sweep.id for sweep in planned}) < len(planned):
             raise PlanningError("two of the sweeps to simulate have the same name")
-        profiles = self.manifest.profiles
+        profiles, policies = self.manifest.profiles, self.manifest.policies
         homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
         for sweep in planned:
             tag, profile = tag_of(sweep, planned), profiles[sweep.profile]
@@ -300,6 +320,7 @@ class Site:
                     for name, group in sweep.jobs
                 ),
                 sweep.workers,
+                sweep.retry and policies.retry_of(sweep.retry),
             )
             for sweep in planned
         ]
@@ -367,6 +388,6 @@ def requested(size: Profile | Component) -> Size:
     return Size.of(size.request) if isinstance(size, Profile) else size_of(size)
 
 
-def profile_of(sweep: Sweep) -> str:
-    """Return the profile of a sweep's workers: as it says, else as its factor needs."""
-    return sweep.profile or profile_for(sweep.factor)
+def profile_of(sweep: Sweep, base: Mapping[str, Any]) -> str:
+    """Return the profile of a sweep's workers: as it says, else as its factor, its settings and what is locked need."""
+    return sweep.profile or profile_for(sweep.factor, common(sweep, base))

@@ -54,7 +54,7 @@ from scalable.session.driver.driver import Driver
 from scalable.session.driver.event_log import Recording
 from scalable.session.driver.recorder import record
 from scalable.session.driver.records import AnyPlan, ending, planned, started
-from scalable.session.machine import history, this_machine
+from scalable.session.machine import history, site_of
 from scalable.session.money.accounts import Others, catch_up
 from scalable.session.money.tariffs import tariff_of
 from scalable.session.operate.live import live
@@ -131,11 +131,11 @@ class ScalableSession:
 
     def site(self) -> Site:
         """Where its work runs, for planning."""
-        return Site(self.manifest, self.target, this_machine(), self.pin)
+        return site_of(self.manifest, self.target, self.path.resolve().parent, self.pin)
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        return self.report + ask_provider(self.spec(), self.report)
+        return self.report + ask_provider(self.manifest, self.spec(), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""

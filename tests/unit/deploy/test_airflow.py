@@ -104,6 +104,14 @@ def test_one_run_at_a_time_and_a_lost_task_is_started_once_more_after_up_to_five
 
 
 @pytest.mark.usefixtures("airflow")
+def test_a_sweep_with_retries_of_its_own_is_started_again_by_them() -> None:
+    sweep = {"factor": "calibration", "assets": "defi_top5", "retry": {"delay": "5s"}}
+    dag, _ = loaded(sweeps={"calibration": sweep})
+    assert dag.default_args["retry_delay"] == timedelta(seconds=5)
+    assert dag.default_args["max_retry_delay"] == timedelta(seconds=300)
+
+
+@pytest.mark.usefixtures("airflow")
 def test_admission_comes_first_then_each_asset_and_the_last_looks_at_what_is_there_whatever_happened() -> None:
     _, tasks = loaded()
     assets = {name: as_airflow_reads(task.env["ASSET"]) for name, task in tasks.items() if "ASSET" in task.env}
@@ -147,8 +155,8 @@ def test_an_asset_has_a_pod_of_its_profiles_size_on_the_pool_of_sweeps() -> None
     [container] = spec["containers"]
     assert (container["name"], container["image"]) == ("base", IMAGE)
     assert container["resources"] == {  # 3.9 CPU so that no more than 4 bursts of 4 CPU meet on 16
-        "requests": {"cpu": "3900m", "memory": "3072Mi"},
-        "limits": {"cpu": "4", "memory": "9216Mi"},
+        "requests": {"cpu": "3900m", "memory": "3072Mi", "ephemeral-storage": "1Gi"},
+        "limits": {"cpu": "4", "memory": "9216Mi", "ephemeral-storage": "20Gi"},
     }
     assert spec["node_selector"] == {"pool": "compute"}
     assert spec["tolerations"] == [{"key": "sweeps", "operator": "Exists"}]

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
     if options.sweep and options.view != "timeline":
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
-    site = context.site(loaded, pools_only=options.view != "timeline")
+    site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
         answer = VIEWS[options.view](site, context.history(), options)
     if options.format == "json":

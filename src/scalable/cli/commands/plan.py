@@ -21,7 +21,7 @@ from scalable.wording import plural
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
-    site = context.site(loaded, context.pin(options, loaded))
+    site = context.site(options, loaded, context.pin(options, loaded))
     result: Plan | Campaign | ComponentPlan
     if options.sweep is None and not loaded.manifest.sweeps:
         wishes = {"objective": options.objective, "policy": options.policy}

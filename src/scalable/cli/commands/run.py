@@ -26,7 +26,7 @@ from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
 from scalable.observe import RunFolder, RunView, read
-from scalable.planning.site import profile_of
+from scalable.planning.site import Site, profile_of
 from scalable.quantities import Duration
 from scalable.session.driver.tasks import as_json, chosen
 from scalable.session.session import ScalableSession
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep is None:
         check_about_sweeps(options)
     elif options.here:
-        loaded = on_this_machine(loaded, sweep)
+        loaded = on_this_machine(loaded, sweep, context.site(options, loaded))
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)
@@ -118,7 +118,7 @@ def check_about_sweeps(options: argparse.Namespace) -> None:
             raise UsageError(f"{name} is about a sweep; name one: --sweep S")
 
 
-def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
+def on_this_machine(loaded: Loaded, sweep: str, site: Site) -> Loaded:
     """One worker here instead of those of the target, of which all else holds: what a pod of one asset has room for.
 
     A run that is out of memory has no larger profile to go to: the machine, or the pod, is as large as its own.
@@ -127,7 +127,7 @@ def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
         raise UsageError(undefined("sweep", sweep, loaded.manifest.sweeps))
     target = loaded.target or "here"
     targets = {**loaded.manifest.targets, target: LocalTarget(provider="local", max_workers=1, processes=True)}
-    profile = profile_of(loaded.manifest.sweeps[sweep])
+    profile = profile_of(loaded.manifest.sweeps[sweep], site.base)
     profiles = {profile: loaded.manifest.profiles[profile]}
     manifest = loaded.manifest.model_copy(update={"targets": targets, "profiles": profiles})
     return replace(loaded, manifest=manifest, target=target)
