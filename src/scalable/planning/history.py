@@ -116,6 +116,11 @@ class History:
         before = self.peaks.get(" ".join(filter(None, (by.factor, by.run, by.settings)))) if not by.base else None
         return MemoryUse(before) if before is not None else None
 
+    def startup_s(self, provider: str) -> float | None:
+        """Return what sessions on such a target usually take until the first job starts; nothing if none was seen."""
+        known = self.startups.get(provider)
+        return median(known) if known else None
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
         """Return what a history file says. ``month`` is the one it is now, as ``2026-04``.

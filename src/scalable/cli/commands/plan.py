@@ -114,7 +114,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.cost is not None:
         money = str(plan.cost)
         if plan.cost_computing != plan.cost:  # where workers are charged, not nodes, both are one
-            money += f", start and idle tail included ({plan.cost_computing} while computing)"
+            money += f", idle tail included ({plan.cost_computing} while computing)"
         if plan.budget_left is not None:
             money += f"; {plan.budget_left} of this month's budget left"
         pairs.append(("cost", money))
