@@ -10,6 +10,7 @@ import argparse
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from scalable.cli import context
 from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
@@ -72,7 +73,7 @@ def stop(store: Store, runs: Mapping[str, str], options: argparse.Namespace) -> 
 
 
 def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
-    example = f"scalable slots {options.action} {options.sweep or next(iter(sweeps), 'SWEEP')} --holder ID"
+    example = f"scalable slots {options.action} {quote(options.sweep or next(iter(sweeps), 'SWEEP'))} --holder ID"
     if not options.sweep or not options.holder:
         raise UsageError(f"which sweep, and for whom? write  {example}")
     if options.sweep not in sweeps:
