@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Literal, assert_never
 
 from scalable.findings import Finding, Severity
@@ -84,7 +85,8 @@ class Rule:
         """Return what the rule says where its condition holds with this value."""
         about = next((labels[name] for name in METRICS[self.when.metric].labels), "")
         text = self.summary.format_map({**labels, "value": value_text(value, self.unit)})
-        return Finding(self.name, self.severity, about, text, self.remedy.format_map(labels))
+        remedy = self.remedy.format_map({name: quote(label) for name, label in labels.items()})  # commands to copy
+        return Finding(self.name, self.severity, about, text, remedy)
 
     def annotations(self) -> dict[str, str]:
         """Summary and remedy as templates of Prometheus."""

@@ -185,6 +185,7 @@ KINDS: Mapping[str, RecordKind] = {
             "reads": "names that its workload reads of a configuration",
             "code": "fingerprint of its workload",
             "trials": "trials of each hyper-parameter search",
+            "pilot": "whether it is a pilot, of a few jobs only",
             "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",

@@ -42,13 +42,18 @@ class OutboxHeldError(OutboxError):
     """Another process, or another store of this one, uses this outbox."""
 
 
+def private_mode(folder: Path) -> int:
+    """Return the mode of an outbox, whose rows are its user's, and of the group that a folder is shared with."""
+    return 0o660 if folder.stat().st_mode & stat.S_ISGID else 0o600
+
+
 class Outbox:
     """Opens or creates the file and takes its lock. What it holds already is there to be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_mode(path.parent))
         except OSError as error:
             raise failed(path, "cannot be opened", error) from None
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import time
 from collections import Counter, deque
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
+from scalable.observe.files import append_private
 from scalable.quantities import Memory
 from scalable.session.driver.execution import Conversation, JobCall
 from scalable.session.driver.incidents import Incidents
@@ -333,7 +335,9 @@ class Attempts:
         path = self.folder.work(job)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)  # arguments may be private
-            path.write_bytes(content)
+            path.unlink(missing_ok=True)
+            with os.fdopen(append_private(path), "wb") as file:
+                file.write(content)
         except OSError as error:
             logger.warning("%s cannot be kept for debugging: %s", job, error.strerror)
 

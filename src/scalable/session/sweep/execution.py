@@ -69,6 +69,9 @@ class Request:
     retry: Retry | None = None
     since: float | None = None
     """Rows that failed after this moment are not tried again."""
+    pilot: bool = False
+    limit_s: float | None = None
+    """Jobs that have not ended after so many seconds are stopped."""
 
 
 class SweepExecution:
@@ -152,7 +155,7 @@ class SweepExecution:
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
             base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
             reads=sorted(self.compiled.workload.reads), code=self.code,
-            trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
+            trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
@@ -182,6 +185,8 @@ class SweepExecution:
         self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
         futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers, request.retry), works)
         waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
+        if request.limit_s is not None:
+            limit = asyncio.get_running_loop().call_later(request.limit_s, self.driver.handle, SweepCancelled(sweep))
         try:
             for done in asyncio.as_completed(waiting):
                 await done
@@ -189,6 +194,8 @@ class SweepExecution:
             self.driver.handle(SweepCancelled(sweep))
             raise
         finally:
+            if request.limit_s is not None:
+                limit.cancel()
             self.driver.attempts.leave(ledger)
             for one in waiting:
                 one.cancel()
