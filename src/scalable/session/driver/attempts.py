@@ -159,7 +159,7 @@ class Attempts:
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
             if not attempt.handed:
-                self.withdraw(attempt, cause, text)
+                self.withdraw(attempt, Loss.STOPPED if cause is Loss.STUCK else cause, text)
                 return
             wanted = after if cause is Loss.STUCK and silent else None
             self.conversation.kill(attempt.address, attempt.key, cause.value, text, wanted)
@@ -234,7 +234,7 @@ class Attempts:
             return  # taken back before it began: nothing happened that anyone would want to read of
         self.begin(attempt, seconds or 0.0)
         if cause and (ledger := self.ledgers.get(attempt.job)) is not None:
-            ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
+            ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
             message=message,
@@ -252,7 +252,7 @@ class Attempts:
         if not told["waits"] and not attempt.begun:
             self.begin(attempt, told["seconds"])
             if (ledger := self.ledgers.get(attempt.job)) is not None:
-                ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
+                ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
         if told["progressed"]:
             now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
@@ -286,7 +286,7 @@ class Attempts:
         """Note what is still under way as stopped, which costs no retry: its sweep or task was ended by us."""
         for attempt in [one for one in self.under_way.values() if self.ledgers.get(one.job) is ledger and one.begun]:
             past = len(self.engine.view.jobs[attempt.job].past)
-            ledger.note(attempt.job, past, attempt.started, Loss.STOPPED.value)
+            ledger.noted(attempt.job, past, attempt.started, Loss.STOPPED.value)
         self.ledgers = {job: each for job, each in self.ledgers.items() if each is not ledger}
 
     # What others want to know
