@@ -150,11 +150,13 @@ class Runners(WorkerPlugin):
         self.tell("answers", (number, found))
 
     async def dump(self, run: str | None = None) -> dict[str, Any]:
-        pid, warnings = os.getpid(), 0
+        pid, warnings, log_from = os.getpid(), 0, None
         if (runner := self.supervisor.runner_of(run)) is not None and runner.pid is not None:
-            pid, warnings = runner.pid, runner.stamp.read().fork_warnings
+            pid, warnings, log_from = runner.pid, runner.stamp.read().fork_warnings, runner.stamp.log_from
         fault_file = runner.fault_file if runner else None
-        found = await collect(pid, fault_file=fault_file, log=self.settings.log, fork_warnings=warnings)
+        found = await collect(
+            pid, fault_file=fault_file, log=self.settings.log, log_from=log_from, fork_warnings=warnings
+        )
         return {"text": found.text(), "evidence": found.to_dict()}
 
     async def profile(self, seconds: float, run: str | None = None) -> dict[str, Any]:
@@ -205,7 +207,8 @@ class Runners(WorkerPlugin):
             self.supervisor.kill(self.tasks[key], ends.STOPPED, CANCELLED)
 
 
-ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "done")  # what is told of an end
+# what is told of an end
+ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "raised", "done")
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "dump": Runners.dump,
     "profile": Runners.profile,

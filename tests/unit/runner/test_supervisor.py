@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,7 +43,11 @@ class FakeRunner(Runner):
         self.sent.append(work)
 
     def answer(self, seconds: float = 1.0, left: str = "") -> None:
-        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left))
+        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, 0, left))
+
+    @property
+    def stamp(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(log_from=0)
 
     def look(self, *, closely: bool = False) -> None:
         pass

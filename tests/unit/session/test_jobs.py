@@ -11,8 +11,10 @@ import pytest
 
 import scalable
 from scalable.chaos import workloads
+from scalable.cli.progress import what
 from scalable.engine.events import Job, JobState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
+from scalable.observe.view import RunView
 from scalable.session.driver.driver import Driver
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.tasks import TaskError
@@ -71,6 +73,11 @@ CODE = """
     def eat(size):
         use_memory(size)
         return size
+
+    def raise_once(folder):
+        if once(folder):
+            raise MemoryError("no room for the array")
+        return "fits"
 """
 
 
@@ -130,6 +137,20 @@ def test_what_hangs_is_killed_and_what_works_without_a_word_is_not(project: Proj
     [killed] = [record for record in project.journal("attempt-ended") if record["run"] == "asleep"]
     assert killed["outcome"] == "stuck"
     assert not project.journal("worker-lost")
+
+
+def test_a_run_that_reached_its_walltime_is_not_called_stuck(project: Project) -> None:
+    session = project.session(
+        tasks=tasks_of(project.module(CODE), "busy", seconds=60),
+        policies={"retry": {"times": 0}, "stuck": {"after": "10s", "walltime": "20s"}},
+    )
+    with session, pytest.raises(TaskError, match="busy: failed: over its walltime"):
+        session.run_tasks()
+    assert alerts(project) == ["walltime", "run-failed"]
+    [ended] = project.journal("attempt-ended")
+    assert ended["outcome"] == "over its walltime"
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.threshold_s, len(incident.prevent)) == ("over its walltime", None, 1)
 
 
 def test_slow_jobs_that_progress_are_left_alone(project: Project) -> None:
@@ -230,6 +251,23 @@ class TestTheLadder:
         assert "ask for" in alert["text"]
         [incident] = IncidentFolder(session.folder.path).all()
         assert (incident.kind, incident.evidence["peak"]) == ("out of memory", 520 * MIB)
+
+    def test_a_memory_error_climbs_and_is_not_counted_as_a_kill(self, project: Project) -> None:
+        run = {"run": f"{project.module(CODE)}:raise_once", "arguments": {"folder": str(project.folder)}}
+        session = project.session(
+            target={"max_workers": 2},
+            components={"small": {"memory": "500MB", "larger": "large"}, "large": {"memory": "2GB"}},
+            tasks={"eat": {"component": "small", **run}},
+            policies={"retry": {"delay": "0.1s"}},
+        )
+        with session:
+            assert session.run_tasks() == {"eat": "fits"}
+        assert [record["tag"] for record in project.journal("attempt-started")] == ["small", "large"]
+        assert [record.get("raised") for record in project.journal("attempt-ended")] == [True, None]
+        [incident] = IncidentFolder(session.folder.path).all()
+        assert (incident.kind, incident.evidence["raised"]) == ("out of memory", True)
+        assert "killed" not in what(incident)
+        assert RunView.of(project.journal()).out_of_memory == 0
 
     def test_what_a_run_used_last_time_is_known_before_the_next_is_paid_for(self, project: Project) -> None:
         eat = {"run": f"{project.module(CODE)}:eat", "arguments": {"size": 400 * MIB}}

@@ -24,6 +24,7 @@ from scalable.observe.redact import Redactor, redact, redact_text
 from scalable.wording import plural
 from scalable.worker.runner import stacks
 from scalable.worker.runner.asking import LONGEST_FAULTS, ask_faulthandler
+from scalable.worker.runner.output import lines_of
 from scalable.worker.runner.stacks import StackError, Thread
 
 MOST_PROCESSES = 50  # listed
@@ -101,9 +102,18 @@ class Evidence:
 
 
 async def collect(
-    pid: int, *, fault_file: Path | None, log: Path | None, fork_warnings: int = 0, within_s: float = 8
+    pid: int,
+    *,
+    fault_file: Path | None,
+    log: Path | None,
+    log_from: int | None = None,
+    fork_warnings: int = 0,
+    within_s: float = 8,
 ) -> Evidence:
-    """Look at a process and all its descendants. Never raises for anything that they are or do."""
+    """Look at a process and all its descendants. Never raises for anything that they are or do.
+
+    ``log_from`` is where the output of a runner's present work begins in the log; without it all of the log counts.
+    """
     until = time.monotonic() + within_s
     try:
         lines = await asyncio.wait_for(asyncio.to_thread(look, pid), within_s / 2)
@@ -130,7 +140,7 @@ async def collect(
         guilty=redact_text(culprit.place()) if culprit is not None else "",
         notes=tuple(map(redact_text, (*remarks(pid, lines, threads, culprit), *notes))),
         faults=redact_text("\n".join(f"process {number}:\n{text}" for number, text in told.items()))[:LONGEST_FAULTS],
-        log=last_lines(log) if log is not None else (),
+        log=last_lines(log, log_from, pid) if log is not None else (),
         fork_warnings=fork_warnings,
         memory=sum(one.resident for one in lines),
     )
@@ -271,13 +281,16 @@ def was_forked(pid: int, parent: int) -> bool:
     return False
 
 
-def last_lines(log: Path) -> tuple[str, ...]:
+def last_lines(log: Path, log_from: int | None = None, pid: int = 0) -> tuple[str, ...]:
+    """Return the last lines of a log; with ``log_from`` of what this runner has printed from there on."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - LOG_TAIL))
+            file.seek(max(log_from or 0, file.seek(0, 2) - LOG_TAIL))
             lines = file.read(LOG_TAIL).decode(errors="replace").splitlines()
     except OSError:
         return ()
+    if log_from is not None:
+        lines = lines_of(pid, lines)
     redactor = Redactor()
     return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
 

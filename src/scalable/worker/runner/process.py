@@ -378,8 +378,9 @@ class Conversation(asyncio.Protocol):
 
 
 def answer(content: bytes) -> tuple[Any, ...]:
-    cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
-    return cause, value, message, seconds, cpu_s, peak, left
+    """How a piece of work ended: its cause, value and message, what it took, where its log began, what it left."""
+    cause, value, message, seconds, cpu_s, peak, log_from, left = pickle.loads(content)
+    return cause, value, message, seconds, cpu_s, peak, log_from, left
 
 
 READ: Mapping[MessageKind, Callable[[bytes], Any]] = {

@@ -13,12 +13,13 @@ import os
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from scalable import proc
 from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
-from scalable.worker.runner.evidence import collect
+from scalable.worker.runner.evidence import Evidence, collect, last_lines
 from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
 from scalable.worker.runner.work import End, GivenWork, Told, verdict
@@ -34,6 +35,7 @@ KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed 
 FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work is no longer tried
 START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
 LONGEST_PAUSE_S = 30.0
+RAISED_FOR_MEMORY = "it raised MemoryError; nothing was killed"
 MOST_RETURNS = 3  # runners that ended before they began with a piece of work; then it is taken for the reason
 
 
@@ -88,7 +90,7 @@ class Supervisor:
         return True
 
     def kill(self, key: str, cause: str, message: str = "", silent_for: float | None = None) -> None:
-        """End work that was given; stuck work after it was looked at, and only if it has been silent for so long."""
+        """End work that was given; if we judged it, after it was looked at; and only if it was silent for so long."""
         work = self.works.get(key)
         if work is None or work.killed_for:
             return
@@ -104,7 +106,7 @@ class Supervisor:
         work.killed_for, work.message = cause, message
         if work.runs and not ending:
             work.silent_s = work.silence()
-            self.put_down(work, evidence=cause == ends.STUCK)
+            self.put_down(work, evidence=cause in (ends.STUCK, ends.TIMED_OUT))
 
     async def leave(self, grace: float) -> None:
         """Notice: what has not begun is given back, what runs may finish for a while and is given up then."""
@@ -197,9 +199,9 @@ class Supervisor:
 
     # Ends come out
 
-    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, str]) -> None:
+    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, int, str]) -> None:
         """A runner answered for the work it was in; if that left something in it, it begins with nothing further."""
-        cause, value, message, seconds, cpu_s, peak, left = told
+        cause, value, message, seconds, cpu_s, peak, log_from, left = told
         work: GivenWork = runner.sent.popleft()
         runner.answered += 1
         runner.pace = seconds
@@ -215,7 +217,10 @@ class Supervisor:
             self.waiting.appendleft(work)
         else:
             highest = max(work.peak, peak or 0) or None
-            self.end(work, End(work.key, cause, value, message, seconds, cpu_s, highest))
+            end = End(work.key, cause, value, message, seconds, cpu_s, highest)
+            if cause == ends.OUT_OF_MEMORY:
+                end = replace(end, raised=True, done=(RAISED_FOR_MEMORY,), evidence=self.printed(runner, log_from))
+            self.end(work, end)
         if not runner.ending:
             self.go_on(runner)
 
@@ -251,12 +256,13 @@ class Supervisor:
         work: GivenWork | None = runner.current
         if in_group and runner.group and work is not None:  # between two looks
             work.peak = max(work.peak, runner.group.limit())
-        begun, how = runner.has_begun, runner.how_it_ended(status)
+        begun, how, log_from = runner.has_begun, runner.how_it_ended(status), runner.stamp.log_from
         killed = await runner.end()
         if work is not None and (begun or work.returned >= MOST_RETURNS):
             room = self.room() if self.settings.memory else None
             cause, message = verdict(how, work, status, in_group, last > self.kills_before, room)
-            self.end(runner.sent.popleft(), work.end(cause, message, killed))
+            evidence = self.printed(runner, log_from)
+            self.end(runner.sent.popleft(), work.end(cause, message, killed, evidence))
         elif work is not None:
             work.returned += 1
         self.return_rest(runner)
@@ -289,7 +295,8 @@ class Supervisor:
                 found = await collect(
                     runner.pid,
                     fault_file=runner.fault_file,
-                    log=self.settings.log,
+                    log=runner.settings.log,
+                    log_from=runner.stamp.log_from,
                     fork_warnings=stamped.fork_warnings,
                 )
         if not work.runs:  # it came to its end by itself meanwhile, and the next one has begun
@@ -297,10 +304,19 @@ class Supervisor:
             self.go_on(runner)
             return
         runner.hang_up()
+        log_from = runner.stamp.log_from
         killed = await runner.end()
+        if found is None and work.killed_for in ends.VIOLENT:
+            found = self.printed(runner, log_from)
         self.end(runner.sent.popleft(), work.end(work.killed_for, work.message, killed, found))
         self.return_rest(runner)
         self.remove(runner)
+
+    def printed(self, runner: Runner, log_from: int) -> Evidence | None:
+        """All there is to see of work that is gone: the last lines it printed."""
+        if runner.pid is None or runner.settings.log is None:
+            return None
+        return Evidence(runner.pid, time.time(), log=last_lines(runner.settings.log, log_from, runner.pid))
 
     def remove(self, runner: Runner) -> None:
         with suppress(ValueError):

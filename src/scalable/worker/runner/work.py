@@ -33,6 +33,8 @@ class End:
     evidence: Evidence | None = None
     silent_s: float = 0.0
     """For how long it had said nothing when it was found stuck."""
+    raised: bool = False
+    """Its own code raised an error for the lack of memory; nothing was killed."""
     done: tuple[str, ...] = ()
     """What was done about it, in sentences."""
 
@@ -169,7 +171,7 @@ class GivenWork:
     def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:
         """Its end with its runner, of which so many processes were killed."""
         done = [f"{plural(killed, 'process')} killed, none left" if killed else "nothing of it was left to end"]
-        if evidence is not None:
+        if evidence is not None and evidence.processes:
             done.insert(0, f"stacks of {plural(len(evidence.processes), 'process')} saved")
         return End(
             self.key,
