@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -30,6 +32,7 @@ from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
+from scalable.worker.runner.output import take_over
 from scalable.worker.runner.process import WORKER_MARK, Settings
 from scalable.worker.runners import Runners, own_log
 
@@ -58,6 +61,8 @@ SETTINGS = {
 
 def main() -> int:
     options = WorkerOptions.parse()
+    logging.Formatter.converter = time.gmtime  # Dask's lines have the same time as those of jobs
+    take_over()
     if options.parent is not None:
         end_with(options.parent)
     if options.folder is not None:
@@ -267,4 +272,4 @@ def end(status: int, text: str) -> int:
 
 
 def say(text: str) -> None:
-    print(f"scalable worker: {text}", file=sys.stderr, flush=True)
+    print(f"scalable worker: {text}", file=sys.__stderr__, flush=True)  # as it is: whoever started it looks for it

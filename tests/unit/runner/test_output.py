@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 
 from scalable.observe.logs import merged
 from scalable.worker.runner.output import StampedStream, lines_of, utc
@@ -31,7 +32,7 @@ def test_a_line_that_is_written_in_pieces_has_one_time() -> None:
 
 def test_a_line_is_written_as_soon_as_it_is_complete() -> None:
     raw = io.BytesIO()
-    stream = StampedStream(io.BufferedWriter(raw), encoding="utf-8", line_buffering=True)  # type: ignore[arg-type]
+    stream = StampedStream(io.BufferedWriter(raw), encoding="utf-8", line_buffering=True)
     stream.write("about to crash")
     assert raw.getvalue() == b""
     stream.write("\n")
@@ -52,5 +53,8 @@ def test_lines_of_other_runners_and_of_the_worker_are_told_apart() -> None:
 
 
 def test_logs_are_merged_by_these_times() -> None:
-    logs = {"a": [f"{utc(10.5)} [1] second"], "b": [f"{utc(10.25)} [2] first", "of b", f"{utc(11)} [2] third"]}
+    logs: dict[str, Sequence[str]] = {
+        "a": [f"{utc(10.5)} [1] second"],
+        "b": [f"{utc(10.25)} [2] first", "of b", f"{utc(11)} [2] third"],
+    }
     assert [line.rpartition(" ")[2] for _, line in merged(logs)] == ["first", "b", "second", "third"]

@@ -14,10 +14,12 @@ from scalable.chaos import workloads
 from scalable.cli.progress import what
 from scalable.engine.events import Job, JobState, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
+from scalable.observe.mailbox import Question
 from scalable.observe.view import RunView
-from scalable.session.driver.driver import Driver
+from scalable.session.driver.driver import LOOK_EVERY_S, Driver
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.tasks import TaskError
+from scalable.session.operate.control import Control
 from scalable.store import Filter, RowStatus
 from scalable.worker.runner.calls import Call
 from tests.helpers.session.builders import Project
@@ -184,6 +186,23 @@ def test_a_session_that_was_asleep_calls_nothing_stuck(project: Project, world: 
         assert session.run_tasks() == {"ticks": 24}
         assert jumps == [3600.0] * 3
     assert alerts(project) == []
+
+
+def test_after_a_pause_that_ends_everything_nothing_is_said_to_run(project: Project, world: World) -> None:
+    module = project.module(CODE)
+    tasks = tasks_of(module, "busy", seconds=60) | tasks_of(module, "ticks", count=600)
+    session = project.session(target={"max_workers": 2}, tasks=tasks)
+    with session:
+        driver = session.live()
+        pause = Question("1", "pause", {})
+        world.at(20, lambda: driver.cluster.keep(Control(driver, session.folder).pause(pause, now=True)))
+        world.at(30, driver.halt, "operator", None)
+        session.run_tasks()
+    gauges = [(record["t"], record["tasks"]["demeter"]) for record in project.journal("gauge")]
+    [paused] = [record["t"] for record in project.journal("operator")]
+    before = [counts for t, counts in gauges if t < paused]
+    after = [counts for t, counts in gauges if paused <= t < paused + LOOK_EVERY_S]
+    assert (before[-1]["running"], after[0]["running"], after[0]["waiting"]) == (2, 0, 2)
 
 
 def test_progress_can_be_seen_while_a_run_goes_on(project: Project) -> None:
