@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ pytest.register_assert_rewrite(
 )
 settings.register_profile("scalable", derandomize=True, print_blob=True, deadline=None)  # machines are busy at times
 settings.load_profile("scalable")
+
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp()  # where the key lies that this user's runs are sealed with
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)

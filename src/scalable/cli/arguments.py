@@ -282,16 +282,16 @@ def operator_commands(add: Add) -> None:
 
     either = "W|RUN: a worker, or a run that is on one"
     about("workers", "show the workers of a live session and what each does", "workers", "workers --format json")
-    dump = about("dump", "show what every thread of a worker or run is doing", "dump first --output F", names=either)
+    dump = about("dump", "show what every thread of a worker or job is doing", "dump first --output F", names=either)
     dump.add_argument("--output", metavar="F", help="write it to a file")
-    profile = about("profile", "draw a flame graph of a worker or run", "profile first --seconds 30", names=either)
+    profile = about("profile", "draw a flame graph of a worker or job", "profile first --seconds 30", names=either)
     profile.add_argument("--seconds", metavar="S", default="10", help="how long to look (default: 10)")
     profile.add_argument("--output", metavar="F.svg", help="where to write it (default: profile-NAME-TIME.svg)")
     run_name = "RUN: default: the only one that is not finished"
     about("explain", "say why a run waits, failed or was tried again", "explain first", names=run_name, optional=True)
     kill_names = "NAME: a worker, a run, a sweep, or all for every run"
     examples = ("kill first", "kill demeter-3 --yes", "kill all")
-    kill = about("kill", "end a worker, run or sweep now, with all its processes", *examples, names=kill_names)
+    kill = about("kill", "end a worker, job or sweep now, with all its processes", *examples, names=kill_names)
     yes_option(kill)
     pause = about(
         "pause", "start nothing new in a live session", "pause", "pause --now      cost overrun: stop at once"

@@ -10,11 +10,11 @@ from typing import Any
 
 from scalable.cli.output import working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, RunView, read, runs_dir, state_of
-from scalable.observe.liveness import State, running
+from scalable.observe import RunFolder, RunView, read, runs_dir
+from scalable.observe.liveness import State, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
-__all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state"]
+__all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state", "trusted"]
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
@@ -42,7 +42,7 @@ def asked(folder: RunFolder, question: str, /, *, within_s: float = WITHIN_S, **
 
 
 def state(folder: RunFolder) -> State:
-    return state_of(RunView.of(read(folder.journal)), folder.facts())
+    return state_in(folder, RunView.of(read(folder.journal)))
 
 
 def over(folder: RunFolder, what: str) -> str:
@@ -55,6 +55,15 @@ def confirmed(question: str, yes: bool) -> bool:
         return True
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def trusted(folder: RunFolder, named: str | None) -> bool:
+    """Return whether code that a run names may run: this user made the run, named its manifest, or agrees to it."""
+    if folder.is_sealed() or (named is not None and folder.is_of(named)):
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    return confirmed(f"{folder.run_id} was not made by you in {folder.path.parent}: run the code that it names?", False)
 
 
 def save(path: Path, data: bytes) -> None:

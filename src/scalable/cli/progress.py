@@ -190,10 +190,10 @@ def described(status: Mapping[str, Any], width: int | None = None) -> Text:
     left = counts["running"] + counts["waiting"]  # none while it is not known yet what else there is to do
     done = counts["done"]
     if sweep := latest_sweep(status):
-        done, total = sweep["there"] + sweep["rows"], sweep["expected"]
-        left = total - done
+        there, total = sweep["there"] + sweep["rows"], sweep["expected"]
+        done, left = there - sweep["failed"], total - there
         within = steps(status["runs"]) if live <= FEW and not pending else ""
-        rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} units"
+        rows, units = f"{done:,}/{total:,} rows", f"{sweep['units_done']:,}/{sweep['units']:,} jobs"
         parts = [rows, units, within or parts[0]]
         parts += [f"{sweep['failed']:,} failed"] if sweep["failed"] else []
     else:

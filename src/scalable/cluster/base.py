@@ -325,8 +325,10 @@ BUILT_IN = {
 
 def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> None:
     """Make a provider known by a name; the last one registered wins, also over one that comes with the package."""
-    if not isinstance(name, str) or not name.strip() or not callable(factory):
-        raise UsageError("register_provider takes a name and something to call that gives the provider")
+    if not isinstance(name, str) or not name or name != name.strip() or not callable(factory):
+        raise UsageError(
+            "register_provider takes a name, without blanks around it, and something to call that gives the provider"
+        )
     REGISTERED[name] = factory
 
 

@@ -26,9 +26,12 @@ from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
 from scalable.manifest.validation import ValidationReport
+from scalable.observe.files import append_private
 from scalable.observe.folders import RunFolder
+from scalable.observe.logs import last_lines, without_time
 from scalable.planning.resources import CostEstimate, ScalePlan
 from scalable.quantities import Memory
+from scalable.wording import plural
 from scalable.worker.current_tasks import read
 from scalable.worker.main import first_cause
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
@@ -59,10 +62,17 @@ class LocalProvider(TaggedProvider):
         if any(part.image for part in parts):
             text = "images have no effect on this machine; workers use the Python that runs this"
             findings.append(Finding.warning("image-ignored", path, text))
-        for tag in [tag for tag, part in spec.components.items() if part.gpus]:
+        present = gpus_present()
+        for tag, wanted in [(tag, part.gpus) for tag, part in spec.components.items() if part.gpus]:
+            gpus = f"components.{tag}.gpus"
+            if present is not None and wanted > present:
+                text = f"{tag} needs {plural(wanted, 'GPU')}, this machine has {present or 'none'}"
+                remedy = f"write gpus: {present}, or use a target that has them"
+                findings.append(Finding.error("too-few-gpus" if present else "no-gpus", gpus, text, remedy))
+                continue
             text = "GPUs of this machine are not shared out: every worker sees all of them"
             remedy = f"write env: {{CUDA_VISIBLE_DEVICES: 0}} in {tag}, or use a slurm or kubernetes target"
-            findings.append(Finding.warning("gpus-ignored", f"components.{tag}.gpus", text, remedy))
+            findings.append(Finding.warning("gpus-ignored", gpus, text, remedy))
         there = Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         for tag, part in spec.components.items():
             if target.processes and part.memory and part.memory > there:
@@ -99,9 +109,21 @@ class LocalProvider(TaggedProvider):
         return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)
 
 
+DEVICES = Path("/dev")
+UNCOUNTED = ("kfd", "dxg")  # devices of AMD's driver and of WSL, which stand for any number of GPUs
+
+
+def gpus_present() -> int | None:
+    """Return how many GPUs this machine has; nothing where its drivers do not show that."""
+    if any((DEVICES / name).exists() for name in UNCOUNTED):
+        return None
+    return len([device for device in DEVICES.glob("nvidia*") if device.name.removeprefix("nvidia").isdecimal()])
+
+
 LOOK_EVERY_S = 0.1  # at the memory of workers that are near their limit: fast enough to act before the machine suffers
 SELDOM_S = 0.5  # at those far from it
 GROWTH = 4 * 2**30  # bytes a second at most that a process can take
+LAST_LINES = 40  # of a log, where the reason of its end stands
 CLOSE_WITHIN_S = 3.0  # a worker that was asked to close and has not by then is killed
 
 
@@ -141,7 +163,7 @@ class ProcessLauncher:
         )
         try:
             self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
-            with log.open("ab") as output:
+            with os.fdopen(append_private(log), "ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "scalable.worker", *options.arguments()],
                     env={**os.environ, **python_path(), **template.environment, WORKER_MARK: mark},
@@ -242,13 +264,9 @@ class WorkerProcess:
 
 def last_words(log: Path) -> str:
     """Return the end of a worker's log, where its reason stands."""
-    try:
-        text = log.read_bytes()[-4000:].decode(errors="replace")
-    except OSError:
-        return f"no log at {log}"
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [without_time(line) for line in last_lines(log, LAST_LINES)]
     ours = [line.removeprefix("scalable worker: ") for line in lines if line.startswith("scalable worker: ")]
-    return (ours[-1:] or ["; ".join(lines[-3:])])[0] or f"an empty log at {log}"
+    return (ours[-1:] or ["; ".join(lines[-3:])])[0] or f"nothing is in {log}"
 
 
 THREADS_EVERY_S = 0.5  # nothing can happen to a thread that the scheduler would not notice by itself

@@ -198,7 +198,7 @@ def refuse_rest(state: State, sweep: SweepRecord, reason: str) -> None:
         else:
             continue
         count += 1
-    text = f"{sweep.sweep.id}: its other {count} runs are not started either: {reason}"
+    text = f"{sweep.sweep.id}: its other {count} jobs are not started either: {reason}"
     state.alert("cannot-start", text, severity=Severity.ERROR)
 
 
@@ -217,7 +217,7 @@ def note_undersized(state: State, record: JobRecord, attempt: Attempt) -> None:
         experience.reported = True
         limit = state.rules.kinds[record.tag].has
         text = (
-            f"{len(experience.too_large)} runs of {record.job.sweep} ran out of memory on {record.tag} "
+            f"{len(experience.too_large)} jobs of {record.job.sweep} ran out of memory on {record.tag} "
             f"and none has finished there: {advice(experience.peak, limit)}"
         )
         state.alert("undersized", text)

@@ -10,12 +10,16 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from scalable.errors import QuantityError
 from scalable.wording import plural
 
+T = TypeVar("T")
+
 HISTORY = 1000  # decisions that are remembered
+TASKS = "mappings with a tag, [{'tag': 'demeter'}]"
+COMPLETIONS = "seconds from 0, as numbers or as {'seconds': 12.5}"
 
 
 def wanted(
@@ -126,7 +130,8 @@ class AdaptiveScaler:
         pending = tags_of(pending_tasks)
         active_workers = counts_by_tag("active_workers", active_workers)
         busy_workers = None if busy_workers is None else counts_by_tag("busy_workers", busy_workers)
-        durations = [seconds_of(completion) for completion in recent_completions or ()]
+        completions = () if recent_completions is None else each("recent_completions", recent_completions, COMPLETIONS)
+        durations = [seconds_of(completion) for completion in completions]
         tags = sorted({*pending, *active_workers, *self.min_workers, *self.max_workers})
         add: dict[str, int] = {}
         remove: dict[str, int] = {}
@@ -186,25 +191,32 @@ class AdaptiveScaler:
 
 def counts_by_tag(name: str, counts: Mapping[str, int]) -> dict[str, int]:
     """Return the same counts; raise what to write if they are none."""
-    if not isinstance(counts, Mapping) or not all(type(count) is int and count >= 0 for count in counts.values()):
+    if not isinstance(counts, Mapping) or not all(
+        isinstance(tag, str) and type(count) is int and count >= 0 for tag, count in counts.items()
+    ):
         raise QuantityError(f"{name} is {counts!r}", f"write whole numbers from 0 by tag, {name}={{'demeter': 4}}")
     return dict(counts)
 
 
 def tags_of(tasks: Iterable[Mapping[str, Any]]) -> Counter[str]:
     tags: Counter[str] = Counter()
-    for task in tasks:
-        if not isinstance(task, Mapping):
-            raise QuantityError(f"a pending task is {task!r}", "write mappings with a tag, [{'tag': 'demeter'}]")
-        tags[str(task.get("tag") or "default")] += 1
+    for task in each("pending_tasks", tasks, TASKS):
+        if not isinstance(task, Mapping) or not isinstance(task.get("tag"), str | None):
+            raise QuantityError(f"a pending task is {task!r}", f"write {TASKS}")
+        tags[task.get("tag") or "default"] += 1
     return tags
+
+
+def each(name: str, values: Iterable[T], remedy: str) -> Iterable[T]:
+    """Return the same values; raise what to write if they are none that can be gone through."""
+    if not isinstance(values, Iterable):
+        raise QuantityError(f"{name} is {values!r}", f"write a list: {remedy}")
+    return values
 
 
 def seconds_of(completion: object) -> float:
     """Return how long a task took; raise what to write if it does not say."""
     seconds = completion.get("seconds") if isinstance(completion, Mapping) else completion
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-        raise QuantityError(
-            f"a recent completion is {completion!r}", "write seconds from 0, as numbers or as {'seconds': 12.5}"
-        )
+        raise QuantityError(f"a recent completion is {completion!r}", f"write {COMPLETIONS}")
     return float(seconds)

@@ -48,7 +48,7 @@ def on_resumed(state: State, event: Resumed, now: float) -> None:
 def on_job_cancelled(state: State, event: JobCancelled, now: float) -> None:
     record = state.jobs.get(event.job)
     if record is None or record.state.final:
-        known = f"it is {record.state.value} already" if record else "no run is called so"
+        known = f"it is {record.state.value} already" if record else "no job has this name"
         state.alert("unknown-run", f"{event.job} was not killed: {known}", event.job)
     elif record.state not in ending.LIVE:
         ending.withdraw(state, record)
@@ -67,7 +67,7 @@ def brake(state: State, now: float) -> None:
     if now >= state.spending.used_up_at():
         pull_brake(state, f"the budget of {state.spending.budget} is used up")
     elif budget.out_of_money(state, now):
-        pull_brake(state, f"what is left of the budget of {state.spending.budget} is not enough for another run")
+        pull_brake(state, f"what is left of the budget of {state.spending.budget} is not enough for another job")
 
 
 def pull_brake(state: State, reason: str) -> None:
@@ -161,5 +161,5 @@ def remove_deaf(state: State, record: JobRecord, worker: WorkerRecord, now: floa
     if not worker.dismissed:
         text = f"{record.job.id} was not killed within {KILL_WITHIN_S:.0f} s; its worker {worker.id} is removed"
         state.alert("kill-late", text, record.job.id)
-        state.out.append(workers.dismiss(state, worker, "did not kill its run", forced=True))
+        state.out.append(workers.dismiss(state, worker, "did not kill its job", forced=True))
     return NEVER

@@ -124,9 +124,9 @@ def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str])
     ids: set[str] = set()
     for job in sweep.jobs:
         if job.id in jobs:
-            return f"its run {job.id} was submitted before"
+            return f"its job {job.id} was submitted before"
         if job.id in ids:
-            return f"its run {job.id} stands in it twice"
+            return f"its job {job.id} stands in it twice"
         ids.add(job.id)
     return ""
 

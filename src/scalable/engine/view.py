@@ -150,7 +150,7 @@ class View:
 def explain(state: State, job: str, now: float) -> list[str]:
     record = state.jobs.get(job)
     if record is None:
-        return [f"no run is called {job}"]
+        return [f"no job is called {job}"]
     lines = [
         f"attempt {a.number} on {a.worker} ({a.tag}) was lost after {Duration(a.ended - a.started)}: {a.cause.value}"
         + (f", peak {a.peak}" if a.peak else "")
@@ -205,4 +205,4 @@ def queue_reason(state: State, record: JobRecord, now: float) -> str:
         return f"{taken} and the pool {kind.pool} is full"
     if not startable(state, now, record):
         return "what is left of the budget does not cover it"
-    return f"{tag_record.busy} of {tag_record.workers} workers are busy, {plural(tag_record.queue.size, 'run')} waiting"
+    return f"{tag_record.busy} of {tag_record.workers} workers are busy, {plural(tag_record.queue.size, 'job')} waiting"

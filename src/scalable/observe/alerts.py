@@ -109,7 +109,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "WorkerMemory", Condition("scalable_worker_memory_bytes", ">", 0.8, over="scalable_worker_memory_limit_bytes"),
         0, WARNING, "{worker} uses {value} of its memory limit",
-        "at the limit its run is killed and run again on the larger profile; give the profile more memory", "share",
+        "at the limit its job is killed and tried again on the larger profile; give the profile more memory", "share",
     ),
     Rule(
         "NodeCpu", Condition("scalable_node_cpu_cores", ">", 0.85, over="scalable_node_cpu_capacity_cores"),

@@ -10,7 +10,7 @@ from scalable.observe.fields import count, listed, mapping, number, text
 from scalable.quantities import Memory
 
 MOST_LINES = 2000  # of a page; nobody reads on
-OUR_OWN = re.compile(r" - distributed\.[\w.]+ - INFO - |^scalable worker: ")  # what a worker says of itself
+OUR_OWN = re.compile(r" - distributed\.[\w.]+ - INFO - |^(?:\S{24} )?scalable worker: ")  # what a worker says of itself
 SETTINGS = re.compile(r"(?<=-m scalable\.worker\.runner) \{.*")  # how a runner is told what to do
 
 

@@ -39,6 +39,12 @@ def make_private(folder: Path, *, exist_ok: bool = False) -> None:
     folder.mkdir(mode=private_mode(folder.parent), exist_ok=exist_ok)
 
 
+def append_private(path: Path) -> int:
+    """Open a file to write at its end, and return its number; a new one is readable by its user alone."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    return os.open(path, flags, private_mode(path.parent) & 0o666)
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading. Raise OSError if it is no regular file: a pipe would wait for its writer for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

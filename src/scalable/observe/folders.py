@@ -26,6 +26,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
+from scalable.observe.seal import is_seal, sealed
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
 NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
@@ -155,7 +156,7 @@ class RunFolder:
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Say what is running: the fields of ``run-started`` and whatever changes while it runs."""
-        self._write(self.run_file, facts)
+        self._write(self.run_file, {**facts, "seal": sealed(*self._sealed(redact(jsonable(facts))))})
 
     def write_report(self, report: Mapping[str, Any]) -> None:
         self._write(self.report_file, report)
@@ -176,6 +177,14 @@ class RunFolder:
                     f"{self.run_id} is another user's, whose code would run as yours; ask as that user: "
                     f"sudo -u '#{owner}' scalable …"
                 )
+
+    def is_sealed(self) -> bool:
+        """Return whether this user made the run, here: else what it names may be anybody's code."""
+        facts = self.facts()
+        return is_seal(facts.get("seal"), *self._sealed(facts))
+
+    def _sealed(self, facts: Mapping[str, Any]) -> tuple[str, ...]:
+        return str(self.path.resolve()), *(str(facts.get(name)) for name in ("manifest", "cwd"))
 
     def is_of(self, manifest: str | Path) -> bool:
         written = self.facts().get("manifest")

@@ -21,7 +21,7 @@ class RecordKind:
 
 WORKER = {"worker": "its name, which starts with its tag", "tag": "its kind: a component or profile"}
 RUN = {
-    "run": "name of the run: a task of the manifest, or a unit of a sweep",
+    "run": "name of the job: a task of the manifest, or the rows of a sweep that are computed together",
     "attempt": "1 for the first",
     "worker": "where it runs",
     "tag": "kind of that worker",
@@ -177,12 +177,12 @@ KINDS: Mapping[str, RecordKind] = {
             "tag": "kind of worker that computes it",
             "expected": "rows it has",
             "there": "rows that are finished already",
-            "units": "units of work that are missing",
-            "all_units": "units of work it has",
+            "units": "jobs that are missing",
+            "all_units": "jobs it has",
             "stages": "by name: rows that ask for it, and how often it must be computed for all of them",
             "run": "function or workload, empty for the shipped one",
             "settings": "of the sweep",
-            "trials": "of a search",
+            "trials": "trials of each hyper-parameter search",
             "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",
@@ -190,14 +190,14 @@ KINDS: Mapping[str, RecordKind] = {
         },
     ),
     "sweep-units": RecordKind(
-        "which rows the units of a sweep have; several records if they are many",
-        {"sweep": "its name", "unit_cells": "positions in the grid by name of the unit"},
+        "which rows the jobs of a sweep have; several records if they are many",
+        {"sweep": "its name", "unit_cells": "positions in the grid by name of the job"},
     ),
     "rows": RecordKind(
-        "rows of a unit are safe in the store",
+        "rows of a job are safe in the store",
         {
             "sweep": "its name",
-            "run": "the unit",
+            "run": "the job",
             "count": "how many rows, without dead letters",
             "tag": "the kind of worker it ran on",
             "failed": "how many of them failed",

@@ -20,6 +20,7 @@ LONGEST_LINE = 1 << 13  # characters that are shown of a line
 LONGEST_SECRET = 1 << 11  # characters behind them that are looked at, too: half a secret is not recognised as one
 CUT = " … [line cut]"
 STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[.,]?(\d*)")
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)  # before each line of a worker
 Line = tuple[str, str]  # the log's name and the text
 
 
@@ -146,6 +147,18 @@ def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
     except OSError:
         return Ending(0, b"", 0)
     return Ending(at, b"".join(reversed(blocks)), size)
+
+
+def last_lines(path: Path, most: int, most_bytes: int = BLOCK) -> list[str]:
+    """Return the last lines of a log that hold anything; none if it cannot be read."""
+    end = ending(path, 2 * most, most_bytes)
+    lines = [line.rstrip() for line in end.data.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-most:]
+
+
+def without_time(line: str) -> str:
+    """Return a line of a log as it was printed."""
+    return TIME.sub("", line)
 
 
 def size_of(path: Path) -> int:

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalable import proc
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import mapping, number, text
 from scalable.observe.folders import RunFolder
 from scalable.observe.journal import jsonable
-from scalable.observe.liveness import is_running
+from scalable.observe.liveness import State, is_running, silence_s, state_now, stopped
 from scalable.observe.redact import redact
+from scalable.quantities import Duration
 from scalable.wording import plural
 
 ASK, ANSWER, PART, BYTES = ".ask.json", ".answer.json", ".part", ".bytes"
@@ -77,8 +77,11 @@ def ask(
     ``by`` is who asks, for the journal; the user of this process unless something is said. As soon as ``stop`` says so
     nobody waits any more, and a question that was not taken is taken back.
     """
-    if not is_running(run):
-        raise NoAnswerError(f"{run.run_id} is over: nobody is there to ask; scalable report  shows what it did")
+    if (state := state_now(run)).over:
+        over = (
+            f"is lost: {host_of(run)} gave no sign for {Duration(silence_s(run))}" if state is State.LOST else "is over"
+        )
+        raise NoAnswerError(f"{run.run_id} {over}: nobody is there to ask; scalable report  shows what it did")
     if os.geteuid() == 0 and (user := run.path.stat().st_uid) != 0:  # what root makes here the session cannot read
         raise NoAnswerError(f"{run.run_id} is another user's; ask as that user: sudo -u '#{user}' scalable …")
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
@@ -122,7 +125,7 @@ def wait(run: RunFolder, name: str, deadline: float, stop: Callable[[], bool]) -
 def silence(run: RunFolder, question: str, within_s: float, taken: bool) -> str:
     if not is_running(run):
         return f"{run.run_id} ended before it answered; scalable report  shows what it did"
-    host = text(run.facts().get("host")) or "its machine"
+    host = host_of(run)
     if taken:
         return (
             f"{run.run_id} took the question ({question}) and has not answered within {within_s:.0f} s; it may still "
@@ -140,13 +143,8 @@ def silence(run: RunFolder, question: str, within_s: float, taken: bool) -> str:
     )
 
 
-def stopped(run: RunFolder) -> int | None:
-    """Return the session's process, if it is on this machine and was stopped."""
-    facts = run.facts()
-    pid = number(facts.get("pid"))
-    if pid is None or text(facts.get("host")) != socket.gethostname():
-        return None
-    return int(pid) if proc.state_of(int(pid)) == "stopped" else None
+def host_of(run: RunFolder) -> str:
+    return text(run.facts().get("host")) or "its machine"
 
 
 class Mailbox:

@@ -9,7 +9,7 @@ from scalable.observe.bills import Bill
 from scalable.observe.costs import left_of_budget
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, number
 from scalable.observe.folders import RunFolder
-from scalable.observe.liveness import State, state_of
+from scalable.observe.liveness import Sign, State, state_in
 from scalable.observe.reading import read
 from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView, TagTasks
@@ -19,9 +19,9 @@ DECISION = ("t", "direction", "tag", "count", "reason")
 FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler", "version", "python", "command")
 
 
-def report_of(view: RunView, state: State, now: float) -> dict[str, Any]:
-    """Return all there is to say about a run; ``now`` is for runs that have not ended."""
-    until = end_of(view, state, now)
+def report_of(view: RunView, state: State, now: float, sign: Sign | None = None) -> dict[str, Any]:
+    """Return all there is to say about a run; ``now`` and ``sign`` are for runs that have not ended."""
+    until = end_of(view, state, now, sign)
     bill = view.bill(until, over=state.over)
     return {
         "run": run(view, state, until),
@@ -50,7 +50,7 @@ def recorded_report(folder: RunFolder, now: float) -> tuple[RunView, dict[str, A
     """Read a run's journal; return its view, and the report with what the journal itself is like."""
     records = read(folder.journal)
     view = RunView.of(records)
-    report = report_of(view, state_of(view, folder.facts()), now)
+    report = report_of(view, state_in(folder, view), now, None if view.ended else Sign.of(folder))
     report["run"] |= {"run_id": folder.run_id, "records": view.records}
     report["run"] |= {"damaged_lines": records.damaged, "torn": records.torn}
     return view, report
@@ -60,11 +60,13 @@ def decisions(view: RunView) -> list[dict[str, Any]]:
     return [{name: decision[name] for name in DECISION} for decision in view.decisions]
 
 
-def end_of(view: RunView, state: State, now: float) -> float:
+def end_of(view: RunView, state: State, now: float, sign: Sign | None = None) -> float:
     """Return the moment up to which things are counted: the end, the last sign of one that is gone, or now."""
     if view.ended:
         return float(view.ended["t"])
-    return now if state is State.RUNNING else float(view.last or now)
+    if state is State.RUNNING:
+        return now
+    return float(max(view.last or 0.0, (sign.at if sign else None) or 0.0) or now)
 
 
 def run(view: RunView, state: State, until: float) -> dict[str, Any]:
@@ -184,8 +186,8 @@ SHOWN = 5  # findings, the latest ones
 NOT_CONNECTED = "starting"  # why a worker is not here if its backend says nothing
 
 
-def current(view: RunView, state: State, now: float) -> dict[str, Any]:
-    until = end_of(view, state, now)
+def current(view: RunView, state: State, now: float, sign: Sign | None = None) -> dict[str, Any]:
+    until = end_of(view, state, now, sign)
     tasks = queue(view, state)
     rate = rate_s(view, until)
     left = sum(each["waiting"] + each["running"] for each in tasks.values())
@@ -198,22 +200,36 @@ def current(view: RunView, state: State, now: float) -> dict[str, Any]:
         "state": state.value,
         "elapsed_s": rounded(max(0.0, until - view.began)) if view.began is not None else None,
         "host": view.started.get("host"),
-        "silent_s": rounded(max(0.0, until - view.last)) if view.last is not None else None,
+        "silent_s": rounded(silent_s(view, state, until, sign)),
+        "stopped": sign.stopped if sign is not None and not state.over else None,
         "workers": {} if state.over else {tag: workers_now(view, tag) for tag in sorted(view.fleet.kinds)},
         "tasks": tasks,
         "sweeps": {name: sweep.to_dict() for name, sweep in view.sweeps.items()},
         "runs": [] if state.over else runs(view),
         "rate_per_min": rounded(rate * 60) if rate is not None else None,
-        "left_s": rounded(left / rate) if rate and left and not state.over else None,
+        "left_s": rounded(left / rate) if rate and left and goes_on(view, state, sign) else None,
         "cost": cost(view.spent),
         "budget_left": cost(left_of_budget(view.costs, view.spent)),
         "per_hour": cost(view.per_hour or money(view.gauge.get("per_hour"))),
         "findings": latest,
         "paused": "" if state.over else view.paused,
-        "incidents": len(view.recorded),
+        "incidents": len(view.incident_kinds),
+        "failures": view.failed,
         "retries": view.retries.total(),
         "alerts": [] if state.over else list(view.firing.values()),
     }
+
+
+def goes_on(view: RunView, state: State, sign: Sign | None) -> bool:
+    """Return whether its rate says something about its end: not if it is paused, stopped, or gives no sign."""
+    return not (state.over or view.paused or (sign is not None and sign.missing))
+
+
+def silent_s(view: RunView, state: State, until: float, sign: Sign | None) -> float | None:
+    """Return for how long nothing was heard of it: of one that is over, before its end."""
+    if sign is not None and not state.over:
+        return sign.silent_s
+    return max(0.0, until - view.last) if view.last is not None else None
 
 
 def workers_now(view: RunView, tag: str) -> dict[str, Any]:
@@ -245,16 +261,17 @@ def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
     queues = {}
     for tag in sorted({*gauge, *view.work, *running}):
         counts, work = mapping(gauge.get(tag)), view.work.get(tag)
-        done = max(count(counts.get("done")), work.finished if work else 0)
         failed = max(count(counts.get("failed")), work.failed if work else 0)
         then = count(counts.get("done")) + count(counts.get("failed"))
-        since = done + failed - then if "done" in counts else 0  # ended after the gauge was read
+        ended = max(then, work.finished + work.failed if work else 0)
+        since = ended - then if "done" in counts else 0  # ended after the gauge was read
         waiting = max(0, count(counts.get("waiting")) - since)
         busy = max(0, count(counts.get("running")) - max(0, since - count(counts.get("waiting"))))
         began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
         waiting, busy = max(0, waiting - began), max(busy, running[tag]) if not state.over else 0
         if busy and not has_workers(view, tag):  # their workers went after the gauge was read
             waiting, busy = waiting + busy, 0
+        done = ended - failed  # rows may fail after the gauge counted their job as done
         queues[tag] = {"waiting": waiting, "running": busy, "done": done, "failed": failed}
     return queues
 

@@ -85,6 +85,8 @@ class RunView:
     """The kind of every incident that has a file of its own, by its number."""
     rowless: set[str] = field(default_factory=set)
     """Jobs of which rows failed."""
+    failed_jobs: set[str] = field(default_factory=set)
+    """Jobs that are counted as failed: their end and their rows both tell of it."""
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Tasks that failed, with their errors."""
     alerts: list[dict[str, Any]] = field(default_factory=list)
@@ -311,7 +313,10 @@ class RunView:
         work.finished += state == FINISHED
         work.stopped += state == "stopped"
         if state not in (FINISHED, "stopped"):
-            self.fail(work, record, run, text(record.get("reason")))
+            if run in self.failed_jobs:
+                work.finished += 1  # its rows came first and took one away
+            else:
+                self.fail_job(work, record, run, text(record.get("reason")))
         self.recent.append(record["t"])
 
     def take_progress(self, record: Mapping[str, Any]) -> None:
@@ -407,14 +412,19 @@ class RunView:
 
     def fail_rows(self, record: Mapping[str, Any], job: str, failed: int) -> None:
         """Count a job as failed that ended well and has rows that did not; records come in any order."""
-        if record.get("tag"):  # of older versions nobody knows where it ran
+        if record.get("tag") and job not in self.failed_jobs:  # of older versions nobody knows where it ran
             work = self.work[tag_of(record)]
             work.finished -= 1
-            self.fail(work, record, job, text(record.get("error")) or f"{plural(failed, 'row')} failed")
+            self.fail_job(work, record, job, text(record.get("error")) or f"{plural(failed, 'row')} failed")
         if len(self.rowless) < MOST_JOBS:
             self.rowless.add(job)
         if self.jobs.get(job) == FINISHED:
             self.jobs[job] = FAILED
+
+    def fail_job(self, work: TagTasks, record: Mapping[str, Any], job: str, error: str) -> None:
+        if len(self.failed_jobs) < MOST_JOBS:
+            self.failed_jobs.add(job)
+        self.fail(work, record, job, error)
 
     def fail(self, work: TagTasks, record: Mapping[str, Any], task: str, error: str) -> None:
         work.failed += 1

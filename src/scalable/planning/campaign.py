@@ -11,7 +11,7 @@ from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan, budget_left, plan_sweep
-from scalable.planning.resources import CostEstimate, ScalePlan
+from scalable.planning.resources import CostEstimate, Origin, ScalePlan
 from scalable.planning.simulation import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import HOURS_PER_MONTH, Money
@@ -30,6 +30,8 @@ class Campaign:
     over_budget: bool
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
+    origin: Origin | None = None
+    """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
 
     @property
     def scale_plan(self) -> ScalePlan:

@@ -18,7 +18,7 @@ from scalable.planning.front import HEADROOM, POLICIES, Choice
 from scalable.planning.history import History
 from scalable.planning.plan import OOM_RISK, walltime
 from scalable.planning.prices import Wanted, estimate, hired
-from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.resources import CostEstimate, Origin, ResourceRequest, ScalePlan
 from scalable.planning.rules import shared_out
 from scalable.planning.site import MOST_JOBS, Site
 from scalable.quantities import Duration, Memory, Price, percent
@@ -40,6 +40,8 @@ class ComponentPlan:
     warnings: tuple[Finding, ...] = ()
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
+    origin: Origin | None = None
+    """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {tag: size.to_dict() for tag, size in self.scale_plan.resources_by_tag.items()}

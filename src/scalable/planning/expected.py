@@ -55,19 +55,19 @@ def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str,
     plain = history.seconds.get(sweep.factor, ())
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
-        source = f"{minutes_or_seconds(mean)} a run (mean of {len(plain)} measured)"
+        source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
         return Expected(Measured(plain), limit.cores, source)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
-        return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a run{spread} (manifest; no history yet)")
+        return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a job{spread} (manifest; no history yet)")
     if is_shipped(sweep):
         minutes = (HEAVY_MINUTES if is_heavy(sweep.factor) else SEARCH_MINUTES) * grid.trials / TRIALS["deep"]
         usual = f"usual for {plural(grid.trials, 'trial')}; no history yet"
-        source = f"{minutes:.3g} min a run on {SEARCH_CORES:g} CPU ({usual})"
+        source = f"{minutes:.3g} min a job on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
-    source = f"{OWN_MINUTES:g} min a run (a guess: nothing is known yet)"
-    guess = f"how long a run of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
+    source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
+    guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
     warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
@@ -100,7 +100,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
         how += f" on workers of {units.cpus:g} CPU, provider {units.provider}"
     if units.trials != grid.trials:
         how += f" with {units.trials} trials, scaled to {grid.trials}"
-    source = f"{minutes_or_seconds(units.usual * times)} a run on {cores:.2g} CPU ({how})"
+    source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
     return Expected(Measured(seconds), cores, source, units.rows)
 
 

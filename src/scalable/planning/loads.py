@@ -165,13 +165,19 @@ def loads_of(
     return loads, pools.pop()
 
 
-def planned_sweeps(site: Site, where: str, together: Together, history: History) -> list[PlannedSweep]:
+def planned_sweeps(
+    site: Site, where: str, together: Together, history: History, assets: str | None = None
+) -> list[PlannedSweep]:
     """Return the same to simulate: sweeps with all their jobs, workloads as long as they last."""
     planned: list[PlannedSweep] = []
     for wanted, count in together.sweeps.items():
         for sweep in pick_sweeps(site, where, wanted, count):
             load = sweep_load(site, sweep, history)
-            alone, name = load.planned(load.workers), f"{len(planned)} {sweep}"
+            if assets:
+                grid = Grid.of(load.sweep.model_copy(update={"assets": assets}), site.manifest.groups)
+                load = replace(load, grid=grid)
+            workers = len(load.grid.assets) if assets else load.workers
+            alone, name = load.planned(workers), f"{len(planned)} {sweep}"
             jobs = tuple((f"{name} {job}", group) for job, group in alone.jobs)
             planned.append(replace(alone, id=name, jobs=jobs))
     for name, count in together.workloads.items():

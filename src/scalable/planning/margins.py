@@ -46,7 +46,7 @@ class MarginRow:
     cpu_burst: float
     ram_peak_gib: float
     nodes: int
-    """By burst: what the margins promise."""
+    """On which the margins are counted: by burst, as they promise, or fewer where generated pods take fewer."""
     nodes_by_request: int
     """What a scheduler does with the requests as written."""
     cpu_available: float
@@ -56,7 +56,7 @@ class MarginRow:
     status: Status
     notes: tuple[str, ...]
     nodes_paid: int = 0
-    """As promised, or more where pods as they are generated take more."""
+    """What pods as they are generated take."""
 
     def to_dict(self) -> dict[str, Any]:
         record = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "nodes_paid"}
@@ -72,13 +72,14 @@ def margin_row(
     bursts = [(burst(load.profile, load.peak), load.workers) for load in loads]
     requests = [(Size.of(load.profile.request), load.workers) for load in loads]
     room = offered(node, pool)
-    nodes = pack(bursts, room, at_least=at_least).count
+    promised = pack(bursts, room, at_least=at_least).count
     by_request = pack(requests, allocatable(node, pool)).count
     spread = policy.spread and pool.max is not None  # as pods are generated: fixed nodes are there anyway
     placements = [place(load.profile, node, pool, spread=spread, peak=load.peak) for load in loads]
     footprints = [(placed.footprint, load.workers) for placed, load in zip(placements, loads, strict=True)]
     taken = pack(footprints, allocatable(node, pool), at_least=at_least).count
     total = sum_sizes(bursts)
+    nodes = min(promised, taken)
     have = room * nodes
     cpu_margin = margin(total.cpu.millis, have.cpu.millis)
     ram_margin = margin(total.memory.bytes, have.memory.bytes)
@@ -91,24 +92,23 @@ def margin_row(
         notes.append(note)
         status = Status.FAIL if Status.FAIL in (status, severity) else severity
 
-    needed = max(nodes, taken)
-    if needed > pool.most:
-        say(Status.FAIL, f"needs {needed} nodes, the pool has at most {pool.most}: raise max or run less at once")
+    if taken > pool.most:
+        say(Status.FAIL, f"needs {taken} nodes, the pool has at most {pool.most}: raise max or run less at once")
     if ram_margin <= policy.ram:
         say(Status.FAIL, f"RAM margin {percent(ram_margin)} is not over the guaranteed {policy.ram}")
     if cpu_margin <= policy.cpu and not overlap:
         say(Status.FAIL, f"CPU margin {percent(cpu_margin)} is not over the guaranteed {policy.cpu}")
     if cpu_margin <= policy.cpu and overlap:
         say(Status.WARN, f"CPU margin {percent(cpu_margin)} is under {policy.cpu}: best effort while workloads overlap")
-    if by_request < nodes:
-        fact = f"by requests the scheduler takes {plural(by_request, 'node')}, not {nodes}: "
+    if by_request < promised:
+        fact = f"by requests the scheduler takes {plural(by_request, 'node')}, not {promised}: "
         fact += f"{total.cpu} CPU of burst on {node.cpu * by_request}"
-        say(Status.WARN, f"{fact}; {cure(loads, placements, policy, nodes, taken)}")
+        say(Status.WARN, f"{fact}; {cure(loads, placements, policy, promised, taken)}")
     elif taken > by_request:
-        what = f"with the requests of generated pods the scheduler takes {taken} nodes where the burst needs {nodes}"
+        what = f"with the requests of generated pods the scheduler takes {taken} nodes where the burst needs {promised}"
         say(Status.WARN, f"{what}: they are paid; policies.margins.spread: off  to keep {by_request}")
-    elif by_request > nodes:
-        what = f"by requests the scheduler takes {by_request} nodes where the burst needs {nodes}: they are paid"
+    elif by_request > promised:
+        what = f"by requests the scheduler takes {by_request} nodes where the burst needs {promised}: they are paid"
         say(Status.WARN, f"{what}; lower the requests to use fewer")
     for note in peak_notes(loads, node, pool, policy, nodes):
         say(Status.WARN, note)
@@ -125,7 +125,7 @@ def margin_row(
         ram_margin=ram_margin,
         status=status,
         notes=tuple(notes),
-        nodes_paid=needed,
+        nodes_paid=taken,
     )
 
 
@@ -136,7 +136,7 @@ def sum_sizes(demand: Sequence[tuple[Size, int]]) -> Size:
     return total
 
 
-def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins, nodes: int, taken: int) -> str:
+def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins, promised: int, taken: int) -> str:
     """Return what makes the promised node count happen where requests as written do not, or what would."""
     if not policy.spread:
         return "policies.margins.spread is off"
@@ -151,7 +151,7 @@ def cure(loads: Sequence[Load], placements: Sequence[Placement], policy: Margins
     kept = f"keeps at least {least} nodes" if least > 1 else "keeps workers apart" if apart else ""
     means = [f"generated pods ask for more ({asks})" if asks else "", f"a spread constraint {kept}" if kept else ""]
     cures = " and ".join(filter(None, means))
-    parts = [f"{cures}, so it takes {taken}" if cures else "", "raise the requests" if taken < nodes else ""]
+    parts = [f"{cures}, so it takes {taken}" if cures else "", "raise the requests" if taken < promised else ""]
     return "; ".join(filter(None, parts))
 
 

@@ -1,8 +1,9 @@
 """Where workers sit: what each must ask for so that a scheduler places them as promised, and when a pool is full.
 
 A Kubernetes scheduler packs by requests. Requests below the burst put more workers on a node than its CPUs can serve
-at full load, so with ``spread`` on the CPU request is raised until exactly as many fit as the burst allows. Where no
-request within the limit does that, a spread constraint must.
+at full load, so with ``spread`` on the CPU request is raised until exactly as many fit as the burst allows, and leave
+no room for smaller workers that the burst has no CPUs for. Where no request within the limit does that, a spread
+constraint must.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ def place(
             f"a worker asking for {written.cpu} CPU / {written.memory} does not fit on a {pool.node}, "
             f"which has {room.cpu} CPU / {room.memory} to give"
         )
-    if not spread or not 0 < by_burst < by_request:
+    if not spread or not 0 < by_burst <= by_request:
         return Placement(written, False, written, by_request, by_request)
     cpu = min(Cpu(room.cpu.millis // by_burst), profile.limit.cpu)
     memory = min(Memory(room.memory.bytes // by_burst), profile.limit.memory)
     for request in (Size(cpu, written.memory, written.gpus), Size(written.cpu, memory, written.gpus)):
         if written.fits(request) and request.times_in(room) == by_burst:
-            return Placement(request, True, request, by_burst, by_request)
+            return Placement(request, request != written, request, by_burst, by_request)
     kept_apart = Size(Cpu(room.cpu.millis // by_burst), written.memory, written.gpus)
     return Placement(written, False, kept_apart, by_burst, by_request)
 

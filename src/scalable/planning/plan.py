@@ -19,7 +19,7 @@ from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import Placement, margin
 from scalable.planning.places import check_pools
-from scalable.planning.resources import CostEstimate, ResourceRequest, ScalePlan
+from scalable.planning.resources import CostEstimate, Origin, ResourceRequest, ScalePlan
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.simulation.outcome import NodeSpan, Outcome
 from scalable.planning.site import Site
@@ -82,6 +82,8 @@ class Plan:
     """So few workers stand on a node that each node by itself keeps the margins."""
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
+    origin: Origin | None = None
+    """Where it may be used; nothing for a plan that no session made. Not part of ``to_dict``."""
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
@@ -118,7 +120,7 @@ class Plan:
         seconds = ("wall_s", "wall_unshared_s", "ready_s", "over_s", "cpu_margin", "ram_margin", "utilisation")
         money = ("cost", "cost_computing", "budget_left")
         record: dict[str, Any] = {}
-        for name in self.__dataclass_fields__:
+        for name in [field for field in self.__dataclass_fields__ if field != "origin"]:
             value = getattr(self, name)
             if name in seconds:
                 value = round(value, 4)
@@ -241,8 +243,8 @@ def possible_load(site: Site, name: str, history: History) -> SweepLoad:
     if not load.verdict.ok:
         raise PlanningError(f"{path}: {load.verdict.message}", path)
     if allowed is not None and load.job_s > allowed:
-        takes = f"a run takes {Duration(load.job_s)}, a job of this target {Duration(allowed)} at most"
-        raise PlanningError(f"{path}: {takes}; raise the walltime or make runs shorter", path)
+        takes = f"a job takes {Duration(load.job_s)}, a batch job of this target {Duration(allowed)} at most"
+        raise PlanningError(f"{path}: {takes}; raise the walltime or make jobs shorter", path)
     foresee(site, load, min(load.workers, most_workers(site, load)), safe=False)  # refuses what fits or costs nowhere
     return load
 

@@ -11,6 +11,18 @@ from scalable.manifest.machines import Resources as Written
 from scalable.quantities import HOURS_PER_MONTH, Cpu, Memory, Price
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The manifest and target that a plan was made for."""
+
+    manifest: str
+    """The absolute path of the file."""
+    target: str | None
+
+    def __str__(self) -> str:
+        return f"target {self.target} of {self.manifest}" if self.target is not None else self.manifest
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Size:
     """CPU, memory and GPUs taken together, in exact integers."""

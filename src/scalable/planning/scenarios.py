@@ -3,19 +3,27 @@ month's bill."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from scalable.engine.events import SweepKind
+from scalable.engine.sweeps import obstacle
 from scalable.errors import PlanningError
 from scalable.manifest.machines import NodeType, Pool
 from scalable.manifest.policies import Growth, Sessions
 from scalable.manifest.work import Together
 from scalable.planning.history import History
-from scalable.planning.loads import loads_of
+from scalable.planning.loads import loads_of, planned_sweeps
 from scalable.planning.margins import MarginRow, Status, margin_row
-from scalable.planning.site import Site
-from scalable.quantities import Money, percent
+from scalable.planning.options import runs_per_month
+from scalable.planning.simulation import Outcome
+from scalable.planning.site import PlannedSweep, Site
+from scalable.quantities import Duration, Money, percent
+from scalable.wording import plural
 
 
 def margin_table(site: Site, history: History | None = None) -> list[MarginRow]:
@@ -33,20 +41,45 @@ def answered(site: Site, name: str, history: History) -> MarginRow:
 def scenario_row(site: Site, name: str, history: History) -> MarginRow:
     scenario = site.manifest.scenarios[name]
     row = together_row(site, name, scenario, history)
+    if waiting := waiting_notes(site, planned_sweeps(site, name, scenario, history)):
+        status = Status.FAIL if row.status is Status.FAIL else Status.WARN
+        row = replace(row, notes=(*row.notes, *waiting), status=status)
     stated = scenario.stated.ram_margin if scenario.stated else None
     if stated is not None and abs(stated - row.ram_margin) > 0.01:
         row = replace(row, notes=(*row.notes, f"stated is a RAM margin of {stated}; it is {percent(row.ram_margin)}"))
     return row
 
 
-def together_row(
-    site: Site, name: str, together: Together, history: History, assets: str | None = None, node: str | None = None
-) -> MarginRow:
+def together_row(site: Site, name: str, together: Together, history: History, assets: str | None = None) -> MarginRow:
     loads, pool_name = loads_of(site, name, together, history, assets)
     pool = site.pools[pool_name]
-    pool = pool.model_copy(update={"node": node}) if node else pool
     overlap = len({"sweep" if load.sweep else load.what for load in loads}) > 1
     return margin_row(name, loads, site.nodes[pool.node], pool, site.manifest.policies.margins, overlap=overlap)
+
+
+def waiting_notes(site: Site, planned: Sequence[PlannedSweep], outcome: Outcome | None = None) -> list[str]:
+    """Say which sweeps will not run beside the others, why, and how long each waits."""
+    reasons: dict[str, str] = {}
+    holders: list[tuple[str, SweepKind]] = []
+    queue: list[tuple[str, SweepKind]] = []
+    for sweep in planned:
+        name = sweep.id.partition(" ")[2]
+        reasons[sweep.id] = obstacle(sweep.kind, holders, queue, site.manifest.policies.concurrency.normal)
+        (queue if reasons[sweep.id] else holders).append((name, sweep.kind))
+    waits = dict.fromkeys(reasons, "waits")
+    if queue:
+        with suppress(PlanningError):  # where they cannot finish, nobody knows how long the last ones wait
+            spans = (outcome or simulated(site, planned)).sweeps
+            first = min(span.admitted for span in spans.values())
+            waits = {id: f"waits {Duration(span.admitted - first)}" for id, span in spans.items()}
+    return [f"{id.partition(' ')[2]} {waits[id]}: {why}" for id, why in reasons.items() if why]
+
+
+def simulated(site: Site, planned: Sequence[PlannedSweep]) -> Outcome:
+    outcome = site.stage(planned).simulate()
+    if outcome.unfinished:
+        raise PlanningError(f"together they would not finish: {outcome.unfinished}")
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +91,7 @@ class GrowthRow:
     pool_max: int | None
     hourly: Money | None
     monthly: Money | None
-    """For nodes that never stop."""
+    """Of nodes that never stop; else of as many sessions as the first month of the budget has."""
     cpu_margin: float | None
     notes: tuple[str, ...]
 
@@ -84,9 +117,11 @@ def growth_table(site: Site, history: History | None = None) -> list[GrowthRow]:
 def growth_row(site: Site, name: str, question: Growth, history: History) -> GrowthRow:
     if question.always_on:
         return always_on(site, name, question)
-    row = together_row(site, name, question, history, question.assets, question.node)
-    pool = site.pools[loads_of(site, name, question, history)[1]]
+    pool_name = loads_of(site, name, question, history)[1]
+    pool = site.pools[pool_name]
     node_name = question.node or pool.node
+    site = with_pool(site, pool_name, node=node_name)
+    row = together_row(site, name, question, history, question.assets)
     node = site.nodes[node_name]
     nodes = row.nodes_paid
     notes = [note for note in row.notes if nodes > row.nodes or not note.startswith("by requests")]
@@ -97,7 +132,33 @@ def growth_row(site: Site, name: str, question: Growth, history: History) -> Gro
             f"stated are {question.stated.nodes} nodes; {row.cpu_burst:g} CPU on {node.cpu} each are {row.nodes}"
         )
     hourly = node.price.hourly * nodes if node.price else None
-    return GrowthRow(name, row.pods, nodes, node_name, pool.most, hourly, None, row.cpu_margin, tuple(notes))
+    monthly, more = growth_month(with_pool(site, pool_name, at_least=nodes), pool_name, name, question, history)
+    return GrowthRow(name, row.pods, nodes, node_name, pool.most, hourly, monthly, row.cpu_margin, (*notes, *more))
+
+
+def growth_month(
+    site: Site, pool: str, name: str, question: Growth, history: History
+) -> tuple[Money | None, list[str]]:
+    """Return what a month of such sessions costs, and what is to be said of one: who waits, and what it takes."""
+    planned = planned_sweeps(site, name, question, history, question.assets)
+    try:
+        outcome = simulated(site, planned)
+    except PlanningError as error:
+        return None, [*waiting_notes(site, planned), str(error)]
+    notes, price = waiting_notes(site, planned, outcome), site.price(pool)
+    if price is None:
+        return None, notes
+    sessions, cost = runs_per_month(site), outcome.cost({pool: price}, price.currency)
+    each = f"{plural(sessions, 'session')} of {Duration(outcome.wall_s)}, {cost} each with start and idle time"
+    return cost * sessions, [*notes, f"a month has {each}"]
+
+
+def with_pool(site: Site, name: str, *, node: str | None = None, at_least: int = 0) -> Site:
+    """Return the site with other nodes in a pool, or with more of them allowed."""
+    pool, changed = site.pools[name], copy(site)
+    most = max(pool.max, at_least) if pool.max is not None else None
+    changed.pools = {**site.pools, name: pool.model_copy(update={"node": node or pool.node, "max": most})}
+    return changed
 
 
 def always_on(site: Site, name: str, question: Growth) -> GrowthRow:

@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +44,7 @@ from scalable.planning.components import plan_components
 from scalable.planning.front import Choice
 from scalable.planning.pins import sizes_of
 from scalable.planning.plan import Plan, budget_left, plan_sweep
+from scalable.planning.resources import Origin
 from scalable.planning.rules import rules_for
 from scalable.planning.site import Site
 from scalable.quantities import Money
@@ -86,6 +88,8 @@ class ScalableSession:
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
         self.target = loaded.target
         self.path = path
+        self.origin = Origin(str(path.resolve()), loaded.target)
+        """What its plans are for; others are not taken."""
         self.report = loaded.report
         self.run: RunFolder | None = None
         self.client: ScalableClient | None = None
@@ -137,10 +141,11 @@ class ScalableSession:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
         site, past = self.site(), history()
         if self.manifest.components:
-            return plan_components(site, self.target, objective=objective, policy=policy, history=past)
+            shared = plan_components(site, self.target, objective=objective, policy=policy, history=past)
+            return replace(shared, origin=self.origin)
         if not self.manifest.sweeps:
             raise PlanningError("there is nothing to plan: the manifest has neither sweeps nor components")
-        return plan_all(site, Choice.of(objective, policy), past)
+        return replace(plan_all(site, Choice.of(objective, policy), past), origin=self.origin)
 
     def start(self, plan: AnyPlan | None = None, *, adaptive: bool | AdaptiveScaler | None = None) -> ScalableClient:
         """Build the cluster, ask for the planned workers and give a client.
@@ -150,6 +155,10 @@ class ScalableSession:
         """
         if not isinstance(plan, AnyPlan | None):
             raise UsageError(f"start({shown(plan)}): give it a plan, as session.plan() makes it, or nothing")
+        if plan is not None and plan.origin not in (None, self.origin):
+            raise UsageError(
+                f"this plan is for {plan.origin}, the session for {self.origin}; plan again with session.plan()"
+            )
         with self._lock:
             if self.client is not None:
                 if plan is not None:
@@ -298,7 +307,8 @@ class ScalableSession:
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
-        return plan_sweep(self.site(), name, Choice.of(objective, policy), history())
+        plan = plan_sweep(self.site(), name, Choice.of(objective, policy), history())
+        return replace(plan, origin=self.origin)
 
     @contextmanager
     def opened(self, plan: AnyPlan) -> Iterator[Driver]:

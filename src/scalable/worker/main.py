@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import logging
 import os
 import shutil
 import signal
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -28,13 +26,13 @@ from distributed.security import Security
 from scalable import proc
 from scalable.errors import ScalableError
 from scalable.findings import Finding
+from scalable.worker import printing
 from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
-from scalable.worker.runner.output import take_over
 from scalable.worker.runner.process import WORKER_MARK, Settings
-from scalable.worker.runners import Runners, own_log
+from scalable.worker.runners import Runners
 
 PR_SET_PDEATHSIG = 1  # see prctl(2)
 POLL_S = 0.05  # between looks at whether running tasks have finished
@@ -61,8 +59,6 @@ SETTINGS = {
 
 def main() -> int:
     options = WorkerOptions.parse()
-    logging.Formatter.converter = time.gmtime  # Dask's lines have the same time as those of jobs
-    take_over()
     if options.parent is not None:
         end_with(options.parent)
     if options.folder is not None:
@@ -97,7 +93,7 @@ def threads_of(text: str) -> int:
 async def serve(options: WorkerOptions, scratch: str, differences: list[str]) -> int:
     cpus = threads_of(os.environ.get("OMP_NUM_THREADS", ""))
     mark = os.environ.get(WORKER_MARK) or token_hex(8)
-    runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=own_log()))
+    runners = Runners(Settings(cpus=cpus, memory=options.memory, mark=mark, log=printing.own_log()))
     try:
         worker = TellingWorker(
             options.scheduler,
@@ -151,6 +147,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
     end_children()
     if not finished.done():  # a task goes on although nobody wants its result
         shutil.rmtree(scratch, ignore_errors=True)
+        printing.finish()
         os._exit(status)
     return status
 
@@ -254,7 +251,10 @@ def end_with(parent: int) -> None:
 
 def end_children() -> None:
     """What tasks have started does not outlive the worker."""
+    writer = printing.own_writer()  # its parent is the first process, which a worker in a container is itself
     for child in proc.tree(os.getpid())[1:]:
+        if child == writer:
+            continue
         with suppress(ProcessLookupError, PermissionError):
             os.kill(child, signal.SIGKILL)
 
@@ -272,4 +272,4 @@ def end(status: int, text: str) -> int:
 
 
 def say(text: str) -> None:
-    print(f"scalable worker: {text}", file=sys.__stderr__, flush=True)  # as it is: whoever started it looks for it
+    print(f"scalable worker: {text}", file=sys.stderr, flush=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,8 +20,10 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from scalable import proc
 from scalable.errors import ScalableError
+from scalable.observe.files import append_private
 from scalable.observe.redact import KNOWN, redact_text
 from scalable.stuck import STUCK_AFTER_S, is_stuck
+from scalable.worker.printing import LogPipe
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner import ends
 from scalable.worker.runner.evidence import collect
@@ -46,6 +47,8 @@ class Runners(WorkerPlugin):
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings(mark=token_hex(8))
         self.reaper = Reaper()
+        self.printing: LogPipe | None = None
+        """Where runners print if their worker is a thread, whose process has an output of its own."""
 
     def setup(self, worker: Worker) -> None:
         self.worker = worker
@@ -66,6 +69,8 @@ class Runners(WorkerPlugin):
         for task in self.asked:
             task.cancel()
         await self.supervisor.close()
+        if self.printing is not None:
+            await asyncio.to_thread(self.printing.close)
         self.reaper.done()
         for waiter in self.waiting.values():
             waiter.cancel()
@@ -76,7 +81,10 @@ class Runners(WorkerPlugin):
             self.supervisor.sign_every_s, self.stuck_after_s = told.pop("sign_every_s"), told.pop("stuck_after_s")
             log = told.pop("log")
             told["memory"] = lesser(self.settings.memory, told.get("memory"))
-            self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log)
+            if log and self.printing is None:
+                self.printing = LogPipe(log_file(Path(log)), told["environment"])
+            output = self.printing.writing if self.printing else None
+            self.settings = replace(self.settings, **told, log=Path(log) if log else self.settings.log, output=output)
             self.supervisor.use(self.settings)
             KNOWN.add(self.settings.environment)
         for key, content in message.get("give", ()):
@@ -150,12 +158,13 @@ class Runners(WorkerPlugin):
         self.tell("answers", (number, found))
 
     async def dump(self, run: str | None = None) -> dict[str, Any]:
-        pid, warnings, log_from = os.getpid(), 0, None
+        pid, warnings, work = os.getpid(), 0, None
         if (runner := self.supervisor.runner_of(run)) is not None and runner.pid is not None:
-            pid, warnings, log_from = runner.pid, runner.stamp.read().fork_warnings, runner.stamp.log_from
+            pid, warnings = runner.pid, runner.stamp.read().fork_warnings
+            work = runner.current.logged(runner.stamp.begun) if runner.current is not None else None
         fault_file = runner.fault_file if runner else None
         found = await collect(
-            pid, fault_file=fault_file, log=self.settings.log, log_from=log_from, fork_warnings=warnings
+            pid, fault_file=fault_file, log=self.settings.log, printed_by=work, fork_warnings=warnings
         )
         return {"text": found.text(), "evidence": found.to_dict()}
 
@@ -216,14 +225,14 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+def log_file(path: Path) -> int:
+    """Open a log; where that is not possible, what is printed is lost and work goes on."""
+    try:
+        return append_private(path)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)
+
+
 def lesser(own: int | None, told: int | None) -> int | None:
     """A worker may have been told at its start to use less than its whole limit, since others are under it as well."""
     return min((one for one in (own, told) if one is not None), default=None)
-
-
-def own_log() -> Path | None:
-    """Where this worker prints, if that is a file."""
-    with suppress(OSError):
-        if stat.S_ISREG(os.fstat(1).st_mode):
-            return Path("/proc/self/fd/1").readlink()
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -23,7 +24,8 @@ def record(kind: str, at: float = 0.0, **fields: Any) -> Record:
 
 def run_started(run_id: str = "run-1", *, pid: int | None = None, at: float = 0.0, **fields: Any) -> Record:
     where = {"pid": pid or os.getpid(), "host": socket.gethostname()}
-    return record("run-started", at, run_id=run_id, project="lab", target="hpc", provider="slurm", **where, **fields)
+    facts = {"run_id": run_id, "project": "lab", "target": "hpc", "provider": "slurm", **where, **fields}
+    return record("run-started", at, **facts)
 
 
 def ended(at: float = 100.0, status: str = "ok", reason: str = "") -> Record:
@@ -122,6 +124,14 @@ def a_run(base: Path, *records: Record, end: bool = True, pid: int | None = None
 def a_live_run(base: Path, *records: Record, **facts: Any) -> RunFolder:
     """A run that began just now in this process and has not ended."""
     return a_run(base, *records, end=False, at=time.time() - START, **facts)
+
+
+def fall_silent(folder: RunFolder, seconds: float) -> None:
+    """Let a run have given its last sign so long ago."""
+    last = time.time() - seconds
+    folder.live_file.write_text(json.dumps({"t": last}), encoding="utf-8")
+    for path in (folder.live_file, folder.journal, folder.run_file):
+        os.utime(path, (last, last))
 
 
 def write(folder: RunFolder, records: Iterable[Record]) -> None:

@@ -56,11 +56,13 @@ def say_and_wait(words: str, path: str) -> None:
 
 
 def say_and_crash(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
     print(words)
     segfault()
 
 
 def say_and_lack_memory(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
     print(words)
     raise MemoryError
 

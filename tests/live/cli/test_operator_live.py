@@ -214,12 +214,12 @@ def test_protections_of_a_live_worker_are_in_place(live: Session) -> None:
 def test_names_that_nothing_has_are_answered_with_those_there_are(live: Session) -> None:
     live.two()
     message = live.scalable("dump", "model-7", status=2)
-    assert "worker or run 'model-7' is not defined" in message and "model-0" in message
+    assert "worker or job 'model-7' is not defined" in message and "model-0" in message
     message = live.scalable("kill", "serach", status=2)
     assert (
-        "worker, run or sweep 'serach' is not defined; known: model-0, model-1, other, search, third; write" in message
+        "worker, job or sweep 'serach' is not defined; known: model-0, model-1, other, search, third; write" in message
     )
-    assert "3 runs are not finished; name one of other, search, third" in live.scalable("explain", status=2)
+    assert "3 jobs are not finished; name one of other, search, third" in live.scalable("explain", status=2)
     assert "worker 'model-7' is not defined" in live.scalable("doctor", "--worker", "model-7", status=2)
 
 
@@ -271,7 +271,7 @@ def a_paused_session_starts_nothing_when_a_run_is_killed(session: Session) -> st
     assert (sorted(answer["running"]), answer["stopped"], answer["waiting"]) == (sorted(found), [], 1)
     victim, bystander = sorted(found)
     answer = session.told("kill", victim)
-    assert (answer["killed"], answer["runs"]) == (f"run {victim}", [victim])
+    assert (answer["killed"], answer["runs"]) == (f"job {victim}", [victim])
     assert not proc.alive(found[victim]["pid"])
     assert proc.alive(found[bystander]["pid"])
     assert f"{victim} is failed already" in session.scalable("kill", victim, status=2)
@@ -294,7 +294,7 @@ def runs_of_a_killed_worker_are_run_again_at_no_cost(session: Session) -> None:
     run, facts = sorted(session.two().items())[0]
     answer = session.told("kill", facts["worker"], "--yes")
     assert (answer["killed"], answer["runs"]) == (f"worker {facts['worker']}", [run])
-    assert answer["follows"].startswith("1 run is run again elsewhere")
+    assert answer["follows"].startswith("1 job is run again elsewhere")
     assert not proc.alive(facts["pid"])
     again = until(lambda: (now := session.doing().get(run)) and now["pid"] != facts["pid"] and now)
     assert again and again["attempt"] == 2

@@ -30,7 +30,7 @@ def test_rows_that_failed_are_failures_wherever_a_run_is_told(folder: Path, caps
     assert main(["run", "--sweep", "trial", "--asset", "A", "--here"]) == 1
     told = capsys.readouterr()
     assert "0 of 4 rows in" in told.out and ", 4 failed" in told.out
-    assert "0 units done, 4 failed" in told.err
+    assert "0 jobs done, 4 failed" in told.err
     assert main(["report", "--format", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert sum(tasks["failed"] for tasks in report["tasks"].values()) == len(report["failures"]) == 4

@@ -176,7 +176,7 @@ def test_a_live_session_is_looked_into_paused_and_its_run_killed(
             assert "search" in client.post({"action": "dump", **asked}).json["dump"]
             assert client.post({"action": "pause", **asked}).json["text"] == "paused: 1 run may end"
             assert client.post({"action": "resume", **asked}).json["text"] == "it goes on"
-            assert client.post({"action": "kill", **asked}).json["text"].startswith("killed run search: not run again")
+            assert client.post({"action": "kill", **asked}).json["text"].startswith("killed job search: not run again")
         process.wait(60)
     finally:
         process.kill()

@@ -45,20 +45,20 @@ def test_a_worker_that_cannot_reach_its_scheduler_ends_with_a_sentence() -> None
     address = nobody()
     ended = a_worker(WorkerOptions(address, "lonely", {"a": 1}, connect_within=1))
     assert ended.returncode == CANNOT_CONNECT
-    assert f"scalable worker: cannot reach the scheduler at {address}" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert f"scalable worker: cannot reach the scheduler at {address}" in ended.stdout
+    assert "Traceback" not in ended.stdout
 
 
 def test_a_worker_that_has_notice_while_it_looks_for_its_scheduler_goes_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = WorkerOptions(f"tcp://127.0.0.1:{silent.getsockname()[1]}", "early", {"a": 1}, connect_within=600)
         command = [sys.executable, "-m", "scalable.worker", *options.arguments()]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as worker:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
             silent.settimeout(LONG_S)
             silent.accept()[0].close()
             worker.terminate()
             try:
-                said = worker.communicate(timeout=LONG_S)[1]
+                said = worker.communicate(timeout=LONG_S)[0]
             finally:
                 worker.kill()
     assert worker.returncode == 0
@@ -70,7 +70,7 @@ def test_a_worker_whose_surroundings_are_wrong_ends_with_a_sentence(tmp_path: Pa
     script.write_text("import no_such_module_anywhere")
     ended = a_worker(WorkerOptions(nobody(), "wrong", {"a": 1}, preload=str(script), connect_within=1))
     assert ended.returncode == CANNOT_START
-    said = [line for line in ended.stderr.splitlines() if line.startswith("scalable worker: cannot start")]
+    said = [line for line in ended.stdout.splitlines() if "scalable worker: cannot start" in line]
     assert "No module named 'no_such_module_anywhere'" in said[0]
 
 

@@ -54,7 +54,7 @@ def watched(context: BrowserContext) -> list[str]:
 @pytest.fixture(autouse=True)
 def a_quick_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """People are told once a second; tests need not wait so long for each thing they look for."""
-    for name in ("feed.EVERY_S", "feed.OVER_EVERY_S", "board.LATEST_EVERY_S"):
+    for name in ("feed.EVERY_S", "feed.OVER_EVERY_S", "runs.LATEST_EVERY_S"):
         monkeypatch.setattr(f"scalable.show.console.{name}", 0.2)
 
 

@@ -82,7 +82,7 @@ def test_a_real_sweep_is_paused_resumed_looked_at_killed_at_and_marked_from_the_
         expect(page.get_by_role("region", name="Dump")).to_contain_text("work.py")
         page.locator("#ask-cancel").click()
         said = confirmed(page, "Kill worker …", "Kill", inside=worker)
-        assert said.startswith(f"killed worker {name}: 1 run is run again elsewhere")
+        assert said.startswith(f"killed worker {name}: 1 job is run again elsewhere")
         page.keyboard.press("Escape")
         told = [(one["ask"], one["target"]) for one in journal(runs, "operator")]
         assert told == [("pause", ""), ("resume", ""), ("kill", name)]

@@ -24,7 +24,7 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
     run.advance(4)
     expect(progress).to_have_attribute("aria-valuenow", "12")
     expect(page.locator("#figure-rows")).to_have_text("12")
-    expect(page.locator("#sweeps")).to_contain_text("4 of 75 units")
+    expect(page.locator("#sweeps")).to_contain_text("4 of 75 jobs")
     expect(page.locator("#figure-spent")).to_have_text("EUR 0.0048")
     assert page.title().startswith("ftf · running")
     expect(page.locator("#runs option").first).to_contain_text("Latest: ftf · ")

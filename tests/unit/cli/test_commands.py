@@ -202,7 +202,7 @@ def test_text_fits_the_width_asked_for(example: Call, monkeypatch: pytest.Monkey
 
 def test_the_plan_for_people_says_what_it_takes_and_costs(example: Call) -> None:
     out = example("plan", "--sweep", "calibration").out
-    for text in ("225 rows", "25 searches", "5 workers", "18 min", "2 h 38", "EUR 0.17", "37.5 %", "3.9 CPU"):
+    for text in ("225 rows", "25 jobs", "5 workers", "18 min", "2 h 38", "EUR 0.17", "37.5 %", "3.9 CPU"):
         assert text in out
 
 

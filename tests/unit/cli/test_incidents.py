@@ -9,7 +9,7 @@ import pytest
 from scalable.observe import RunFolder
 from scalable.observe.incidents import Incident, IncidentFolder
 from tests.helpers.cli.commands import Call, call
-from tests.helpers.observe.builders import START, a_run, record
+from tests.helpers.observe.builders import START, a_run, record, task
 
 __all__ = ["call"]  # a fixture
 
@@ -140,7 +140,17 @@ def test_what_cannot_be_meant_ends_with_status_2_and_words(
 def test_without_runs_or_incidents_it_says_so(call: Call) -> None:
     assert call("incidents").status == 2
     assert call("incidents", "--all").out == "no run in .scalable/runs has incidents\n"
-    assert call("incidents", "--all", "--format", "json").json == {"incidents": [], "damaged": []}
+    assert call("incidents", "--all", "--format", "json").json == {"incidents": [], "damaged": [], "failures": {}}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all",)])
+def test_failures_are_told_of_beside_incidents(call: Call, arguments: tuple[str, ...]) -> None:
+    folder = a_run(RUNS, task("a", 10, ok=False), task("b", 11, ok=False))
+    assert call("incidents", *arguments, "--format", "json").json["failures"] == {folder.run_id: 2}
+    assert f"2 failures: scalable report --run-id {folder.run_id}" in call("incidents", *arguments).out
+    IncidentFolder(folder.path).open(stuck())
+    out = call("incidents", *arguments).out
+    assert "1 incident\n" in out and "2 failures" in out
 
 
 def test_damaged_records_are_told_of(call: Call, told: RunFolder) -> None:

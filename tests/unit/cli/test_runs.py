@@ -9,19 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from scalable.observe import RunFolder
+from scalable.observe import RunFolder, State
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.runs import NAMES, RUNS, a_story
 from tests.helpers.observe.builders import (
     START,
+    Record,
     a_live_run,
     a_run,
+    fall_silent,
     joined,
     lost,
     record,
     task,
     write,
 )
+from tests.helpers.observe.tariffs import machine, tariff
 
 __all__ = ["call"]
 
@@ -258,13 +261,58 @@ def test_status_names_other_runs_that_run_too(call: Call) -> None:
     assert f"running too: {first.run_id}" in out
 
 
+def a_far_run(silent_s: float, *records: Record) -> RunFolder:
+    """A run on another machine that began two hours ago, on a node of EUR 1 an hour."""
+    begun = time.time() - START - 7200
+    folder = a_run(RUNS, tariff(), machine(since=begun, price="1"), *records, end=False, at=begun, host="far")
+    fall_silent(folder, silent_s)
+    return folder
+
+
+def ended_lately() -> list[Record]:
+    """Tasks that say how fast it goes, and others that wait."""
+    now = time.time() - START
+    tasks = {"demeter": {"waiting": 9, "running": 1, "done": 5, "failed": 0}}
+    return [*(task(f"inc-{number}", now - 10 + number, 1) for number in range(5)), record("gauge", now, tasks=tasks)]
+
+
+def test_a_run_of_another_machine_that_gives_no_sign_is_lost_and_costs_nothing_since(call: Call) -> None:
+    folder = a_far_run(3600)
+    status = call("status", "--run-id", folder.run_id, "--format", "json").json
+    assert (status["running"], status["run"]["state"]) == ([], State.LOST.value)
+    report = call("report", "--run-id", folder.run_id, "--format", "json").json
+    assert report["run"]["duration_s"] == pytest.approx(3600, abs=60)
+    assert report["cost"]["amount"] == pytest.approx(1.0, rel=0.02)
+    asked = call("pause", "--run-id", folder.run_id)
+    assert asked.status == 1 and "is lost: far gave no sign for 1 h" in asked.err
+    folder.live_file.touch()
+    assert call("status", "--format", "json").json["running"] == [folder.run_id]
+
+
 def test_a_run_of_another_machine_that_is_silent_says_so(call: Call) -> None:
-    a_run(RUNS, end=False, pid=1)
-    folder = RunFolder.list(RUNS)[0]
-    folder.journal.write_text(folder.journal.read_text(encoding="utf-8").replace('"host":', '"host":"far","was":'))
-    out = call("status").out
-    assert "running" in out
-    assert "ago, from far" in out
+    a_far_run(0, *ended_lately())
+    assert call("status", "--format", "json").json["run"]["left_s"] > 0
+    a_far_run(60, *ended_lately())
+    status = call("status", "--format", "json").json["run"]
+    assert (status["state"], status["left_s"]) == ("running", None)
+    assert status["silent_s"] == pytest.approx(60, abs=30)
+    assert "ago, from far" in call("status").out
+
+
+def test_a_run_whose_process_is_stopped_says_so_and_forecasts_no_end(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_live_run(RUNS, *ended_lately())
+    assert call("status", "--format", "json").json["run"]["left_s"] > 0
+    monkeypatch.setattr("scalable.proc.state_of", lambda pid: "stopped")
+    status = call("status", "--format", "json").json["run"]
+    assert (status["stopped"], status["left_s"]) == (os.getpid(), None)
+    assert f"kill -CONT {os.getpid()}" in call("status").out
+
+
+def test_a_run_that_is_paused_forecasts_no_end(call: Call) -> None:
+    a_live_run(RUNS, *ended_lately(), record("operator", time.time() - START, ask="pause", by="ann"))
+    assert call("status", "--format", "json").json["run"]["left_s"] is None
 
 
 def test_logs_of_all_workers_are_merged_by_their_times_and_named(call: Call, told: RunFolder) -> None:

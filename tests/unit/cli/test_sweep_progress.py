@@ -34,14 +34,19 @@ def a_status(*notes: str, **given: Any) -> dict[str, Any]:
 
 def test_a_sweeps_line_has_a_bar_rows_units_and_how_far_its_runs_are() -> None:
     line = described(a_status("trial 3/25", "trial 3/25"), 79).plain
-    assert line.endswith("18/36 rows  1/4 units  trial 3/25, 3/25  12.5 s, 30 s left")
+    assert line.endswith("18/36 rows  1/4 jobs  trial 3/25, 3/25  12.5 s, 30 s left")
     assert line.startswith("█") and len(line) <= 79
-    assert "tasks a minute" not in line  # of units, which are not what is counted
+    assert "tasks a minute" not in line  # of jobs, which are not what is counted
+
+
+def test_a_row_that_failed_is_not_done() -> None:
+    sweeps = {"s": SWEEP | {"failed": 2}}
+    assert "16/36 rows  1/4 jobs" in described(a_status(sweeps=sweeps), 79).plain
 
 
 def test_of_many_workers_their_number_is_shown_and_not_the_steps_of_some() -> None:
     many = {"standard": {"live": 13, "busy": 13, "pending": 0}}
-    assert "1/4 units  13 workers  12.5 s" in described(a_status("trial 3/25", workers=many), 79).plain
+    assert "1/4 jobs  13 workers  12.5 s" in described(a_status("trial 3/25", workers=many), 79).plain
 
 
 def test_what_is_found_is_told_once_however_often_it_comes_and_goes_with_other_figures() -> None:

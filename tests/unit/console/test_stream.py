@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scalable.observe import RunFolder
-from scalable.observe.liveness import State, state_of
+from scalable.observe.liveness import State, state_in
 from scalable.show.console import feed as feeds
 from scalable.show.console.runs import RunList
 from tests.helpers.console.stream import often
@@ -62,9 +62,9 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_was_kil
     def late(*told: Any) -> State:
         if "ended" not in run.journal.read_text():
             write(run, [ended()])
-        return state_of(*told)
+        return state_in(*told)
 
-    monkeypatch.setattr("scalable.show.console.runs.state_of", late)
+    monkeypatch.setattr("scalable.show.console.runs.state_in", late)
     found = RunList(tmp_path)
     assert [one["state"] for one in (*found.runs(), *found.runs())] == ["ok", "ok"]
 

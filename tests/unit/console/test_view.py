@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scalable.observe.liveness import State
+import pytest
+
+from scalable.observe.liveness import SILENT_S, Sign, State
+from scalable.observe.report import current
 from scalable.observe.series import MOST_POINTS
 from scalable.observe.view import RunView
 from scalable.show.console.feed import Feed
@@ -30,6 +33,7 @@ from tests.helpers.observe.builders import (
     run_started,
     started,
     sweep_started,
+    task,
     write,
 )
 
@@ -136,6 +140,22 @@ def test_the_time_left_of_a_sweep_follows_from_the_rows_that_came_lately() -> No
     assert told["run"]["left_s"] == 92.0, "the run is over when its sweeps are"
 
 
+@pytest.mark.parametrize(
+    ("sign", "live"),
+    [
+        (Sign(at=None, silent_s=1.0, stopped=4711), {}),
+        (Sign(at=None, silent_s=SILENT_S + 1, stopped=None), {}),
+        (Sign(at=None, silent_s=1.0, stopped=None), {"paused": "no money is left"}),
+    ],
+    ids=["stopped", "silent", "paused"],
+)
+def test_no_time_left_is_told_of_a_run_that_does_not_go_on(sign: Sign, live: dict[str, Any]) -> None:
+    view = viewed(*a_sweep(), rows("A fold 0", "0-1,4-5", at=90.0))
+    told = sections(view, State.RUNNING, START + 100.0, live, sign=sign)
+    assert (told["sweeps"][0]["left_s"], told["run"]["left_s"]) == (None, None)
+    assert told["run"]["stopped"] == sign.stopped
+
+
 def test_the_time_left_is_right_where_rows_come_faster_than_they_are_remembered() -> None:
     start = sweep_started("trial", expected=20_000, units=20_000)
     view = viewed(run_started(), start)
@@ -218,30 +238,32 @@ def test_alerts_that_hold_are_told_apart_from_those_that_passed() -> None:
     assert shown(view, alerts=[])["trouble"]["alerts"] == [] == shown(view, State.OK)["trouble"]["alerts"]
 
 
-def test_incidents_have_the_number_of_their_file_and_losses_without_one_have_none() -> None:
+def test_incidents_are_those_that_have_a_file() -> None:
     told = record("incident", 20, id=3, incident="stuck", run="first", worker="w1", tag="demeter", text="lock")
     view = viewed(run_started(), told, started("w2"), joined("w2"), lost("w2", cause="preempted"))
     view.take(record("retry", 30, run="first", tag="demeter", cause="stuck"))
     trouble = shown(view)["trouble"]
-    assert [(one["id"], one["kind"], one["text"]) for one in trouble["incidents"]] == [
-        (3, "stuck", "lock"), (0, "preempted", ""),
-    ]  # fmt: skip
+    assert [(one["id"], one["kind"], one["text"]) for one in trouble["incidents"]] == [(3, "stuck", "lock")]
+    assert trouble["incident_count"] == current(view, State.RUNNING, START + 40)["incidents"] == 1
     assert trouble["retries"]["count"] == 1 and trouble["retries"]["by_cause"] == {"stuck": 1}
     assert trouble["retries"]["latest"] == [{"t": START + 30, "run": "first", "tag": "demeter", "cause": "stuck"}]
 
 
-def test_of_very_many_incidents_the_latest_are_listed_and_that_there_were_more_is_told() -> None:
+def test_of_very_many_incidents_the_latest_are_listed_and_all_are_counted() -> None:
     view = viewed(run_started())
     for number in range(1, 601):
         told = {"incident": "stuck", "run": f"run {number}", "worker": "w1", "tag": "demeter", "text": "lock"}
         view.take(record("incident", number, id=number, **told))
-        if number == 120:
-            trouble = shown(view)["trouble"]
-            assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (120, False)
     view.take(record("incident", 700, id=1, incident="stuck", run="run 1", outcome="of one that is not remembered"))
     trouble = shown(view)["trouble"]
     assert [one["id"] for one in trouble["incidents"]] == list(range(501, 601))
-    assert (trouble["incident_count"], trouble["incidents_forgotten"]) == (500, True)
+    assert trouble["incident_count"] == 600
+
+
+def test_failures_are_counted_also_those_that_are_not_listed() -> None:
+    view = viewed(run_started(), *(task(f"t{number}", 10, ok=False) for number in range(60)))
+    trouble = shown(view)["trouble"]
+    assert (len(trouble["failures"]), trouble["failure_count"]) == (50, 60)
 
 
 def test_plan_and_cost_are_those_of_the_report() -> None:

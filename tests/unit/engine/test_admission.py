@@ -168,7 +168,7 @@ def test_a_sweep_that_has_a_job_twice_is_reported_and_ignored() -> None:
     job = Job("b/1", "b", "standard")
     world.happens(SweepSubmitted(Sweep("b", SweepKind.NORMAL, (job, job), 1)))
     (alert,) = world.alerts("duplicate-sweep")
-    assert alert.message == "the sweep b is ignored: its run b/1 stands in it twice"
+    assert alert.message == "the sweep b is ignored: its job b/1 stands in it twice"
 
 
 def test_a_sweep_is_complete_only_if_every_job_finished() -> None:

@@ -38,7 +38,7 @@ def spending(spent: str, per_hour: str = "1 EUR", wind_down: str = "0.17 EUR", c
 def test_a_budget_under_the_price_of_a_start_asks_for_no_worker() -> None:
     world = a_world().with_budget("0.20 EUR").with_sweep("a", jobs=3, expected_s=60)
     assert world.asked() == []
-    assert world.alerts("budget")[0].message == ("what is left of the budget of EUR 0.20 is not enough for another run")
+    assert world.alerts("budget")[0].message == ("what is left of the budget of EUR 0.20 is not enough for another job")
     assert world.all(SweepEnded) == [SweepEnded("a", False, {"stopped": 3})]
 
 

@@ -64,7 +64,7 @@ def test_a_queued_job_says_that_the_pool_is_full() -> None:
 
 def test_a_queued_job_says_that_its_sweep_has_all_the_workers_it_asked_for() -> None:
     world = a_world().with_willing_cluster().with_sweep("a", jobs=4, workers=2)
-    assert world.explains("a/4") == ["queued for a standard worker: 2 of 2 workers are busy, 2 runs waiting"]
+    assert world.explains("a/4") == ["queued for a standard worker: 2 of 2 workers are busy, 2 jobs waiting"]
 
 
 def test_a_queued_job_says_that_work_is_paused() -> None:
@@ -153,9 +153,9 @@ def test_a_refused_job_says_why() -> None:
 def test_a_stopped_job_says_that_the_budget_is_used_up() -> None:
     world = a_world().with_budget("0.01 EUR").with_sweep("a", expected_s=60)
     assert world.explains("a/1") == [
-        "stopped: what is left of the budget of EUR 0.01 is not enough for another run",
+        "stopped: what is left of the budget of EUR 0.01 is not enough for another job",
     ]
 
 
 def test_a_job_nobody_knows_is_called_that() -> None:
-    assert a_world().explains("ghost") == ["no run is called ghost"]
+    assert a_world().explains("ghost") == ["no job is called ghost"]

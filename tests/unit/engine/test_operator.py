@@ -90,7 +90,7 @@ def test_a_result_that_comes_first_counts() -> None:
     assert world.state("s/1") is JobState.FINISHED
 
 
-@pytest.mark.parametrize(("job", "why"), [("ghost", "no run is called so"), ("s/1", "it is finished already")])
+@pytest.mark.parametrize(("job", "why"), [("ghost", "no job has this name"), ("s/1", "it is finished already")])
 def test_a_job_that_is_not_there_or_over_is_told_and_ignored(job: str, why: str) -> None:
     world = a_running_job()
     world.finishes("s/1")

@@ -288,7 +288,7 @@ def test_two_jobs_out_of_memory_and_none_finished_is_told_once_with_a_size_for_t
     world.loses("s/2", Loss.OUT_OF_MEMORY, peak=gib(11))
     world.loses("s/3", Loss.OUT_OF_MEMORY, peak=gib(10))
     assert undersized(world) == [
-        "2 runs of s ran out of memory on standard and none has finished there: ask for 17 GiB",
+        "2 jobs of s ran out of memory on standard and none has finished there: ask for 17 GiB",
     ]
     assert world.state("s/4") is JobState.RUNNING, "where jobs go is not changed by that"
 
@@ -319,7 +319,7 @@ def test_code_that_cannot_be_loaded_refuses_the_rest_of_its_sweep_and_lets_runni
         (JobState.REFUSED, reason),
     ]
     assert [alert.message for alert in world.alerts("cannot-start")] == [
-        f"s: its other 2 runs are not started either: {reason}",
+        f"s: its other 2 jobs are not started either: {reason}",
     ]
     world.finishes("s/2")
     world.loses("s/4", Loss.TRANSIENT)

@@ -349,6 +349,13 @@ def test_followed_decisions_stay_in_bounds_and_never_turn_within_a_cooldown(
         ({"recent_completions": ["3"]}, "write seconds"),
         ({"recent_completions": [-1.0]}, "write seconds"),
         ({"recent_completions": [float("nan")]}, "write seconds"),
+        ({"recent_completions": 5}, "recent_completions is 5"),
+        ({"pending_tasks": None}, "pending_tasks is None"),
+        ({"pending_tasks": 5}, "pending_tasks is 5"),
+        ({"pending_tasks": [{"tag": 5}]}, "a pending task is {'tag': 5}"),
+        ({"active_workers": {None: 1}}, "active_workers is {None: 1}"),
+        ({"active_workers": {1: 2}}, "active_workers is {1: 2}"),
+        ({"busy_workers": {1: 2}}, "busy_workers is {1: 2}"),
     ],
 )
 def test_what_cannot_be_counted_is_refused_by_its_name(wrong: dict[str, Any], named: str) -> None:

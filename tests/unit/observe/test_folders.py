@@ -153,7 +153,10 @@ def test_what_is_running_is_written_whole_and_without_secrets(tmp_path: Path) ->
     folder = RunFolder.create("lab", tmp_path)
     folder.write_run({"command": "run --token abc", "store": "postgresql://u:hunter2@db/x", "path": tmp_path})
     folder.write_run({**folder.facts(), "project": "Müller"})
+    seal = folder.facts()["seal"]
+    assert folder.is_sealed()
     assert folder.facts() == {
+        "seal": seal,
         "command": "run --token ***",
         "store": "postgresql://u:***@db/x",
         "path": str(tmp_path),

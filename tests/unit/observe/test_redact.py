@@ -50,6 +50,23 @@ SECRET = "hunter2hunter2"
         f"password=b'a {SECRET}'",
         f"curl -s -u lab:{SECRET} https://example.org",
         f"curl --user=lab:{SECRET} https://example.org",
+        f"curl -ulab:{SECRET} https://example.org",
+        f"curl -sSu lab:{SECRET} https://example.org",
+        f'curl -u "lab:my {SECRET}" https://example.org',
+        f"pass: {SECRET}",
+        f'{{"user": "lab", "pass": "{SECRET}"}}',
+        f"model --pass {SECRET}",
+        f"db-pass={SECRET}",
+        f"pgpass={SECRET} dbPass: {SECRET} userpass = {SECRET}",
+        f"stripe_key={SECRET}",
+        f"token => {SECRET}",
+        f"password := {SECRET}",
+        f'{{\\"password\\": \\"{SECRET}\\"}}',
+        f"password='it\\'s {SECRET}'",
+        f"LAB_AUTH={SECRET} LAB_PW={SECRET}",
+        f"Server=db;Uid=lab;Pwd={SECRET};",
+        f"AccountName=lab;AccountKey={SECRET}==;EndpointSuffix=x",
+        f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{SECRET}\n-----END PGP PRIVATE KEY BLOCK-----",
     ],
 )
 def test_a_secret_in_a_text_is_hidden(text: str) -> None:
@@ -68,6 +85,15 @@ def test_a_secret_in_a_text_is_hidden(text: str) -> None:
             "sk_live_" + "aB3x" * 6,
             "npm_" + "aB3x" * 9,
             "pypi-" + "AgEIcHl1" * 4,
+            "pypi-" + "agebcdef" * 10,
+            "sk-or-v1-" + "0a1b2c3d" * 8,
+            "sk-proj-" + "abcdefgh" * 4,
+            "dckr_pat_" + "a1B2" * 6,
+            "hvs." + "a1B2" * 6,
+            "glsa_" + "a1B2" * 8,
+            "SG." + "a1B2" * 5 + "." + "a1B2" * 9,
+            "ya29." + "a1B2" * 9,
+            "xapp-1-" + "a1B2" * 6,
         ),
     ],
 )
@@ -81,6 +107,7 @@ def test_a_secret_that_shows_by_its_shape_is_hidden(text: str) -> None:
         *("password", "DB_PASSWORD", "db-passwd", "MYSQL_PWD", "token", "HF_TOKEN", "githubToken", "client_secret"),
         *("AWS_SECRET_ACCESS_KEY", "api_key", "apiKey", "x-api-key", "ssh_key", "credentials", "passphrase", "Cookie"),
         *("DB_PASS", "PGPASS", "db_pass", "OPENAI_KEY", "FERNET_KEY", "AZURE_STORAGE_KEY", "GH_PAT", "STRIPE_KEY"),
+        *("pass", "db-pass", "pgpass", "userPass", "stripe_key", "LAB_AUTH", "lab_pw", "AccountKey"),
     ],
 )
 def test_a_value_with_the_name_of_a_secret_is_hidden(name: str) -> None:
@@ -93,6 +120,7 @@ def test_a_value_with_the_name_of_a_secret_is_hidden(name: str) -> None:
     [
         *("key", "name", "tokenizer", "PWD", "OLDPWD", "worker", "keyboard", "monkey", "author", "compass", "BYPASS"),
         *("PATH", "path", "row_key", "stage_key", "PRIMARY_KEY", "PUBLIC_KEY", "passed", "pattern", "KEYMAP"),
+        *("storage_key", "cache_key", "sort_key", "max_tokens", "token_count", "auth_mode"),
     ],
 )
 def test_a_value_with_an_innocent_name_stays(name: str) -> None:
@@ -126,6 +154,10 @@ def test_the_user_and_the_place_in_an_address_stay_readable() -> None:
         "installed pypi-attestations-of-some-kind 0.1 from npm_config_cache",
         "fold 3 of 5: loss=0.123, lr=1e-3, model=xgb_v2, device=cuda:0, key: A 1 fold 0",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 image registry/lab:1.2",
+        "cache_key=9f86d081, row_key=a/b/c, sort_key=name, storage_key=runs/1/x.bin; sorted(rows, key=len)",
+        "max_tokens=4096 token_count=12 pass=3, first pass=12.3s; low_pass=0.3 test_pass=10 has_token: false",
+        "python -u train.py:main && docker run -u lab:lab model",
+        "Unexpected token: '}' in 2nd pass: loading; PASS: tests/a.py in asiapacificnortheast1, PWD=/home/lab",
     ],
 )
 def test_ordinary_lines_survive(text: str) -> None:
@@ -149,6 +181,12 @@ def test_the_login_of_a_command_is_hidden() -> None:
 )
 def test_what_is_secret_of_a_variable(name: str, value: str, secrets: tuple[str, ...]) -> None:
     assert secrets_in(name, value) == secrets
+
+
+def test_a_long_line_of_a_secret_of_several_lines_is_hidden_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_SECRET", "first line of the secret\nand\nlast line of the secret")
+    monkeypatch.setattr(KNOWN, "looked", float("-inf"))
+    assert redact_text("last line of the secret and more") == f"{HIDDEN} and more"
 
 
 def test_what_is_passed_in_is_not_changed() -> None:

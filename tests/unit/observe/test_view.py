@@ -521,13 +521,24 @@ def test_nobody_is_busy_in_a_run_that_is_over() -> None:
 
 
 @pytest.mark.parametrize("rows_first", [False, True])
-def test_a_job_whose_rows_failed_is_a_failure_in_whatever_order_it_is_told(rows_first: bool) -> None:
-    ended = {"t": 3.0, "kind": "run-ended", "run": "A 1", "state": "finished"}
+@pytest.mark.parametrize("state", ["finished", "failed"])
+def test_a_job_whose_rows_failed_is_one_failure_in_whatever_order_it_is_told(rows_first: bool, state: str) -> None:
+    error = "ValueError: no such model"
+    ended = {"t": 3.0, "kind": "run-ended", "run": "A 1", "state": state, "reason": error}
     rows = {"t": 4.0, "kind": "rows", "sweep": "depth", "run": "A 1", "tag": "standard", "count": 2, "failed": 1}
     started = {"t": 1.0, "kind": "attempt-started", "run": "A 1", "worker": "standard-0", "tag": "standard"}
     told = [started, *([rows, ended] if rows_first else [ended, rows])]
-    told[told.index(rows)] = {**rows, "error": "ValueError: no such model"}
+    told[told.index(rows)] = {**rows, "error": error}
     view = RunView.of(told)
     assert (view.failed, view.work["standard"].finished, view.jobs["A 1"]) == (1, 0, "failed")
-    assert [(failure["task"], failure["error"]) for failure in view.failures] == [("A 1", "ValueError: no such model")]
+    assert [(failure["task"], failure["error"]) for failure in view.failures] == [("A 1", error)]
     assert session(view)["failures"] == 1
+
+
+def test_a_job_whose_rows_fail_after_it_was_counted_as_done_is_counted_once() -> None:
+    gauge = record("gauge", 3.5, tasks={"standard": {"waiting": 0, "running": 0, "done": 2, "failed": 0}})
+    jobs = [record("run-ended", 3, run=name, state="finished") for name in ("A 1", "A 2")]
+    began = [attempt(name, tag="standard") for name in ("A 1", "A 2")]
+    rows = record("rows", 4, sweep="depth", run="A 1", tag="standard", count=2, failed=2, error="no")
+    tasks = current(summed(run_started(), *began, *jobs, gauge, rows), State.RUNNING, START + 10)["tasks"]
+    assert tasks["standard"] == {"waiting": 0, "running": 0, "done": 1, "failed": 1}

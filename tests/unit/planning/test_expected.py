@@ -32,7 +32,7 @@ def plan(*known: Measured, sweep: str = "calibration", target: str = "local", ch
 def test_a_plan_from_measured_units_takes_what_they_took_and_says_so() -> None:
     found = plan(units())
     assert found.wall_s == pytest.approx(13 * 4.0)
-    assert found.assumptions[0] == "4 s a run on 1 CPU (mean of 25 measured)"
+    assert found.assumptions[0] == "4 s a job on 1 CPU (mean of 25 measured)"
     assert not codes(found) & {"cpus-few", "cpus-shared"}, "a worker has all the cores such a unit uses"
 
 
@@ -46,7 +46,7 @@ def test_units_that_differ_take_as_long_together_as_they_did() -> None:
 def test_after_a_slow_day_the_plan_rests_on_the_median_of_the_latest_sweeps() -> None:
     found = plan(units(*(5.2,) * 25, means=(4.0, 4.1, 5.2)))
     assert found.wall_s == pytest.approx(13 * 4.1)
-    assert found.assumptions[0] == "4.1 s a run on 1 CPU (median of 3 sweeps, 25 measured in the latest)"
+    assert found.assumptions[0] == "4.1 s a job on 1 CPU (median of 3 sweeps, 25 measured in the latest)"
 
 
 def test_a_unit_that_used_one_core_takes_as_long_on_a_worker_with_four() -> None:

@@ -175,6 +175,23 @@ def test_a_core_hour_costs_the_same_on_the_larger_node() -> None:
     assert "PRO2-L is the same per core-hour: 0.01031 against 0.01028 EUR for PRO2-M" in said
 
 
+@pytest.mark.parametrize("question", [name for name in growth() if name != "always-on trading pool"])
+def test_growth_says_what_a_month_of_its_sessions_costs(question: str) -> None:
+    row = growth()[question]
+    assert row.monthly is not None
+    assert row.hourly is not None
+    (figures,) = [note for note in row.notes if note.startswith("a month has")]
+    assert "14 sessions of " in figures, "12 normal and 2 heavy, as the first month has"
+    assert 0 < row.monthly.amount < row.hourly.amount * 14 * 24
+
+
+def test_growth_beyond_what_may_run_at_once_says_who_waits() -> None:
+    waits = [note for note in growth()["17 assets, three sweeps"].notes if "at most 2 sweeps run at once" in note]
+    assert len(waits) == 1
+    assert waits[0].startswith("fold_size waits ")
+    assert not any(" waits " in note for note in growth()["17 assets, two sweeps"].notes)
+
+
 def test_two_nodes_that_never_stop_cost_240_a_month() -> None:
     row = growth()["always-on trading pool"]
     assert row.monthly is not None

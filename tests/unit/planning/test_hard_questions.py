@@ -150,7 +150,7 @@ def test_a_batch_queue_gets_no_advice_for_kubernetes() -> None:
 
 
 def test_a_run_longer_than_the_walltime_is_refused() -> None:
-    with pytest.raises(PlanningError, match=r"sweeps.long: a run takes 45 min, a job of this target 30 min at most"):
+    with pytest.raises(PlanningError, match=r"a job takes 45 min, a batch job of this target 30 min at most"):
         plan_sweep(batch(), "long")
 
 

@@ -6,8 +6,10 @@ import pytest
 
 from scalable.manifest.machines import Allocatable, NodeType, Pool, Profile, Resources
 from scalable.manifest.policies import Margins
+from scalable.planning.front import Choice
 from scalable.planning.history import History
 from scalable.planning.margins import Load, MarginRow, margin_row
+from scalable.planning.plan import plan_sweep
 from scalable.planning.scenarios import margin_table
 from scalable.quantities import Cpu
 from tests.helpers.planning.builders import Change, a_site, gib
@@ -46,6 +48,44 @@ def test_every_row_of_the_sizing_document_is_reproduced(
     assert row.ram_margin == pytest.approx(1 - ram / (64 * nodes))
     assert abs(row.cpu_margin * 100 - cpu_margin) <= (0.5 if cpu_margin != 12.5 else 0), "as printed"
     assert abs(row.ram_margin * 100 - ram_margin) <= 0.5, "as printed"
+
+
+def test_without_spreading_margins_and_plan_count_the_same_nodes() -> None:
+    off = ("margins: {ram: 40%, cpu: 15%}", "margins: {ram: 40%, cpu: 15%, spread: off}")
+    changes = (off, ("\nbudget:", "  one: {sweeps: {calibration: 1}}\n\nbudget:"))
+    row, planned = table(*changes)["one"], plan_sweep(a_site(*changes), "calibration", Choice(policy="manual"))
+    assert (row.nodes, row.nodes_paid, row.cpu_margin) == (planned.nodes_peak, planned.nodes_peak, planned.cpu_margin)
+    assert (row.nodes, row.cpu_margin, row.status) == (1, -0.25, "fail")
+
+
+def test_small_workers_do_not_fill_what_the_burst_of_large_ones_needs() -> None:
+    """On 12 cores 3 workers fit by request as by burst; what is left of 11.7 would hold two of the small ones."""
+    node = (
+        "PRO2-M: {cpu: 16, memory: 64GiB, allocatable: {cpu: 15.6, memory: 60GiB}",
+        "PRO2-M: {cpu: 12, memory: 64GiB, allocatable: {cpu: 11.7, memory: 60GiB}",
+    )
+    row = table(node, ("standard: {request: {cpu: 2,", "standard: {request: {cpu: 3,"))["ftf-normal+wfrb"]
+    assert (row.nodes, row.nodes_paid, row.nodes_by_request) == (5, 5, 4)
+    assert row.cpu_margin == pytest.approx(1 - 50 / 60)
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "waiting"),
+    [
+        ("{standard: 1, heavy: 1}", {"n_features": "a heavy sweep runs alone; calibration must end first"}),
+        ("{heavy: 1, standard: 1}", {"calibration": "the heavy sweep n_features runs alone"}),
+        ("{standard: 3}", {"fold_size": "at most 2 sweeps run at once: calibration, timeframe"}),
+        ("{standard: 2}", {}),
+    ],
+)
+def test_sweeps_that_may_not_run_beside_the_others_say_how_long_they_wait(sweeps: str, waiting: dict[str, str]) -> None:
+    row = table(("\nbudget:", f"  queue: {{sweeps: {sweeps}}}\n\nbudget:"))["queue"]
+    waits = {
+        note.split(" waits ")[0]: note.split(" waits ")[1].split(": ", 1) for note in row.notes if " waits " in note
+    }
+    assert {name: why for name, (_, why) in waits.items()} == waiting
+    assert not any(how_long.startswith("0") for how_long, _ in waits.values())
+    assert row.status != "ok"
 
 
 def test_the_table_has_the_scenarios_of_the_manifest_in_their_order() -> None:

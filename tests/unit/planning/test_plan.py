@@ -220,13 +220,13 @@ def test_a_peak_nothing_can_hold_is_refused_with_what_to_change() -> None:
 def test_measured_durations_replace_the_manifests() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 5}), policy="manual")
     assert found.wall_s == pytest.approx(500)
-    assert "1.67 min a run (mean of 5 measured)" in found.assumptions
+    assert "1.67 min a job (mean of 5 measured)" in found.assumptions
 
 
 def test_too_few_measurements_do_not() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 4}))
     assert found.wall_s == 1050
-    assert "3.5 min a run (manifest; no history yet)" in found.assumptions
+    assert "3.5 min a job (manifest; no history yet)" in found.assumptions
 
 
 def test_measurements_of_another_factor_do_not() -> None:
@@ -307,7 +307,7 @@ def test_a_sweep_of_unknown_length_is_planned_with_a_guess_that_says_what_to_wri
     mine = "mine: {factor: mine, variants: [a, b], assets: [X, Y], folds: 1, run: m:f, workers: 2}"
     found = plan(with_sweep(mine), sweep="mine", policy="manual")
     assert found.wall_s == pytest.approx(2 * 60)
-    assert "1 min a run (a guess: nothing is known yet)" in found.assumptions
+    assert "1 min a job (a guess: nothing is known yet)" in found.assumptions
     (guess,) = [finding for finding in found.warnings if finding.code == "guessed-time"]
     assert "1 min" in guess.message and "run_minutes" in guess.remedy
 

@@ -43,11 +43,11 @@ class FakeRunner(Runner):
         self.sent.append(work)
 
     def answer(self, seconds: float = 1.0, left: str = "") -> None:
-        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, 0, left))
+        self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left))
 
     @property
     def stamp(self) -> Any:  # type: ignore[override]
-        return SimpleNamespace(log_from=0)
+        return SimpleNamespace(begun=1)
 
     def look(self, *, closely: bool = False) -> None:
         pass

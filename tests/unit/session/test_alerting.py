@@ -36,7 +36,7 @@ def test_the_terminal_is_told_once_of_what_lasts_and_of_its_end(
             lines.append(" | ".join(caplog.messages))
     assert [bool(line) for line in lines] == [False, False, True, False, True, False, False]
     assert lines[2].startswith("demeter-0 uses 90 % of its memory limit, demeter-1 uses 90 %")
-    assert "and 2 more; at the limit its run is killed" in lines[2]
+    assert "and 2 more; at the limit its job is killed" in lines[2]
     assert lines[4].startswith("over: WorkerMemory, demeter, demeter-0")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalable import ManifestError, ScalableSession
+from scalable.cluster.base import get_provider, register_provider
 from scalable.errors import PlanningError, UsageError
 from scalable.observe.folders import RunFolderError
 from scalable.planning.components import ComponentPlan
@@ -57,10 +58,55 @@ def test_a_target_that_is_not_defined_is_refused_with_those_that_are(project: Pr
 
 
 def test_what_the_provider_finds_questionable_is_in_the_report(project: Project) -> None:
-    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2", "gpus": 1}})
+    session = project.session(components={"demeter": {"memory": "1GiB", "image": "demeter:1.2"}})
     report = session.validate()
     assert report.ok
-    assert {"shared-process", "image-ignored", "gpus-ignored"} <= {issue.code for issue in report.warnings}
+    assert {"shared-process", "image-ignored"} <= {issue.code for issue in report.warnings}
+
+
+@pytest.mark.parametrize(
+    ("devices", "codes"),
+    [
+        ([], ["no-gpus"]),
+        (["nvidiactl", "nvidia-uvm"], ["no-gpus"]),
+        (["nvidia0"], ["too-few-gpus"]),
+        (["nvidia0", "nvidia1"], ["gpus-ignored"]),
+        (["kfd"], ["gpus-ignored"]),
+    ],
+)
+def test_more_gpus_than_the_machine_has_are_refused(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, devices: list[str], codes: list[str]
+) -> None:
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    for device in devices:
+        (folder / device).touch()
+    monkeypatch.setattr("scalable.cluster.local.DEVICES", folder)
+    report = project.session(components={"demeter": {"gpus": 2}}).validate()
+    assert [issue.code for issue in report] == codes
+    assert report.ok is (codes == ["gpus-ignored"])
+
+
+def test_a_plan_for_another_target_or_manifest_is_refused_with_both_names(project: Project) -> None:
+    session = project.session(targets=TWO)
+    other_target = ScalableSession.from_yaml(session.path, target="two")
+    elsewhere = Project(project.folder / "elsewhere")
+    elsewhere.folder.mkdir()
+    for other in (other_target, elsewhere.session(targets=TWO)):
+        with pytest.raises(UsageError) as error:
+            session.start(other.plan())
+        for origin in (session.origin, other.origin):
+            assert str(origin.target) in str(error.value)
+            assert origin.manifest in str(error.value)
+    assert project.runs() == []
+    session.start(ScalableSession.from_yaml(session.path).plan())
+    session.close()
+
+
+@pytest.mark.parametrize("name", ["", "  ", " lab", "lab ", None])
+def test_a_provider_needs_a_name_without_blanks_around_it(name: str) -> None:
+    with pytest.raises(UsageError, match="without blanks"):
+        register_provider(name, lambda: get_provider("local"))
 
 
 def test_what_manifest_and_provider_both_find_questionable_is_told_once(project: Project) -> None:

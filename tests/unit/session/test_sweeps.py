@@ -103,6 +103,8 @@ def test_a_sweep_with_a_failed_row_is_not_complete_and_says_which_and_why(sweeps
     assert {row.error for row in failed} == {"ValueError: depth 2 does not fit"}
     assert sweeps.project.ended()[0] == "failed"
     assert sweeps.grid() == 12 * "d" + 3 * "ddff"
+    counts = sweeps.project.journal("gauge")[-1]["tasks"]["standard"]
+    assert (counts["done"], counts["failed"]) == (9, 3)
     with open_store("sqlite:///.scalable/results.db") as store:
         assert [run.status for run in store.runs("trial")] == [SweepStatus.FAILED]
     blocker.unlink()

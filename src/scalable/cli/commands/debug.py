@@ -22,10 +22,11 @@ import scalable
 from scalable.cli import operating
 from scalable.cli.output import console, errors, facts, print_json, print_traceback, working
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder, RunView, read, state_of
+from scalable.observe import RunFolder, RunView, read
 from scalable.observe.fields import text
 from scalable.observe.jobs import FINAL, JobHistory
 from scalable.observe.journal import jsonable
+from scalable.observe.liveness import state_in
 from scalable.quantities import Duration
 from scalable.wording import undefined
 
@@ -47,6 +48,12 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name the run, or a cell: --sweep calibration --asset AAVEUSDC --fold 2")
     folder = operating.chosen(options)
     path = saved(folder, options.name)
+    folder.must_be_own()
+    if not operating.trusted(folder, options.manifest):
+        raise ScalableError(
+            f"{folder.run_id} was not made by you in {folder.path.parent}, and what it keeps would run as yours; "
+            "if you trust it, name its manifest: --manifest …"
+        )
     prepare(folder)
     function, positional, named = load(path, options.name)
     errors().print(f"{options.name} of {folder.run_id}, in this process ({os.getpid()})", style="dim", soft_wrap=True)
@@ -153,7 +160,7 @@ def saved(folder: RunFolder, name: str) -> Path:
         raise ScalableError(
             f"{name} finished, and only runs that did not are kept; scalable run --task {quote(name)}  repeats"
         )
-    if state_of(view, folder.facts()).over:
+    if state_in(folder, view).over:
         if history.events and history.state not in FINAL:
             why = f"its session ended before it was given up; scalable run --task {quote(name)}  runs it again"
             raise ScalableError(f"{name} was not kept: {why}")

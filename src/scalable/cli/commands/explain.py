@@ -14,9 +14,9 @@ from scalable.cli import operating
 from scalable.cli.commands.workers import how_far
 from scalable.cli.output import console, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.observe import RunFolder, RunView, read, state_of
+from scalable.observe import RunFolder, RunView, read
 from scalable.observe.jobs import Event, JobHistory, unfinished
-from scalable.observe.liveness import State, is_running
+from scalable.observe.liveness import State, is_running, state_in
 from scalable.observe.mailbox import NoAnswerError, WrongQuestionError
 from scalable.observe.redact import redact
 from scalable.observe.words import clock, one_line
@@ -82,7 +82,7 @@ def ended(folder: RunFolder, name: str | None) -> dict[str, Any]:
     history = JobHistory.of(view)
     if not history.known:
         raise UsageError(undefined("run", name, view.jobs))
-    return history_record(history, state_of(view, folder.facts()))
+    return history_record(history, state_in(folder, view))
 
 
 def viewed(folder: RunFolder, job: str = "") -> RunView:

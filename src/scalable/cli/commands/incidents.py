@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +23,43 @@ from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural
 
 SECONDS_UP_TO = 600  # 300 s is known by that name
-Found = tuple[RunFolder, list[Incident], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrouble:
+    """The incidents of one run, and what else went wrong in it."""
+
+    folder: RunFolder
+    incidents: list[Incident]
+    damaged: dict[str, str]
+    """Files that could not be read, and why."""
+    failures: int
+    """Tasks and jobs that failed, with an incident or without."""
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> RunTrouble:
+        known = IncidentFolder(folder.path)
+        return cls(folder, known.all(), known.damaged, RunView.of(read(folder.journal)).failed)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action is not None:
         return show_one(options)
-    looked = [looked_at(folder) for folder in chosen(options)]
+    runs = [RunTrouble.of(folder) for folder in chosen(options)]
     if options.format == "json":
-        print_json(as_json(looked))
+        print_json(as_json(runs))
         return 0
     screen = console()
-    several = [each for each in looked if each[1] or each[2]]
-    for at, (folder, incidents, damaged) in enumerate(several):
+    troubled = [each for each in runs if each.incidents or each.damaged or each.failures]
+    for at, each in enumerate(troubled):
         if at:
             screen.print()
-        show_list(screen, folder, incidents, damaged)
-    if not several:
-        where = f"no run in {runs_dir()}" if options.all else looked[0][0].run_id if looked else "no run"
-        screen.print(f"{where} has incidents" if options.all else f"{where} has no incidents", soft_wrap=True)
-        if looked and not options.all and (failed := RunView.of(read(looked[0][0].journal)).failed):
-            screen.print(f"  {plural(failed, 'failure')}: scalable report {where}  names them", soft_wrap=True)
+        show_list(screen, each)
+    if not troubled:
+        nothing = (
+            f"no run in {runs_dir()} has incidents" if options.all else f"{runs[0].folder.run_id} has no incidents"
+        )
+        screen.print(nothing, soft_wrap=True)
     return 0
 
 
@@ -55,21 +72,17 @@ def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
     return [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
 
 
-def looked_at(folder: RunFolder) -> Found:
-    known = IncidentFolder(folder.path)
-    return folder, known.all(), known.damaged
+def as_json(runs: Sequence[RunTrouble]) -> dict[str, Any]:
+    entries = [{"run_id": each.folder.run_id, **incident.to_dict()} for each in runs for incident in each.incidents]
+    broken = [str(each.folder.path / "incidents" / name) for each in runs for name in each.damaged]
+    failures = {each.folder.run_id: each.failures for each in runs if each.failures}
+    return {"incidents": entries, "damaged": broken, "failures": failures}
 
 
-def as_json(looked: Sequence[Found]) -> dict[str, Any]:
-    entries = [
-        {"run_id": folder.run_id, **incident.to_dict()} for folder, incidents, _ in looked for incident in incidents
-    ]
-    broken = [str(folder.path / "incidents" / name) for folder, _, damaged in looked for name in damaged]
-    return {"incidents": entries, "damaged": broken}
-
-
-def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], damaged: dict[str, str]) -> None:
-    screen.print(f"{folder.run_id}  {plural(len(incidents), 'incident')}", style="bold", soft_wrap=True)
+def show_list(screen: Console, trouble: RunTrouble) -> None:
+    folder, incidents = trouble.folder, trouble.incidents
+    had = f" {plural(len(incidents), 'incident')}" if incidents else "has no incidents"
+    screen.print(f"{folder.run_id} {had}", style="bold", soft_wrap=True)
     rows: list[list[Cell]] = [
         [
             f"{incident.id}",
@@ -84,7 +97,10 @@ def show_list(screen: Console, folder: RunFolder, incidents: list[Incident], dam
     ]
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
-    tell_of(screen, damaged)
+    if trouble.failures:
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {folder.run_id}  names them"
+        screen.print(line, soft_wrap=True)
+    tell_of(screen, trouble.damaged)
     if rows:
         of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
@@ -102,7 +118,7 @@ def show_one(options: argparse.Namespace) -> int:
     known = IncidentFolder(folder.path)
     incident = known.get(incident_number(options.number, known))
     if options.format == "json":
-        print_json(as_json([(folder, [incident], {})]))
+        print_json({"incidents": [{"run_id": folder.run_id, **incident.to_dict()}], "damaged": []})
     else:
         show_page(console(), incident)
     return 0

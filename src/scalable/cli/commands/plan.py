@@ -57,7 +57,7 @@ def show_plan(screen: Console, plan: Plan) -> None:
     screen.print(Text.assemble((plan.sweep, "bold"), f"    {rows} = {plan.grid}"))
     if plan.rows_per_unit > 1:
         serves = plural(plan.rows_per_unit, "row")
-        screen.print(" " * (len(plan.sweep) + 4) + f"{plan.units:,} searches do it: each serves {serves}")
+        screen.print(" " * (len(plan.sweep) + 4) + f"{plan.units:,} jobs do it: each serves {serves}")
     screen.print()
     screen.print(Padding(facts(plan_facts(plan)), (0, 0, 0, 2)))
     screen.print()
@@ -157,7 +157,7 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
             cost,
         )
     )
-    columns = ("sweep", ">rows", ">searches", "profile", ">workers", ">nodes", ">time", ">unshared", ">cost")
+    columns = ("sweep", ">rows", ">jobs", "profile", ">workers", ">nodes", ">time", ">unshared", ">cost")
     show_table(screen, columns, rows)
     screen.print()
     for plan in campaign.plans:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from scalable.cli import operating
 from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
@@ -34,6 +35,9 @@ def run(options: argparse.Namespace) -> int:
     folder = RunFolder.find(options.run_id, manifest=options.manifest)
     if options.format == "html":
         manifest = Path(options.manifest) if options.manifest is not None else None
+        written = folder.facts().get("manifest")
+        if manifest is None and isinstance(written, str) and Path(written).parent == Path.cwd():
+            manifest = Path(written) if operating.trusted(folder, None) else None
         write_page(folder, Path(options.output or f"report-{folder.run_id}.html"), manifest)
         return 0
     report = redact(recorded_report(folder, time.time())[1])
@@ -152,7 +156,7 @@ def show_sweeps(screen: Console, sweeps: Mapping[str, Mapping[str, Any]]) -> Non
         took = f"{length(seconds['mean'])} × {seconds['measured']}" if seconds["measured"] else UNKNOWN
         cores = f"{each['cores']:.2g}" if each["cores"] is not None else UNKNOWN
         rows.append([Text(name, style="bold"), one_line(each["status"]), *counts, took, cores])
-    columns = ("", "", ">rows", ">there", ">computed", ">failed", ">units", ">measured", ">cores")
+    columns = ("", "", ">rows", ">there", ">computed", ">failed", ">jobs", ">measured", ">cores")
     show_table(screen, columns, rows, indent=2)
 
 

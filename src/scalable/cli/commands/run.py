@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             return run_tasks(session, options) if options.workflow is None else run_workflow(session, options)
     except BaseException as error:
         if session.run is not None:
-            conclude(session.run, "unit" if sweep is not None else "task")
+            conclude(session.run, "job" if sweep is not None else "task")
             if sweep is not None:
                 errors().print(
                     f"rows that are there stay: scalable run --sweep {quote(sweep)}  goes on from them", soft_wrap=True
@@ -162,7 +162,7 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
     else:
         show_outcome(session, outcome, options.asset)
     if session.run is not None:
-        conclude(session.run, "unit")
+        conclude(session.run, "job")
     return 0 if outcome.complete else 1
 
 
@@ -281,8 +281,8 @@ def conclude(folder: RunFolder, noun: str = "task") -> None:
     took = Duration(view.last - view.began) if view.began is not None and view.last is not None else "–"
     style = "green" if view.status == "ok" else "bold red"
     text = f"{folder.run_id}: {view.status} in {took}, {plural(ended, noun)} done{failed}"
-    if view.recorded:
-        text += f", {plural(len(view.recorded), 'incident')} (scalable incidents)"
+    if incidents := len(view.incident_kinds):
+        text += f", {plural(incidents, 'incident')} (scalable incidents)"
     errors().print(f"{text}; scalable report  shows more", style=style, soft_wrap=True)
 
 

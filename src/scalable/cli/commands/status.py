@@ -20,14 +20,13 @@ from scalable.findings import Finding, Severity
 from scalable.observe import RunFolder, runs_dir
 from scalable.observe.alerts import TOLD_OTHERWISE
 from scalable.observe.fields import money
-from scalable.observe.liveness import Follower, State, running
+from scalable.observe.liveness import SILENT_S, Follower, State, running
 from scalable.observe.redact import redact
 from scalable.observe.report import current
 from scalable.observe.words import length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural
 
-SILENT_S = 600.0  # a run on another machine that wrote nothing for so long may be gone
 EVERY_S = 1.0  # how often --watch looks again
 
 
@@ -81,7 +80,7 @@ def looks_at(run: Follower) -> Iterator[dict[str, Any]]:
     """Yield what is going on, again at each step; reads only what was written since the last one."""
     while True:
         run.look()
-        yield redact({**current(run.view, run.state, time.time()), "run_id": run.run.run_id})
+        yield redact({**current(run.view, run.state, time.time(), run.sign), "run_id": run.run.run_id})
 
 
 def watch(options: argparse.Namespace, looks: Iterator[dict[str, Any]]) -> int:
@@ -131,6 +130,9 @@ def status_panel(status: Mapping[str, Any]) -> RenderableType:
     if status["elapsed_s"] is not None:
         title.append(f", {length(status['elapsed_s'])}{f'  ({where})' if where else ''}")
     parts: list[RenderableType] = [title, Padding(facts(status_facts(status)), (0, 0, 0, 2))]
+    if pid := status["stopped"]:
+        text = f"its process {pid} is stopped (Ctrl-Z or SIGSTOP); kill -CONT {pid}  lets it go on"
+        parts.append(note("!", text, "bold red"))
     if status["paused"]:
         parts.append(note("!", f"{one_line(status['paused'])}; scalable resume  goes on", "bold yellow"))
     for each in status["findings"]:
@@ -156,8 +158,8 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         pairs.append(("workers", "none" if over(status) else "none yet"))
     for name, each in status["sweeps"].items():
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
-        rows = f"{each['there'] + each['rows']:,} of {each['expected']:,} rows{failed}"
-        pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} units"))
+        rows = f"{each['there'] + each['rows'] - each['failed']:,} of {each['expected']:,} rows{failed}"
+        pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} jobs"))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]
         if counts or tag in status["workers"] or not status["sweeps"]:  # a sweep leaves other profiles alone

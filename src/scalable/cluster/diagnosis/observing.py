@@ -17,6 +17,7 @@ from scalable.cluster.diagnosis.snapshot import LIMITS, Awaited, Bounds, Kind, L
 from scalable.cluster.diagnosis.watching import Record, Watch
 from scalable.cluster.network import interfaces
 from scalable.engine.events import Loss
+from scalable.observe.logs import last_lines, without_time
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 2.0  # of a cluster's own observer; thresholds are tens of seconds
 STARTS_KEPT = 20
 LONGEST_LINE = 200  # characters of a log that fit into a sentence
-LAST_BYTES = 4000
+LAST_LINES = 40
 CHATTER = re.compile(r" - distributed\S* - (INFO|DEBUG) - ")
 LOGS_READ = 3  # of silent workers, in one look; a disk may be slow
 
@@ -158,9 +159,6 @@ class Observer:
 
 def last_line(log: Path | None) -> str:
     """Return the last line of a worker's log that is more than Dask's own chatter."""
-    try:
-        text = log.read_bytes()[-LAST_BYTES:].decode(errors="replace") if log is not None else ""
-    except OSError:
-        return ""
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not CHATTER.search(line)]
+    lines = [] if log is None else [without_time(line) for line in last_lines(log, LAST_LINES)]
+    lines = [line.strip() for line in lines if not CHATTER.search(line)]
     return lines[-1].removeprefix("scalable worker: ")[-LONGEST_LINE:] if lines else ""

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from scalable.cluster.base import ProviderError
+from scalable.observe.logs import without_time
 from scalable.quantities import Memory
 
 LATEST_RETRY_AFTER_S = 30.0  # a server may ask for any delay; ours is bounded
@@ -214,7 +215,7 @@ def message(event: Facts) -> str:
 
 def last_words(log: str) -> str:
     """Return what a worker said of its end: its own last line, or the last of any."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [without_time(line).strip() for line in log.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("scalable worker:")]
     return (own or lines or [""])[-1].removeprefix("scalable worker:").strip()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import os
 import time
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ from scalable.cluster.kubernetes.api import ApiError, Kube, Object
 from scalable.cluster.kubernetes.watch import PodWatch, node_of
 from scalable.cluster.remote import RemoteWorker
 from scalable.engine.events import Loss
+from scalable.observe.files import append_private
+from scalable.observe.logs import last_lines
 
 logger = logging.getLogger("scalable")
 
@@ -86,10 +89,7 @@ class WorkerPod(RemoteWorker):
         """Return its last lines from the cluster, which may still have them, else from what was copied."""
         if text := await self.kube.log(self.name, lines=LAST_LINES):
             return text
-        with suppress(OSError):
-            if self.log is not None:
-                return "\n".join(self.log.read_text(errors="replace").splitlines()[-LAST_LINES:])
-        return ""
+        return "\n".join(last_lines(self.log, LAST_LINES)) if self.log is not None else ""
 
     def leave(self, why: str) -> bool:
         """Give it up if it has not started; returns whether that is so."""
@@ -173,8 +173,8 @@ class WorkerPod(RemoteWorker):
     def keep(self, text: str) -> None:
         assert self.log is not None
         if text:
-            with suppress(OSError), self.log.open("a", encoding="utf-8") as file:  # a full disk keeps no pod alive
-                file.write(text)
+            with suppress(OSError), os.fdopen(append_private(self.log), "a", encoding="utf-8") as file:
+                file.write(text)  # a full disk keeps no pod alive
 
 
 def states(pod: Object) -> list[dict[str, Any]]:

@@ -25,6 +25,8 @@ from scalable.cluster.slurm import script
 from scalable.cluster.slurm.commands import Slurm, SlurmError, SlurmSilent, SlurmState, never, waits
 from scalable.engine.events import Loss
 from scalable.errors import UsageError
+from scalable.observe.files import append_private
+from scalable.observe.logs import last_lines
 from scalable.quantities import Memory
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START
 from scalable.worker.reaper import Reaper
@@ -111,6 +113,8 @@ class SlurmLauncher(RemoteLauncher):
         beside = python_path() if self.site.folder else {}  # nodes see what this machine sees
         env = script.surroundings(text, {**os.environ, **beside}, template.environment)
         self.insure(template)
+        with suppress(OSError):  # Slurm would make it readable for all, or cannot make it either and says so
+            os.close(append_private(self.logs / f"{name}.log"))
         deadline = time.monotonic() + (OUTAGE_S if self.answered else 0.0)
         while True:
             if self.closing.is_set():
@@ -204,7 +208,7 @@ class SlurmLauncher(RemoteLauncher):
 AGAIN_S = 0.5  # between questions while it is unclear what became of a job
 FORGOTTEN_AFTER = 3  # answers in a row without a job before it counts as gone
 LOG_WITHIN_S = 5.0  # shared file systems show what a node wrote with a delay
-LAST_BYTES = 8000  # of a log, where its reason stands
+LAST_LINES = 100  # of a log, where its reason stands
 NOT_LAUNCHED = "0:53"  # exit code of a job whose log or folder could not be opened on the node
 OVER_MEMORY = re.compile(r"slurmstepd\S*: error:.*(exceeded (job |step )?memory limit|oom[-_ ]kill)", re.IGNORECASE)
 BY_REASON = {"OutOfMemory": "OUT_OF_MEMORY", "TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL"}
@@ -322,9 +326,4 @@ def judge(
 
 def text_of(log: Path) -> str:
     """Return the end of a log; empty if there is none yet."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    return "\n".join(last_lines(log, LAST_LINES))

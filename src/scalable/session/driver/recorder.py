@@ -84,6 +84,11 @@ class TaskRecorder(SchedulerPlugin):
         elif state is not JobState.STOPPED:
             self.failed[tag] = self.failed.get(tag, 0) + 1
 
+    def count_failed_rows(self, tag: str) -> None:
+        """Count a job as failed that had been counted as done: some of its rows failed."""
+        self.done[tag] = self.done.get(tag, 0) - 1
+        self.failed[tag] = self.failed.get(tag, 0) + 1
+
     def tag_of(self, task: Any) -> str | None:
         """The kind of worker a task asks for."""
         for name in task.resource_restrictions or ():

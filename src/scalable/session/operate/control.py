@@ -100,7 +100,7 @@ class Control:
             lines = [f"handed to Dask directly, {'guarded, ' if guarded else ''}on {worker}"]
             name = guarded or name
         else:
-            raise unknown("run", name, [*jobs, *self.tasks()])
+            raise unknown("job", name, [*jobs, *self.tasks()])
         doing = [one for one in self.driver.activity() if one["run"] == name]
         return {"run": name, "state": state, "lines": lines, "doing": doing}
 
@@ -116,7 +116,7 @@ class Control:
             if engine.jobs[target].state.final:
                 raise UsageError(f"{target} is {engine.jobs[target].state.value} already: there is nothing to kill")
             events: list[Event] = [JobCancelled(target, question.by)]
-            jobs, what = [target], f"run {target}"
+            jobs, what = [target], f"job {target}"
         elif target in engine.sweeps or target == EVERYTHING:
             sweeps = [target] if target in engine.sweeps else list(engine.sweeps)
             sweeps = [sweep for sweep in sweeps if not engine.sweeps[sweep].ended]
@@ -124,11 +124,11 @@ class Control:
                 raise UsageError(f"sweep {target} has ended already: there is nothing to kill")
             events = [SweepCancelled(sweep) for sweep in sweeps]
             jobs = [id for id, record in engine.jobs.items() if record.job.sweep in sweeps and not record.state.final]
-            what = f"sweep {target} with {plural(len(jobs), 'run')}" if target in sweeps else plural(len(jobs), "run")
+            what = f"sweep {target} with {plural(len(jobs), 'job')}" if target in sweeps else plural(len(jobs), "job")
         elif found := self.task(target):
             raise UsageError(f"{target} was handed to Dask: cancel its future, or kill its worker {found[0]}")
         else:
-            raise unknown("worker, run or sweep", target, self.names())
+            raise unknown("worker, job or sweep", target, self.names())
         self.record(question, target, jobs)
         for event in events:
             self.driver.handle(event)
@@ -146,7 +146,7 @@ class Control:
         await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
         self.driver.gauge(self.driver.seen(), force=True)
         are = "is" if len(jobs) == 1 else "are"
-        again = f"{plural(len(jobs), 'run')} {are} run again elsewhere, at no retry's cost; " if jobs else ""
+        again = f"{plural(len(jobs), 'job')} {are} run again elsewhere, at no retry's cost; " if jobs else ""
         follows = f"{again}another worker is asked for if work needs one"
         return {"killed": f"worker {name}", "runs": jobs, "follows": follows}
 
@@ -206,7 +206,7 @@ class Control:
         if target not in jobs:
             if found := self.task(target):
                 return found
-            raise unknown("worker or run", target, [*self.driver.cluster.members, *jobs, *self.tasks()])
+            raise unknown("worker or job", target, [*self.driver.cluster.members, *jobs, *self.tasks()])
         if jobs[target].state not in ON_A_WORKER:
             state = jobs[target].state.value
             raise UsageError(f"{target} is on no worker: it is {state}; scalable explain {quote(target)}  says why")
@@ -237,8 +237,8 @@ class Control:
         if len(jobs) == 1:
             return next(iter(jobs))
         if jobs:
-            raise UsageError(f"{len(jobs)} runs are not finished; name one of {some_of(sorted(jobs))}")
-        raise UsageError(f"no run is unfinished; name one of {some_of(sorted(self.driver.engine.view.jobs)) or 'none'}")
+            raise UsageError(f"{len(jobs)} jobs are not finished; name one of {some_of(sorted(jobs))}")
+        raise UsageError(f"no job is unfinished; name one of {some_of(sorted(self.driver.engine.view.jobs)) or 'none'}")
 
     def names(self) -> list[str]:
         engine = self.driver.engine.view

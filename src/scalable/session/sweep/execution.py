@@ -269,8 +269,11 @@ class SweepExecution:
             self.aside = receipt.reason
         self.computed += len(rows)
         failed = [row.run_key for row in rows if not row.finished]
+        known = self.driver.engine.view.jobs[job]
+        if failed and known.state is JobState.FINISHED:
+            self.driver.recorder.count_failed_rows(known.tag)
         self.driver.journal.write(
-            "rows", sweep=self.compiled.name, run=job, tag=self.driver.engine.view.jobs[job].tag,
+            "rows", sweep=self.compiled.name, run=job, tag=known.tag,
             count=len(rows) - receipt.dead, failed=min(len(failed), len(rows) - receipt.dead),
             error=next((row.error or "" for row in rows if not row.finished), ""), fresh=job in self.fresh,
             aside=receipt.fate is Fate.SET_ASIDE, **self.cells.rows((row.run_key for row in rows), failed),

@@ -167,7 +167,7 @@ class Feed:
         view, state = self.view, self.follower.state
         live = {} if state.over else self.run.live()
         use_memory(view, live)
-        parts = sections(view, state, time.time(), live, self.run.run_id)
+        parts = sections(view, state, time.time(), live, self.run.run_id, self.follower.sign)
         parts["trouble"]["dead_letters"] = self.letters
         reshaped, cells = self.changed_cells(over=state.over)
         parts["grid"] = view.grids.to_list(over=state.over)

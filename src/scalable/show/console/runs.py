@@ -15,19 +15,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from scalable.observe import RunView, State, read, state_of
+from scalable.observe import RunView, State, read
 from scalable.observe.fields import mapping, text
 from scalable.observe.files import open_regular
-from scalable.observe.folders import NAME, RunFolder, RunFolderError, UnknownRunError, age, read_json, runs_dir
+from scalable.observe.folders import NAME, RunFolder, RunFolderError, UnknownRunError, age, read_json
+from scalable.observe.liveness import state_in
 from scalable.observe.reading import ending
 from scalable.show.console.feed import Feed, Watcher, encode
 from scalable.show.console.sections import empty
 
 MOST_RUNS = 100
 FIRST = 300  # records at the beginning of a journal in which its sweeps are looked for
-SILENT_S = 300.0  # a session writes every ten seconds; clocks of machines differ
 UNREADABLE = "cannot be read"
-OPEN = (State.RUNNING.value, State.EMPTY.value)  # a folder is empty in the first moment of its run
+OPEN = (  # what may change: a folder is empty in the first moment of its run, and who was lost may come back
+    State.RUNNING.value,
+    State.EMPTY.value,
+    State.LOST.value,
+)
 
 
 class RunList:
@@ -55,18 +59,11 @@ class RunList:
         return listing
 
     def latest(self) -> str:
-        """Return the latest that runs and shows it, else the latest; empty if there is none that can be read."""
+        """Return the latest that runs, else the latest; empty if there is none that can be read."""
         runs = [listing for listing in self.runs() if listing["state"] != UNREADABLE]
-        running = (
-            listing for listing in runs if listing["state"] == State.RUNNING.value and self.stirs(listing["run_id"])
-        )
+        running = (listing for listing in runs if listing["state"] == State.RUNNING.value)
         chosen: Mapping[str, Any] = next(running, runs[0] if runs else {})
         return text(chosen.get("run_id"))
-
-    def stirs(self, run_id: str) -> bool:
-        """Whether it wrote lately: of one that was killed on another machine nobody here knows that it is over."""
-        run = RunFolder(runs_dir(self.base) / run_id)
-        return any(time.time() - written(path) < SILENT_S for path in (run.live_file, run.journal, run.run_file))
 
     def open(self, run_id: str) -> RunFolder:
         """Return a run by its id only: a path is no id, whatever it leads to."""
@@ -80,13 +77,6 @@ class RunList:
         except OSError as error:
             raise RunFolderError(f"{run.journal} cannot be read: {error.strerror}") from None
         return run
-
-
-def written(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def reported(run: RunFolder) -> dict[str, Any] | None:
@@ -103,7 +93,7 @@ def looked_at(run: RunFolder) -> dict[str, Any]:
     if not view.ended and (record := ending(run.journal)) is not None:
         view.take(record)
     facts = run.facts()
-    state = state_of(view, facts)
+    state = state_in(run, view)
     return entry(run, view.started or facts, state.value, view.began or facts.get("t"), list(view.sweeps))
 
 

@@ -14,14 +14,14 @@ from scalable.errors import ScalableError
 from scalable.observe import RunFolder
 from scalable.observe.fields import UNTAGGED, listed, mapping, memory, money, text
 from scalable.observe.fleet import Worker
-from scalable.observe.liveness import State
+from scalable.observe.liveness import Sign, State
 from scalable.observe.report import (
     NOT_CONNECTED,
     WINDOW_S,
     cost,
     current,
     end_of,
-    incidents,
+    goes_on,
     plan_vs_actual,
     rounded,
     run,
@@ -38,21 +38,23 @@ MOST_INCIDENTS = 100  # that are listed, the latest
 NOTHING_YET = "nothing has run yet"
 RUN_FIELDS = (
     "run_id", "project", "target", "provider", "state", "reason", "paused", "started", "ended", "elapsed_s", "host",
-    "silent_s", "rate_per_min", "left_s", "command", "now",
+    "silent_s", "stopped", "rate_per_min", "left_s", "command", "now",
 )  # fmt: skip
 
 
-def sections(view: RunView, state: State, now: float, live: Mapping[str, Any], run_id: str = "") -> dict[str, Any]:
+def sections(
+    view: RunView, state: State, now: float, live: Mapping[str, Any], run_id: str = "", sign: Sign | None = None
+) -> dict[str, Any]:
     """Return everything but the grids, which are told by their changes."""
-    figures = current(view, state, now)
-    until = end_of(view, state, now)
+    figures = current(view, state, now, sign)
+    until = end_of(view, state, now, sign)
     paused = text(live.get("paused")) if live else view.paused
     facts = {**run(view, state, until), **figures, "paused": "" if state.over else paused, "now": now}
-    sweeps = [sweep(progress, until, over=state.over) for progress in view.sweeps.values()]
+    moves = goes_on(view, state, sign) and not facts["paused"]
+    sweeps = [sweep(progress, until, over=state.over, moves=moves) for progress in view.sweeps.values()]
+    left = [entry["left_s"] for entry in sweeps if entry["left_s"] is not None]
     facts |= {"run_id": run_id or figures["run_id"]}
-    facts |= {
-        "left_s": max((entry["left_s"] for entry in sweeps if entry["left_s"] is not None), default=figures["left_s"])
-    }
+    facts |= {"left_s": max(left, default=figures["left_s"] if moves else None)}
     return {
         "run": {name: facts.get(name) for name in RUN_FIELDS},
         "sweeps": sweeps,
@@ -71,7 +73,8 @@ def use_memory(view: RunView, live: Mapping[str, Any]) -> None:
         view.series.use_memory(memory(worker.get("memory")), memory(worker.get("memory_limit")))
 
 
-def sweep(progress: SweepProgress, until: float, *, over: bool) -> dict[str, Any]:
+def sweep(progress: SweepProgress, until: float, *, over: bool, moves: bool = True) -> dict[str, Any]:
+    """Return where a sweep is; how long it will take only if its run goes on at its rate."""
     names = ("factor", "tag", "status", "reason", "expected", "there", "rows", "failed", "units", "units_done", "began")
     facts = {"name": progress.sweep, **{name: getattr(progress, name) for name in names}, "left_s": None}
     if progress.status != "running":
@@ -80,7 +83,7 @@ def sweep(progress: SweepProgress, until: float, *, over: bool) -> dict[str, Any
         return {**facts, "status": "interrupted"}
     recent = [(moment, rows) for moment, rows in progress.recent if until - WINDOW_S < moment <= until]
     left, came = progress.expected - progress.there - progress.rows, sum(rows for _, rows in recent)
-    if recent and came and left > 0:
+    if moves and recent and came and left > 0:
         forgotten = len(progress.recent) == RECENT
         first = recent[0][0] if forgotten else progress.began or 0.0
         since = max(until - recent[0][0], until - max(first, until - WINDOW_S), 1.0)
@@ -105,25 +108,22 @@ def trouble(view: RunView, live: Mapping[str, Any], *, over: bool) -> dict[str, 
     firing = [{**alert, "since": alert["t"]} for alert in view.firing.values()]
     active = list(map(mapping, live["alerts"])) if isinstance(live.get("alerts"), list) else firing
     findings = [entry for entry in view.findings.values() if not entry["over"]]
-    all_incidents = incidents(view)
     retries = {"count": view.retries.total(), "by_cause": dict(view.retries.most_common())}
     return {
         "retries": {**retries, "latest": view.retried[-LATEST:]},
         "alerts": [] if over else active[:LATEST],
         "alerts_past": view.alerts[-LATEST:],
         "findings": sorted(findings, key=lambda entry: entry["last"], reverse=True)[:LATEST],
-        "incidents": [incident(entry, view) for entry in all_incidents[-MOST_INCIDENTS:]],
-        "incident_count": len(all_incidents),
-        "incidents_forgotten": view.incidents_forgotten,
+        "incidents": [incident(view.recorded[number]) for number in sorted(view.recorded)[-MOST_INCIDENTS:]],
+        "incident_count": len(view.incident_kinds),
         "failures": view.failures[-LATEST:],
+        "failure_count": view.failed,
     }
 
 
-def incident(record: Mapping[str, Any], view: RunView) -> dict[str, Any]:
-    """With the number of its file; 0 for a loss that has none."""
-    recorded = view.recorded.get(record["id"]) is record
-    facts = {name: record.get(name) for name in ("kind", "run", "worker", "started", "severity", "outcome")}
-    return {"id": record["id"] if recorded else 0, **facts, "text": text(mapping(record.get("evidence")).get("detail"))}
+def incident(record: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {name: record.get(name) for name in ("id", "kind", "run", "worker", "started", "severity", "outcome")}
+    return {**facts, "text": text(mapping(record.get("evidence")).get("detail"))}
 
 
 def empty(now: float) -> dict[str, Any]:
@@ -180,11 +180,13 @@ def told_by_journal(name: str, worker: Worker, runs: list[dict[str, Any]], view:
 
 @contextmanager
 def store_of(run: RunFolder) -> Iterator[Store]:
-    from scalable.show.report.material import manifest_of, url_of  # takes a second, which no page shall wait for
+    # takes a second, which no page shall wait for
+    from scalable.show.report.material import home_of, manifest_of, url_of
 
     facts = run.facts()
+
     manifest, _ = manifest_of(run, facts)
-    with open_store(url_of(manifest, facts)) as store:
+    with open_store(url_of(manifest, home_of(run, facts))) as store:
         yield store
 
 

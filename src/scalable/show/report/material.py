@@ -73,7 +73,7 @@ def material_of(folder: RunFolder, now: float | None = None, manifest: Path | No
     made = time.time() if now is None else now
     view, report = recorded_report(folder, made)
     facts = folder.facts() or dict(view.started)
-    told, changed = manifest_text(text(facts.get("manifest")), report["run"]["started"], manifest)
+    told, changed = manifest_text(folder, text(facts.get("manifest")), report["run"]["started"], manifest)
     budget = view.costs.budget
     return Material(
         report=redact(report),
@@ -88,9 +88,9 @@ def material_of(folder: RunFolder, now: float | None = None, manifest: Path | No
     )
 
 
-def manifest_text(path: str, began: float | None, named: Path | None) -> tuple[str, bool]:
+def manifest_text(where: RunFolder, path: str, began: float | None, named: Path | None) -> tuple[str, bool]:
     try:
-        readable = bool(path) and is_own(Path(path), named)
+        readable = bool(path) and is_own(where, Path(path), named)
         written = Path(path).read_text(encoding="utf-8", errors="replace") if readable else ""
         changed = bool(written) and began is not None and Path(path).stat().st_mtime > began
     except (OSError, ValueError):
@@ -138,10 +138,10 @@ def results_of(
     names = tuple(sweeps)
     if not names:
         return ()
-    folder = Path(text(run.get("cwd")) or ".")
     try:
         manifest, beside = manifest_of(where, run, named)
-        with open_store(url_of(manifest, run)) as store:
+        folder = home_of(where, run)
+        with open_store(url_of(manifest, folder)) as store:
             return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
@@ -154,31 +154,40 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = N
     if not written:
         raise ScalableError("the run names no manifest, which would say where they are")
     path = Path(written)
-    if not is_own(path, named):
+    if not is_own(where, path, named):
         raise ScalableError(
-            f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run; "
-            "if it is yours, go there"
+            f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run, for runs that "
+            "you made there; if you trust it, name its manifest: --manifest …"
         )
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
 
 
-def is_own(manifest: Path, named: Path | None = None) -> bool:
-    """Return whether a manifest that a run names is the user's: of the current folder, or named by the user.
+def is_own(run: RunFolder, manifest: Path, named: Path | None = None) -> bool:
+    """Return whether a manifest that a run names is the user's: of the current folder and a run made here, or named.
 
     A run folder may come from anybody, and may name any file. What it names says what code to import and where to
-    connect to.
+    connect to. A relative path would mean another file in each folder.
     """
     path, chosen = manifest.resolve(), named or os.environ.get("SCALABLE_MANIFEST")
-    if path.parent != Path.cwd() and not (chosen and path == Path(chosen).resolve()):
+    made_here = path.parent == Path.cwd() and run.is_sealed()
+    if not manifest.is_absolute() or not (made_here or (chosen and path == Path(chosen).resolve())):
         return False
     return not path.exists() or path.stat().st_uid in (os.geteuid(), 0)
 
 
-def url_of(manifest: Manifest, run: Mapping[str, Any]) -> str:
+def home_of(where: RunFolder, run: Mapping[str, Any]) -> Path:
+    """Return the folder that paths of a run are meant from: artefacts are pickles, and loading one runs its code."""
+    folder, manifest = Path(text(run.get("cwd")) or "."), Path(text(run.get("manifest")))
+    if not where.is_sealed() and folder.resolve() not in (Path.cwd(), manifest.resolve().parent):
+        raise ScalableError(f"they would be read from {folder}, which is neither this folder nor that of the manifest")
+    return folder
+
+
+def url_of(manifest: Manifest, folder: Path) -> str:
     """Return where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
     url = os.environ.get("SCALABLE_STORE_URL")
-    return existing(store_url(manifest), Path() if url else Path(text(run.get("cwd")) or "."))
+    return existing(store_url(manifest), Path() if url else folder)
 
 
 def existing(url: str, folder: Path) -> str:

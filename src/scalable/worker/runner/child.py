@@ -73,7 +73,8 @@ def main() -> int:
     try:
         line.send(MessageKind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
-            page.clear(output.log_size())
+            page.clear()
+            output.begin(page.begun)
             answer, left = attempt(message[1], own, baseline)
             line.send(MessageKind.ENDED, answer)
             if left:  # whatever was sent ahead goes to another runner
@@ -109,14 +110,14 @@ def leave_signals_to_the_worker() -> None:
 
 def attempt(work: bytes, own: int, baseline: Baseline) -> tuple[bytes, str]:
     """Call, measure, and turn any end into what ``process.answer`` reads; with it, what was left behind."""
-    began, cpu, log_from = time.monotonic(), used_cpu(), output.log_size()
+    began, cpu = time.monotonic(), used_cpu()
     cause, value, message = carry_out(work, own, baseline.adopt)
     seconds = time.monotonic() - began
     peak = measure_peak() if seconds >= MEASURED_S else None
     if left := leftovers(baseline):
         with suppress(Exception):
             sys.stderr.write(f"scalable: this process ends, and the next work gets another: this one left {left}\n")
-    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak, log_from, left), protocol=5), left
+    return pickle.dumps((cause, value, message, seconds, used_cpu() - cpu, peak, left), protocol=5), left
 
 
 def leftovers(baseline: Baseline) -> str:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from scalable import proc
 from scalable.wording import plural
 from scalable.worker.runner import guard
-from scalable.worker.runner.output import Output, stamped
+from scalable.worker.runner.output import Output, marked
 from scalable.worker.runner.path import here
 
 HELPER = re.compile(rb"from [\w.]*(resource_tracker|forkserver) import main")
@@ -79,7 +79,7 @@ class Baseline:
             if stream is None or getattr(stream, "closed", False):
                 with suppress(OSError):
                     os.dup2(kept, number)
-                    setattr(sys, name, stamped(number))
+                    setattr(sys, name, marked(number))
 
     def restore_signals(self) -> None:
         for timer in TIMERS:

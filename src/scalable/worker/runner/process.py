@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from scalable import proc
+from scalable.observe.logs import last_lines, without_time
 from scalable.worker.runner.environment import child_environment
 from scalable.worker.runner.limits import MemoryGroup
 from scalable.worker.runner.memory import proportional
@@ -37,7 +38,6 @@ EXIT_WITHIN_S = 1.0  # what atexit handlers of libraries get when a runner is no
 GONE_WITHIN_S = 1.0  # a process that has hung up is about to end, as a rule
 DIE_WITHIN_S = 10.0  # the kernel has to free what it used
 LONGEST_FAULT = 1 << 16  # bytes of what faulthandler wrote that are searched for the place of a crash
-LAST_WORDS = 2000  # bytes of the log that are told when it did not start
 FRAME = re.compile(r'File "(.+)", line (\d+) in (.+)')
 CLOSED = "its code has closed the connection to its worker (os.closerange?), so that nothing can be heard of it"
 NONSENSE = "something other than an answer came over the connection to its worker: its code wrote nonsense to it"
@@ -63,7 +63,9 @@ class Settings:
     mark: str = ""
     """What all processes of a worker's runners have in their environment, by which they are found and ended."""
     log: Path | None = None
-    """Where runners print; where the worker prints if nothing is said."""
+    """Where what they print is read."""
+    output: int | None = None
+    """The open file that runners print into; the worker's own if nothing is said."""
 
 
 class Started(Enum):
@@ -208,22 +210,15 @@ class Runner:
         environment = child_environment(
             {**os.environ, **python_path()}, cpus=settings.cpus, grpc=settings.grpc, extra=settings.environment
         )
-        output: Any = None
-        try:
-            if settings.log is not None:
-                output = settings.log.open("ab")
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "scalable.worker.runner", json.dumps(told)],
-                env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(line.fileno(), self.stamp.fd, self.faults),
-                start_new_session=True,
-            )
-        finally:
-            if output is not None:
-                output.close()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "scalable.worker.runner", json.dumps(told)],
+            env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
+            stdin=subprocess.DEVNULL,
+            stdout=settings.output,
+            stderr=settings.output,
+            pass_fds=(line.fileno(), self.stamp.fd, self.faults),
+            start_new_session=True,
+        )
         self.pid = self.process.pid
 
     def limit(self, room: int) -> None:
@@ -302,10 +297,8 @@ class Runner:
             return self.trouble
         if self.settings.log is None:
             return "its error is in the worker's log"
-        with suppress(OSError):
-            text = self.settings.log.read_bytes()[-LAST_WORDS:].decode(errors="replace").strip()
-            return text.splitlines()[-1] if text else f"nothing is in {self.settings.log}"
-        return f"no log at {self.settings.log}"
+        lines = last_lines(self.settings.log, 1)
+        return without_time(lines[0]) if lines else f"nothing is in {self.settings.log}"
 
     async def end(self) -> int:
         """End it with everything it started, and say how many processes were killed; the same for all who ask."""
@@ -378,9 +371,9 @@ class Conversation(asyncio.Protocol):
 
 
 def answer(content: bytes) -> tuple[Any, ...]:
-    """How a piece of work ended: its cause, value and message, what it took, where its log began, what it left."""
-    cause, value, message, seconds, cpu_s, peak, log_from, left = pickle.loads(content)
-    return cause, value, message, seconds, cpu_s, peak, log_from, left
+    """How a piece of work ended: its cause, value and message, what it took and what it left."""
+    cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
+    return cause, value, message, seconds, cpu_s, peak, left
 
 
 READ: Mapping[MessageKind, Callable[[bytes], Any]] = {

@@ -25,7 +25,7 @@ from zlib import crc32
 Record = tuple[int, float, float | None, float | None, str]
 
 SIZE = 4096  # one page
-SEQUENCE, COUNT, UNTIL, FORKS, BEGUN, LOG = range(6)  # words of 8 bytes at the start of the page, each stored at once
+SEQUENCE, COUNT, UNTIL, FORKS, BEGUN = range(5)  # words of 8 bytes at the start of the page; each is stored at once
 WORDS = 64
 SLOT = 1024
 RECORD = struct.Struct("=QQdddBH")  # sequence, count, at, step, of, which numbers are whole, length of the note
@@ -152,12 +152,11 @@ class Stamp:
         self._last = Progress(*record, until if until > 0 else None, self._words[FORKS])
         return self._last
 
-    def clear(self, log_from: int = 0) -> None:
+    def clear(self) -> None:
         """Forget all but how many runs began, before a new run. The child does it, since it knows what was declared."""
         begun = self._words[BEGUN] + 1
         self._declared.clear()
         self._page[:SIZE] = bytes(SIZE)
-        self._words[LOG] = log_from
         self._words[BEGUN] = begun
         self._last = Progress()
 
@@ -165,11 +164,6 @@ class Stamp:
     def begun(self) -> int:
         """How many runs the child has begun."""
         return self._words[BEGUN]
-
-    @property
-    def log_from(self) -> int:
-        """How long the log was when the present run began."""
-        return self._words[LOG]
 
     def close(self) -> None:
         if _attached is self:

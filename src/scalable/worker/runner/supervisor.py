@@ -18,8 +18,9 @@ from typing import Any
 
 from scalable import proc
 from scalable.stuck import is_stuck
+from scalable.worker.printing import unwritten
 from scalable.worker.runner import ends
-from scalable.worker.runner.evidence import Evidence, collect, last_lines
+from scalable.worker.runner.evidence import Evidence, LoggedWork, collect, last_lines
 from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
 from scalable.worker.runner.work import End, GivenWork, Told, verdict
@@ -36,6 +37,7 @@ FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work 
 START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
 LONGEST_PAUSE_S = 30.0
 RAISED_FOR_MEMORY = "it raised MemoryError; nothing was killed"
+WRITTEN_WITHIN_S = 1.0  # what work printed before its end is in the log a moment later, unless its disk hangs
 MOST_RETURNS = 3  # runners that ended before they began with a piece of work; then it is taken for the reason
 
 
@@ -199,9 +201,9 @@ class Supervisor:
 
     # Ends come out
 
-    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, int, str]) -> None:
+    def heard(self, runner: Runner, told: tuple[str, bytes, str, float, float, int | None, str]) -> None:
         """A runner answered for the work it was in; if that left something in it, it begins with nothing further."""
-        cause, value, message, seconds, cpu_s, peak, log_from, left = told
+        cause, value, message, seconds, cpu_s, peak, left = told
         work: GivenWork = runner.sent.popleft()
         runner.answered += 1
         runner.pace = seconds
@@ -219,8 +221,10 @@ class Supervisor:
             highest = max(work.peak, peak or 0) or None
             end = End(work.key, cause, value, message, seconds, cpu_s, highest)
             if cause == ends.OUT_OF_MEMORY:
-                end = replace(end, raised=True, done=(RAISED_FOR_MEMORY,), evidence=self.printed(runner, log_from))
-            self.end(work, end)
+                end = replace(end, raised=True, done=(RAISED_FOR_MEMORY,))
+                self.keep(self.end_with_its_lines(work, end, work.logged(runner.answered)))
+            else:
+                self.end(work, end)
         if not runner.ending:
             self.go_on(runner)
 
@@ -256,13 +260,13 @@ class Supervisor:
         work: GivenWork | None = runner.current
         if in_group and runner.group and work is not None:  # between two looks
             work.peak = max(work.peak, runner.group.limit())
-        begun, how, log_from = runner.has_begun, runner.how_it_ended(status), runner.stamp.log_from
+        begun, how, number = runner.has_begun, runner.how_it_ended(status), runner.stamp.begun
         killed = await runner.end()
         if work is not None and (begun or work.returned >= MOST_RETURNS):
             room = self.room() if self.settings.memory else None
             cause, message = verdict(how, work, status, in_group, last > self.kills_before, room)
-            evidence = self.printed(runner, log_from)
-            self.end(runner.sent.popleft(), work.end(cause, message, killed, evidence))
+            runner.sent.popleft()
+            await self.end_with_its_lines(work, work.end(cause, message, killed), work.logged(number))
         elif work is not None:
             work.returned += 1
         self.return_rest(runner)
@@ -296,7 +300,7 @@ class Supervisor:
                     runner.pid,
                     fault_file=runner.fault_file,
                     log=runner.settings.log,
-                    log_from=runner.stamp.log_from,
+                    printed_by=work.logged(runner.stamp.begun),
                     fork_warnings=stamped.fork_warnings,
                 )
         if not work.runs:  # it came to its end by itself meanwhile, and the next one has begun
@@ -304,19 +308,25 @@ class Supervisor:
             self.go_on(runner)
             return
         runner.hang_up()
-        log_from = runner.stamp.log_from
+        number = runner.stamp.begun
         killed = await runner.end()
-        if found is None and work.killed_for in ends.VIOLENT:
-            found = self.printed(runner, log_from)
-        self.end(runner.sent.popleft(), work.end(work.killed_for, work.message, killed, found))
+        runner.sent.popleft()
+        end = work.end(work.killed_for, work.message, killed, found)
+        await self.end_with_its_lines(work, end, work.logged(number))
         self.return_rest(runner)
         self.remove(runner)
 
-    def printed(self, runner: Runner, log_from: int) -> Evidence | None:
-        """All there is to see of work that is gone: the last lines it printed."""
-        if runner.pid is None or runner.settings.log is None:
-            return None
-        return Evidence(runner.pid, time.time(), log=last_lines(runner.settings.log, log_from, runner.pid))
+    async def end_with_its_lines(self, work: GivenWork, end: End, logged: LoggedWork) -> None:
+        """Tell of an end with the last lines it printed, which is all there is to see of work that is gone."""
+        assert work.runner is not None
+        settings = work.runner.settings
+        if end.cause in ends.VIOLENT and end.evidence is None and settings.log is not None:
+            deadline = time.monotonic() + WRITTEN_WITHIN_S
+            while unwritten(settings.output) and time.monotonic() < deadline:
+                await asyncio.sleep(LOOK_EVERY_S / 10)
+            await asyncio.sleep(LOOK_EVERY_S)  # who has read it needs a moment to write it
+            end = replace(end, evidence=Evidence(logged.pid, time.time(), log=last_lines(settings.log, logged)))
+        self.end(work, end)
 
     def remove(self, runner: Runner) -> None:
         with suppress(ValueError):

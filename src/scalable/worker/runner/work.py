@@ -10,7 +10,7 @@ from typing import Any
 
 from scalable.wording import plural
 from scalable.worker.runner import ends
-from scalable.worker.runner.evidence import Evidence
+from scalable.worker.runner.evidence import Evidence, LoggedWork
 from scalable.worker.runner.memory import readable
 from scalable.worker.runner.process import Runner
 from scalable.worker.runner.stamp import Progress
@@ -110,6 +110,12 @@ class GivenWork:
         self.stamped, self.reports = 0.0, False
         self.idle_s = self.cpu_s = 0.0
         self.cpu_before = self.runner.cpu
+
+    def logged(self, number: int) -> LoggedWork:
+        """What its lines in the log are known by, if it was the n-th of its runner."""
+        assert self.runner is not None
+        ago = time.monotonic() - self.began
+        return LoggedWork(self.runner.pid or 0, number, time.time() - ago)
 
     def wait_again(self) -> None:
         """Its runner ended and had not come to it."""

@@ -16,7 +16,7 @@ const LATEST = "";
 const RUNS_EVERY_MS = 10_000; // new runs appear in the list by themselves
 const TICK_MS = 1_000;
 
-const state = { session: { read_only: true }, run: null, refused: "", at: 0 };
+const state = { session: { read_only: true }, refused: "", at: 0 };
 const feed = new Feed(heard, linked);
 const acting = new Acting(feed, state);
 const grid = new Grid();
@@ -79,7 +79,7 @@ function heard(section, data) {
 
 /** Another run is shown from now on. */
 function forget() {
-  for (const name of SECTIONS) state[name] = null;
+  for (const name of SECTIONS) delete state[name]; // a run may have no plan, which is told as null
   grid.take([]);
   results.forget();
   for (const panel of PANELS) panel.changed = true;

@@ -1,7 +1,7 @@
 // What a run costs beside its plan and budget, and what was planned beside what came.
 
 import { byId, each, make, set, svg, write } from "./dom.js";
-import { bytes, count, figure, length, money, share } from "./words.js";
+import { bytes, count, figure, length, LOADING, money, share } from "./words.js";
 
 const TICKS = { Planned: "plan", "May be spent": "limit" }; // on the bar
 const RETRIES = "Retries"; // none is ever planned, so any is worth a colour
@@ -14,7 +14,8 @@ export function cost(state) {
   const parts = (root.parts ??= build(root));
   write(parts.spent, told.spent ? money(told.spent) : "");
   const rate = told.per_hour ? `${money(told.per_hour)} an hour now` : "";
-  write(parts.rate, told.spent ? rate : "Nothing is paid for so far, or no price is known.");
+  const nothing = state.cost ? "Nothing is paid for so far, or no price is known." : LOADING;
+  write(parts.rate, told.spent ? rate : nothing);
   const whole = Math.max(spent ?? 0, planned ?? 0, budget ?? 0);
   parts.gauge.hidden = !whole;
   place(parts.fill, "width", spent, whole);
@@ -92,7 +93,7 @@ export function plan(state) {
   const root = byId("plan");
   const rows = state.plan ? compared(state.plan) : [];
   if (!rows.length) {
-    root.replaceChildren(make("p", { class: "note" }, "This run has no plan."));
+    root.replaceChildren(make("p", { class: "note" }, state.plan === undefined ? LOADING : "This run has no plan."));
     root.parts = null;
     return;
   }

@@ -2,11 +2,11 @@
 
 import { byId, each, make, set, write } from "./dom.js";
 import { incidentCount } from "./trouble.js";
-import { count, day, length, money, plural, share, UNKNOWN } from "./words.js";
+import { count, day, length, LOADING, money, plural, share, UNKNOWN } from "./words.js";
 
 const TONES = { running: "good", ok: "good", finished: "good", complete: "good", failed: "bad", incomplete: "bad" };
 
-const SILENT_S = 600; // a run on another machine that wrote nothing for so long may be gone
+const SILENT_S = 30; // a session writes every ten seconds
 
 export const isRunning = (state) => Boolean(state.run) && state.run.state === "running";
 
@@ -22,9 +22,10 @@ export function header(state) {
   byId("paused").hidden = !why;
   write(byId("paused"), !why || why.startsWith("paused") ? why : `paused: ${why}`);
   set(byId("paused"), "title", why); // the badge may be cut off
-  const silent = running && run.silent_s > SILENT_S;
-  byId("silent").hidden = !silent;
-  write(byId("silent"), silent ? `last sign ${length(Math.round(run.silent_s))} ago` : "");
+  const silent = running && run.silent_s > SILENT_S ? `last sign ${length(Math.round(run.silent_s))} ago` : "";
+  const stopped = running && run.stopped ? `process ${run.stopped} is stopped: kill -CONT ${run.stopped}` : "";
+  byId("silent").hidden = !silent && !stopped;
+  write(byId("silent"), stopped || silent);
   write(byId("locked"), locked);
   byId("locked").hidden = !locked;
   for (const [id, there] of [
@@ -90,20 +91,21 @@ export function figures(state) {
   const series = state.series ?? {};
   const trouble = state.trouble ?? {};
   const alerts = trouble.alerts?.length ?? 0;
-  put(
-    "rows",
-    all.length ? count(done) : UNKNOWN,
-    all.length ? `of ${count(sum("expected"))}${sum("failed") ? `, ${count(sum("failed"))} failed` : ""}` : "no sweep",
-  );
-  put("workers", count(here), `${count(busy)} busy`);
-  put("waiting", count(last(series.waiting) ?? 0), `${count(last(series.running) ?? 0)} running`);
-  put("spent", money(state.cost?.spent), state.cost?.budget ? `of ${money(state.cost.budget)}` : "no budget set");
-  put(
-    "trouble",
-    alerts ? plural(alerts, "alert") : "none",
+  const failures = trouble.failure_count ?? 0;
+  const told = [alerts && plural(alerts, "alert"), failures && plural(failures, "failure")].filter(Boolean);
+  const rows = `of ${count(sum("expected"))}${sum("failed") ? `, ${count(sum("failed"))} failed` : ""}`;
+  fill("rows", state.sweeps, () => [all.length ? count(done) : UNKNOWN, all.length ? rows : "no sweep"]);
+  fill("workers", state.workers, () => [count(here), `${count(busy)} busy`]);
+  fill("waiting", state.series, () => [
+    count(last(series.waiting) ?? 0),
+    `${count(last(series.running) ?? 0)} running`,
+  ]);
+  fill("spent", state.cost, ({ spent, budget }) => [money(spent), budget ? `of ${money(budget)}` : "no budget set"]);
+  fill("trouble", state.trouble, () => [
+    told.join(", ") || "none",
     `${incidentCount(trouble)}, ${plural(trouble.retries?.count ?? 0, "retry", "retries")}`,
-  );
-  set(byId("figure-trouble"), "data-tone", alerts ? "bad" : "");
+  ]);
+  set(byId("figure-trouble"), "data-tone", told.length ? "bad" : "");
   clockFigures(state);
 }
 
@@ -124,6 +126,11 @@ function clockFigures(state) {
     left === null ? UNKNOWN : length(left),
     typeof run?.rate_per_min === "number" ? `${run.rate_per_min.toFixed(run.rate_per_min < 10 ? 1 : 0)} tasks/min` : "",
   );
+}
+
+/** A figure of a section; one that has not come yet is not known. */
+function fill(key, section, told) {
+  put(key, ...(section ? told(section) : [UNKNOWN, LOADING]));
 }
 
 function put(key, text, more) {
@@ -183,7 +190,7 @@ export function attention(state, acting) {
 export function sweeps(state, acting) {
   const all = state.sweeps ?? [];
   const list = byId("sweeps");
-  set(list, "data-empty", all.length ? null : "no sweep in this run");
+  set(list, "data-empty", all.length ? null : state.sweeps ? "no sweep in this run" : LOADING);
   each(
     list,
     all,
@@ -272,7 +279,7 @@ function facts(one) {
     `${count(finished(one))} of ${count(one.expected)} rows`,
     one.there ? `${count(one.there)} there before` : "",
     one.failed ? `${count(one.failed)} failed` : "",
-    one.units ? `${count(one.units_done)} of ${plural(one.units, "unit")}` : "",
+    one.units ? `${count(one.units_done)} of ${plural(one.units, "job")}` : "",
     typeof one.left_s === "number" && one.status === "running" ? `${length(one.left_s)} left` : "",
     one.tag ? `on ${one.tag}` : "",
   ]

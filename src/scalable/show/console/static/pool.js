@@ -2,7 +2,7 @@
 
 import { byId, each, entry, make, set, svg, write } from "./dom.js";
 import { tip } from "./tip.js";
-import { clock, count, length, share } from "./words.js";
+import { clock, count, length, LOADING, share } from "./words.js";
 
 const LEFT = 40;
 const RIGHT = 8;
@@ -40,7 +40,8 @@ export class Pool {
     const series = (this.series = state.series?.t?.length ? state.series : null);
     set(this.picture, "hidden", !series);
     this.key.hidden = !series;
-    if (!series) return write(this.summary, "Workers and work appear here once there are some.");
+    const empty = state.series ? "Workers and work appear here once there are some." : LOADING;
+    if (!series) return write(this.summary, empty);
     const { t } = series;
     this.first = t[0];
     this.span = Math.max(1, t.at(-1) - t[0]);
@@ -248,7 +249,7 @@ export class Pool {
 export function decisions(state) {
   const list = byId("decisions");
   const all = [...(state.decisions ?? [])].reverse();
-  set(list, "data-empty", all.length ? null : "none yet");
+  set(list, "data-empty", all.length ? null : state.decisions ? "none yet" : LOADING);
   each(
     list,
     all,

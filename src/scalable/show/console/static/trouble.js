@@ -1,18 +1,17 @@
 // What went wrong: incidents with their evidence, failures, retries, and alerts that are over.
 
 import { byId, each, entry, make, set, write } from "./dom.js";
-import { clock, count, plural } from "./words.js";
-
-const SENT = 50; // failures that the server sends at most, the latest
+import { clock, count, LOADING, plural } from "./words.js";
 
 export function incidents(state, acting) {
   const trouble = state.trouble ?? {};
+  const failures = trouble.failure_count ?? 0;
   const root = byId("incidents");
   const parts = (root.parts ??= build(root));
   const found = [...(trouble.incidents ?? [])].reverse();
   const latest = `The latest ${count(found.length)} of ${incidentCount(trouble)} are listed.`;
-  write(parts.note, found.length ? latest : "No incident.");
-  parts.note.hidden = Boolean(found.length) && found.length === trouble.incident_count;
+  write(parts.note, found.length ? latest : state.trouble ? "No incident." : LOADING);
+  parts.note.hidden = found.length ? found.length === trouble.incident_count : failures > 0;
   each(
     parts.list,
     found,
@@ -26,7 +25,8 @@ export function incidents(state, acting) {
   );
   const failed = [...(trouble.failures ?? [])].reverse();
   parts.title.hidden = !failed.length;
-  write(parts.title, failed.length < SENT ? `Failures (${count(failed.length)})` : `The latest ${SENT} failures`);
+  const some = `The latest ${count(failed.length)} of ${plural(failures, "failure")}`;
+  write(parts.title, failed.length < failures ? some : `Failures (${count(failures)})`);
   each(
     parts.failures,
     failed,
@@ -36,10 +36,7 @@ export function incidents(state, acting) {
   );
 }
 
-/** In words; of very many only the latest are remembered, so there are more. */
-export function incidentCount({ incident_count: number = 0, incidents_forgotten: more }) {
-  return `${more ? "more than " : ""}${plural(number, "incident")}`;
-}
+export const incidentCount = ({ incident_count: number = 0 }) => plural(number, "incident");
 
 function build(root) {
   const parts = {
@@ -61,9 +58,12 @@ function incident(one, acting) {
   const what = [one.run, one.worker && `on ${one.worker}`].filter(Boolean).join(" ");
   const label = `Evidence of incident ${one.id}`;
   const show = () => acting.incident(one.id);
-  const head = [parts.kind, make("strong", {}, what), make("time", { class: "number" }, clock(one.started))];
-  if (one.id)
-    head.push(make("button", { type: "button", class: "small", "aria-label": label, onclick: show }, "Evidence"));
+  const head = [
+    parts.kind,
+    make("strong", {}, what),
+    make("time", { class: "number" }, clock(one.started)),
+    make("button", { type: "button", class: "small", "aria-label": label, onclick: show }, "Evidence"),
+  ];
   const node = make("li", {}, make("p", { class: "log-head" }, head), parts.text, parts.outcome);
   node.parts = parts;
   return node;
@@ -79,7 +79,9 @@ export function retries(state) {
     parts.note,
     told.count
       ? `${plural(told.count, "retry", "retries")}${dead ? `, ${plural(dead, "dead letter")}` : ""}`
-      : "No retry.",
+      : state.trouble
+        ? "No retry."
+        : LOADING,
   );
   each(
     parts.causes,

@@ -1,6 +1,7 @@
 // Figures and moments in words. A figure that is not known is a dash.
 
 export const UNKNOWN = "–";
+export const LOADING = "loading …"; // instead of what is told of a section that has not come yet
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const WHOLE = new Intl.NumberFormat("en"); // made once, for it is costly
 const known = (value) => typeof value === "number" && Number.isFinite(value);

@@ -3,7 +3,7 @@
 import { fact, show } from "./acting.js";
 import { byId, each, make, set, write } from "./dom.js";
 import { able, isRunning } from "./overview.js";
-import { bytes, count, figure, length, share, UNKNOWN } from "./words.js";
+import { bytes, count, figure, length, LOADING, share, UNKNOWN } from "./words.js";
 
 const FULL = 0.8; // of its limit: where the alert is
 const MOST = 300; // rows drawn at once; sorting and the filter bring the others up
@@ -58,7 +58,7 @@ export class Workers {
     COLUMNS.forEach((column, at) =>
       set(this.heads[at], "aria-sort", column === this.by ? (this.down ? "descending" : "ascending") : null),
     );
-    write(byId("workers-note"), note(all, found.length, Boolean(wanted), isRunning(this.state)));
+    write(byId("workers-note"), note(this.state, found.length, Boolean(wanted)));
     each(
       this.body,
       found.slice(0, MOST),
@@ -159,7 +159,7 @@ export class Workers {
 
   button(text, act, kind = "", label = null) {
     const button = make("button", { type: "button", class: kind, "aria-label": label, onclick: act }, text);
-    able(button, this.acting.locked() || (isRunning(this.state) ? "" : "the run is over"));
+    able(button, this.acting.locked() || (!this.state.run || isRunning(this.state) ? "" : "the run is over"));
     return button;
   }
 }
@@ -221,8 +221,10 @@ function limits(one) {
     : bytes(one.memory);
 }
 
-function note(all, found, filtered, running) {
-  if (!all.length) return running ? "No worker is there yet." : "The run is over; its workers are gone.";
+function note(state, found, filtered) {
+  const all = state.workers;
+  if (!state.run || !all) return LOADING;
+  if (!all.length) return isRunning(state) ? "No worker is there yet." : "The run is over; its workers are gone.";
   const states = new Map();
   for (const one of all) states.set(one.state, (states.get(one.state) ?? 0) + 1);
   const told = [...states]
