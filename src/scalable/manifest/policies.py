@@ -145,6 +145,8 @@ class Policies(Section):
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
+    guard: Literal["asked", "all"] = "asked"
+    """Which plain tasks (submit, map) run in runner processes: those with guarded=True, or all but guarded=False."""
 
 
 OFF = "off"
