@@ -1,6 +1,6 @@
 """What commands share: which manifest, target and seed are meant, and what was measured before.
 
-The planner is imported only by those who plan, so that checking a manifest stays quick.
+The planner is imported only by those who plan, so that the others stay quick.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
-from scalable.session.machine import history, this_machine
+from scalable.session.machine import history, site_of
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin
@@ -58,13 +58,11 @@ def seed(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> in
     return int(text)
 
 
-def site(loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) -> Site:
+def site(options: argparse.Namespace, loaded: Loaded, pin: Pin | None = None, *, pools_only: bool = False) -> Site:
     """Return where work runs. ``pools_only`` asks about the manifest's pools whatever the target is."""
-    from scalable.planning.site import Site
-
     target = None if pools_only and loaded.manifest.pools else loaded.target
     manifest = pin.applied(loaded.manifest) if pin is not None else loaded.manifest
-    return Site(manifest, target, this_machine(), pin)
+    return site_of(manifest, target, manifest_path(options.manifest).resolve().parent, pin)
 
 
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:

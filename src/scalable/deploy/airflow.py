@@ -42,19 +42,26 @@ ENDS_RAW = "endraw"
 
 
 def render(
-    manifest: Manifest, target: str, sweep: str, *, manifest_path: Path = Path("scalable.yaml")
+    manifest: Manifest,
+    target: str,
+    sweep: str,
+    *,
+    manifest_path: Path = Path("scalable.yaml"),
+    profile: str | None = None,
 ) -> dict[str, str]:
     """Return the DAG's file, by its name.
 
-    ``manifest_path`` is the manifest's file, for tasks that run on this machine.
+    ``manifest_path`` is the manifest's file, for tasks that run on this machine; ``profile`` the size of a worker, the
+    one that the sweep is routed to where nothing is locked when not given.
     """
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     if target not in manifest.targets:
         raise UnknownNameError(undefined("target", target, manifest.targets))
     to = manifest.targets[target]
-    profile = profile_of(manifest.sweeps[sweep])
+    profile = profile or profile_of(manifest.sweeps[sweep], {})
     grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
+    retry = manifest.policies.retry_of(manifest.sweeps[sweep].retry)
     for name in (sweep, target, *grid.assets):
         if ENDS_RAW in name:
             raise UsageError(f"{name!r}: Airflow reads {ENDS_RAW} as the end of a text without templates; rename it")
@@ -66,8 +73,8 @@ def render(
         "assets": literal(tasks(grid.assets), "ASSETS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
-        "delay": decimal_text(exact(manifest.policies.retry.delay.seconds)),
-        "cap": decimal_text(exact(manifest.policies.retry.cap.seconds)),
+        "delay": decimal_text(exact(retry.delay.seconds)),
+        "cap": decimal_text(exact(retry.cap.seconds)),
     }
     if isinstance(to, KubernetesTarget):
         parts |= {"manifest": literal(IN_IMAGE), **pods(manifest, target, to, sweep, profile)}

@@ -11,7 +11,7 @@ from scalable.doctor.checks import Case, fail, ok
 from scalable.errors import PlanningError, ScalableError
 from scalable.findings import Finding
 from scalable.manifest import Loaded, ManifestError
-from scalable.session.machine import history, this_machine
+from scalable.session.machine import history, site_of
 from scalable.wording import plural
 
 TOLD_ELSEWHERE = frozenset({"no-slurm", "no-interface", "no-runtime", "over-machine"})
@@ -47,7 +47,7 @@ def examination(path: Path, load: Callable[[], Loaded]) -> Iterator[str | Findin
     if usable is not None:
         yield from (finding for finding in usable.validate(spec) if finding.code not in TOLD_ELSEWHERE)
     yield "the plan"
-    demands, findings = plan(loaded)
+    demands, findings = plan(loaded, path.resolve().parent)
     yield from findings
     case = Case(loaded.manifest, spec, demands)
     yield "folders and store"
@@ -78,11 +78,10 @@ def manifest(path: Path, load: Callable[[], Loaded]) -> tuple[Loaded | None, lis
     return loaded, [*findings, *loaded.report.warnings]
 
 
-def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
+def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
     """Return how many workers of each kind would be asked for, by the components and by each sweep."""
     from scalable.planning.components import plan_components
     from scalable.planning.plan import plan_sweep
-    from scalable.planning.site import Site
 
     try:
         past = history()
@@ -93,7 +92,7 @@ def plan(loaded: Loaded) -> tuple[Sequence[Mapping[str, int]], list[Finding]]:
     findings = []
     for sweep in [*([""] if loaded.manifest.components else []), *loaded.manifest.sweeps]:
         try:
-            site = Site(loaded.manifest, loaded.target, this_machine())
+            site = site_of(loaded.manifest, loaded.target, folder)
             planned = (
                 plan_sweep(site, sweep, None, past) if sweep else plan_components(site, loaded.target, history=past)
             )

@@ -118,6 +118,7 @@ def on_bounds(state: State, event: BoundsSet, now: float) -> None:
     if event.tag in state.tags:
         tag_record = state.tags[event.tag]
         tag_record.minimum, tag_record.maximum = event.minimum, event.maximum
+        tag_record.within, tag_record.room_at = None, -1  # what somebody sets holds
         for worker in event.leaving:
             if record := state.workers.get(worker):
                 workers.retire(state, record)
@@ -207,7 +208,7 @@ def room_for(state: State, tag: str) -> int:
 
 def fitting(state: State, tag: str, counts: Mapping[str, int]) -> int:
     """Return how many of a tag fit beside the others: what the pool holds, within a limit over all tags."""
-    kinds, most = state.rules.kinds, state.rules.most_workers
+    kinds, most = state.rules.kinds, most_together(state, tag)
     in_pool = {other: count for other, count in counts.items() if kinds[other].pool == kinds[tag].pool}
     room = state.rules.pools[kinds[tag].pool].most(tag, in_pool)
     if most is None:
@@ -215,9 +216,15 @@ def fitting(state: State, tag: str, counts: Mapping[str, int]) -> int:
     return min(room, most - sum(count for other, count in counts.items() if other != tag))
 
 
+def most_together(state: State, tag: str) -> int | None:
+    """Return how many workers of all tags there may be for another one of this tag to be added."""
+    limits = (state.rules.most_workers, state.tags[tag].within)
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def sharing(state: State, tag: str) -> list[str]:
     """Return the other tags whose workers may take the room of this one's."""
-    kinds, limited = state.rules.kinds, state.rules.most_workers is not None
+    kinds, limited = state.rules.kinds, most_together(state, tag) is not None
     return [other for other in state.tags if other != tag and (limited or kinds[other].pool == kinds[tag].pool)]
 
 

@@ -53,6 +53,8 @@ class WorkerKind:
     """While a sweep runs on it, no other sweep does."""
     larger: str | None = None
     """The tag a job climbs to after running out of memory."""
+    within: int | None = None
+    """Workers of all tags together beyond which none of this one is added: it takes the place of another's."""
 
     @property
     def has(self) -> Memory:

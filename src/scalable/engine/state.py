@@ -13,6 +13,7 @@ from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
 from scalable.manifest.policies import Stuck
+from scalable.manifest.work import Retry
 from scalable.quantities import Memory
 
 
@@ -61,7 +62,7 @@ class State:
 
     def __post_init__(self) -> None:
         for tag, kind in self.rules.kinds.items():
-            self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum)
+            self.tags[tag] = TagRecord(JobQueue(), kind.minimum, kind.maximum, kind.within)
         self.spending.budget = self.rules.budget
 
     def alert(self, code: str, message: str, job: str = "", severity: Severity = Severity.WARNING) -> None:
@@ -114,6 +115,9 @@ class State:
         if experience is None:
             experience = by_tag[record.tag] = Experience()
         return experience
+
+    def retry(self, sweep: Sweep) -> Retry:
+        return sweep.retry or self.rules.policies.retry
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
         """Tell whether nodes may still be kept for workers that have gone."""
@@ -251,6 +255,8 @@ class TagRecord:
     queue: JobQueue
     minimum: int
     maximum: int | None
+    within: int | None = None
+    """Workers of all tags together beyond which none of this one is added."""
     workers: int = 0
     """Joined and not leaving."""
     busy: int = 0

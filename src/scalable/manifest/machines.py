@@ -142,7 +142,8 @@ class Profile(Section):
     limit: Resources
     """What it may use at most."""
     peak: Peak | None = None
-    """What it was seen to use; the request when not known."""
+    """What it was seen to use; the request when not known. One that is not the shipped profile's own holds whatever is
+    measured."""
     alone: Flag = False
     """A sweep on it runs while no other sweep does."""
     min_nodes: Count = 1

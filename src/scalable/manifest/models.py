@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, PrivateAttr, Tag, field_validator
 
 from scalable.catalogue import GROUPS
 from scalable.errors import QuantityError
@@ -24,7 +24,7 @@ from scalable.manifest.targets import (
     Target,
     provider_of,
 )
-from scalable.manifest.work import Scenario, Sweep, Workload, once
+from scalable.manifest.work import Retry, Scenario, Sweep, Workload, once
 from scalable.quantities import Cpu, Memory
 from scalable.wording import shown
 
@@ -84,6 +84,8 @@ class Task(Section):
     cache: Flag = False
     """Called once for the same arguments; later its result is taken from the cache."""
     outputs: dict[str, Literal["file", "dir"]] = {}
+    retry: Retry | None = None
+    """What it does not say itself is as in policies.retry."""
 
 
 Group = Annotated[Texts, AfterValidator(once)]
@@ -123,6 +125,12 @@ class Manifest(Section):
     """Where results of stages are kept: a folder all workers see, or a URL such as s3://bucket/artefacts."""
     tracking: Text | None = None
     """The URL of an MLflow server that sweeps are logged to; MLFLOW_TRACKING_URI when not given."""
+    _declared: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """Profiles that the manifest writes down; the others are the shipped ones."""
+        return self._declared
 
     @field_validator("version", mode="before")
     @classmethod
@@ -149,9 +157,11 @@ PROFILES = {
 
 def with_shipped(manifest: Manifest) -> Manifest:
     groups = {name: list(assets) for name, assets in GROUPS.items()}
-    return manifest.model_copy(
+    whole = manifest.model_copy(
         update={"profiles": {**PROFILES, **manifest.profiles}, "groups": {**groups, **manifest.groups}}
     )
+    whole._declared = frozenset(manifest.profiles)
+    return whole
 
 
 VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}

@@ -36,7 +36,7 @@ MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a thir
 OTHER_WORK = 2.0  # by so many times no machine drifts: the work is another, and what it took before is forgotten
 LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
-BY_NAME, LISTS = ("seconds", "peaks", "tasks", "units", "startups"), ("sessions", "runs")
+BY_NAME, LISTS = ("seconds", "peaks", "memory", "reads", "tasks", "units", "startups"), ("sessions", "runs")
 PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS, list)}
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
@@ -56,6 +56,44 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             return True
     except OSError as error:
         raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+
+
+def forget_peaks(
+    base: Path | str, name: str | None = None, run: str | None = None, settings: str | None = None
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Remove measured peaks from the history of a runs folder, and return them.
+
+    ``name`` is a factor, a component or a task; all there are if nothing is said. ``run`` and ``settings`` leave out
+    other workloads and settings of a factor.
+    """
+    folder = Path(base)
+    path = folder / FILE
+    if not path.exists():
+        return []
+    with locked(folder / LOCK, WAIT_S):
+        history = known(path)
+        gone, memory, peaks = [], history.get("memory", {}), history.get("peaks", {})
+        for factor in list(memory) if name is None else [name]:
+            entries = listed(memory.get(factor))
+            going = [
+                entry for entry in entries
+                if run in (None, mapping(entry).get("run")) and settings in (None, mapping(entry).get("settings"))
+            ]  # fmt: skip
+            gone += [{"name": factor, **mapping(entry)} for entry in going]
+            if going:
+                memory[factor] = [entry for entry in entries if entry not in going]
+        for key in [key for key in peaks if name is None or is_about(key, name, run, settings)]:
+            gone.append({"name": key, "peak": peaks.pop(key)})
+        if gone:
+            write_beside(path, json.dumps(history, indent=1) + "\n")
+        return gone
+
+
+def is_about(key: str, name: str, run: str | None, settings: str | None) -> bool:
+    """Tell whether a peak of a component, of a task, or of a sweep as earlier versions kept it, is meant."""
+    if run is not None and settings is not None:
+        return key == " ".join(filter(None, (name, run, settings)))
+    return key in (f"tag:{name}", f"run:{name}") or key.partition(" ")[0] == name
 
 
 def known(path: Path) -> dict[str, Any]:
@@ -85,9 +123,9 @@ def merge(history: dict[str, Any], view: RunView) -> None:
     for run, peak in sorted(view.run_peaks.items()):
         peaks[f"run:{run}"] = Memory(peak).exact  # the latest: code and data change
     for _, sweep in sorted(view.sweeps.items()):
-        if sweep.factor and sweep.peak is not None:
-            name = " ".join(filter(None, (sweep.factor, sweep.run, sweep.settings)))
-            peaks[name] = Memory(max(sweep.peak, bytes_of(peaks.get(name)))).exact
+        if sweep.reads:
+            history.setdefault("reads", {})[sweep.run] = sweep.reads
+        merge_memory(history, sweep, view)
         merge_units(history.setdefault("units", {}), sweep, view)
     provider, startup = text(view.started.get("provider")), view.startup_s
     if provider and startup is not None and possible(startup):
@@ -101,6 +139,27 @@ def merge(history: dict[str, Any], view: RunView) -> None:
         history["spent_this_month"] = spent(history.get("spent_this_month"), view)
 
 
+def merge_memory(history: dict[str, Any], sweep: SweepProgress, view: RunView) -> None:
+    """What a sweep's units used at most, beside what that depends on. It belongs to the code that had it.
+
+    What another code had is forgotten as soon as something is known of the present one.
+    """
+    if not sweep.factor or (sweep.peak is None and not sweep.short):
+        return
+    circumstances = {"run": sweep.run, "settings": sweep.settings, "base": sweep.base}
+    memory = history.setdefault("memory", {})
+    known = [entry for entry in listed(memory.get(sweep.factor)) if isinstance(entry, dict)]
+    same = [entry for entry in known if all(entry.get(name) == value for name, value in circumstances.items())]
+    entry: dict[str, Any] = {**circumstances, "code": sweep.code, "peak": None, "short": [], "target": ""}
+    entry = next((before for before in same if before.get("code") == sweep.code), entry)
+    if sweep.peak is not None and sweep.peak >= bytes_of(entry.get("peak")):
+        entry = {**entry, "peak": Memory(sweep.peak).exact, "target": text(view.started.get("target"))}
+    entry = {**entry, "short": sorted({*listed(entry.get("short")), *sweep.short})}
+    memory[sweep.factor] = [*(before for before in known if before not in same), entry]
+    if not sweep.base:  # as earlier versions kept it, without its code
+        history["peaks"].pop(" ".join(filter(None, (sweep.factor, sweep.run, sweep.settings))), None)
+
+
 def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> None:
     """Durations of a sweep's units, beside the circumstances that they depend on."""
     size = mapping(mapping(view.plan.get("resources_by_tag")).get(sweep.tag))
@@ -111,6 +170,7 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
     circumstances = {
         "run": sweep.run,
         "settings": sweep.settings,
+        "base": sweep.base,
         "trials": sweep.trials,
         "provider": text(view.started.get("provider")),
         "cpus": cpus,
@@ -119,12 +179,14 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
     same = [
         units_before
         for units_before in known
-        if all(units_before.get(name) == value for name, value in circumstances.items())
+        if all(units_before.get(name, "") == value for name, value in circumstances.items())
     ]
     means = [
         value for units_before in same for value in map(number, units_before.get("means") or ()) if value is not None
     ]
+    pilot = sweep.pilot
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
+        pilot = pilot or any(units_before.get("pilot") is True for units_before in same)
         earlier = [value for units_before in same for value in units_before.get("seconds", ())]
         durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
@@ -134,6 +196,7 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         "means": levels(means, sum(durations) / len(durations)),
         "cores": cores,
         "rows": max(1, sweep.rows_per_unit),
+        **({"pilot": True} if pilot else {}),
     }
     units[sweep.factor] = [*(units_before for units_before in known if units_before not in same), entry]
 

@@ -25,8 +25,12 @@ class UnitEnd:
     """Of a first attempt that finished; a later one may have found what an earlier one left."""
     cpu_s: float | None = None
     peak: int | None = None
+    short: set[str] = field(default_factory=set)
+    """Kinds of workers on which it ran out of memory."""
 
-    def take(self, record: Mapping[str, Any], *, finished: bool) -> None:
+    def take(self, record: Mapping[str, Any], *, finished: bool, short: bool = False) -> None:
+        if short:
+            self.short.add(text(record.get("tag")))
         if finished and count(record.get("attempt")) == 1:
             self.seconds, self.cpu_s = number(record.get("seconds")), number(record.get("cpu_s"))
         if peak := memory(record.get("peak")):
@@ -59,7 +63,14 @@ class SweepProgress:
     run: str = ""
     """The workload, as the manifest names it; empty for the shipped one."""
     settings: str = ""
+    base: str = ""
+    """What was locked of that which the workload reads, without the factor."""
+    reads: list[str] = field(default_factory=list)
+    """Names that the workload reads of a configuration."""
+    code: str = ""
+    """Fingerprint of the workload."""
     trials: int = 0
+    pilot: bool = False
     took: Distribution = field(default_factory=Distribution)
     """Seconds of units that computed what is costly in them and finished at the first attempt."""
     timed_s: float = 0.0
@@ -68,6 +79,8 @@ class SweepProgress:
     rows_per_unit: int = 0
     peak: int | None = None
     """The most a unit used, whatever became of it."""
+    short: set[str] = field(default_factory=set)
+    """Kinds of workers on which a unit ran out of memory."""
     recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     """When rows came lately, and how many."""
 
@@ -82,8 +95,12 @@ class SweepProgress:
         self.rows = self.failed = self.units_done = 0
         self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
-        given = mapping(record.get("settings"))
-        self.settings = ", ".join(f"{name}={given[name]}" for name in sorted(given))
+        self.pilot = record.get("pilot") is True
+        before = self.settings, self.base, self.code
+        self.settings, self.base = (listing(mapping(record.get(name))) for name in ("settings", "base"))
+        self.reads, self.code = [text(name) for name in listed(record.get("reads"))], text(record.get("code"))
+        if before != (self.settings, self.base, self.code):  # what was measured is of other work
+            self.took, self.timed_s, self.cpu_s, self.peak, self.short = Distribution(), 0.0, 0.0, None, set()
         self.factor, self.tag = text(record.get("factor")), text(record.get("tag"))
         self.expected, self.there, self.units = (count(record.get(name)) for name in ("expected", "there", "units"))
         self.stages = dict(mapping(record.get("stages")))
@@ -99,6 +116,7 @@ class SweepProgress:
             return
         if end.peak is not None:
             self.peak = max(end.peak, self.peak or 0)
+        self.short |= end.short
         if end.seconds is not None and end.seconds > 0 and record.get("fresh") is True and not failed:
             self.took.add(end.seconds)
             if end.cpu_s is not None and end.cpu_s >= 0:
@@ -112,6 +130,11 @@ class SweepProgress:
     def to_dict(self) -> dict[str, Any]:
         names = ("factor", "tag", "expected", "there", "rows", "failed", "units", "units_done", "stages", "executed")
         return {name: getattr(self, name) for name in names} | {"status": self.status, "reason": self.reason}
+
+
+def listing(values: Mapping[str, Any]) -> str:
+    """Return values by name as one text that is the same whatever their order."""
+    return ", ".join(f"{name}={values[name]}" for name in sorted(values))
 
 
 WAITS, RUNS, COMPUTED, THERE, FAILED, NO_PART = (ord(letter) for letter in ".rdtf-")

@@ -297,10 +297,13 @@ class RunView:
         if peak is not None and (name in self.run_peaks or len(self.run_peaks) < MOST_LISTED):
             self.run_peaks[name] = max(peak, self.run_peaks.get(name, 0))
         if self.sweeps and (run in self.unit_ends or len(self.unit_ends) < MOST_LISTED):
-            self.unit_ends.setdefault(run, UnitEnd()).take(record, finished=outcome == FINISHED)
+            self.unit_ends.setdefault(run, UnitEnd()).take(
+                record, finished=outcome == FINISHED, short=outcome == OUT_OF_MEMORY
+            )
         if outcome != FINISHED:
             self.grids.lose_unit(run)
-            self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
+            if not self.fleet.lost_with(text(record.get("worker")), outcome):  # the loss of its worker is counted
+                self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
 
     def take_run_end(self, record: Mapping[str, Any]) -> None:
         run, state = text(record.get("run")), text(record.get("state"))

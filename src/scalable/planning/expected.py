@@ -1,24 +1,28 @@
 """How long a unit of a sweep takes and with how many cores: measured where that was done, else written, else assumed.
 
-The rule. Units are alike that have the same factor, workload and settings; of those, the ones measured closest to here
-count: with the same provider, the same CPUs of a worker, and trials as near as can be. A search of the shipped workload
-takes as long as its trials together, so its durations are scaled to the trials asked for; what trials mean to other
-workloads nobody knows, so only the same number counts. A unit that used one core takes as long on a worker with four.
-How units differ is as in the latest sweep; how long they take on the whole is the median of the latest few, because a
-machine is slower on some days than on others.
+The rule. Units are alike that have the same factor, workload, settings and locked base; of those, the ones measured
+closest to here count: with the same provider, the same CPUs of a worker, and trials as near as can be. A search of the
+shipped workload takes as long as its trials together, so its durations are scaled to the trials asked for; what trials
+mean to other workloads nobody knows, so only the same number counts. A unit that used one core takes as long on a
+worker with four. How units differ is as in the latest sweep; how long they take on the whole is the median of the
+latest few, because a machine is slower on some days than on others.
 
 The memory a unit will use, and whether that may start at all, stand at the end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
-from scalable.catalogue import FACTORS, TRIALS, is_heavy
+from scalable.catalogue import FACTORS, TRIALS, baseline, is_heavy, is_trading
 from scalable.findings import Finding
+from scalable.manifest.checks import OWN_KEYS
 from scalable.manifest.work import Sweep
-from scalable.planning.history import History
+from scalable.observe.sweep_progress import listing
+from scalable.planning.history import Circumstances, History
 from scalable.planning.history import Measured as Units
 from scalable.planning.simulation.durations import Fixed, JobLength, Measured, from_minutes
 from scalable.quantities import Cpu, Memory, Share
@@ -46,39 +50,52 @@ class Expected:
     rows: int | None = None
     """That a unit gives, where this was measured."""
     warning: Finding | None = None
+    measured: bool = False
 
 
-def expect(name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu) -> Expected:
-    """``limit`` is what the profile allows, ``worker`` what a worker has here."""
-    if (units := closest(sweep, grid, history, provider, worker)) is not None:
+def expect(
+    name: str, sweep: Sweep, grid: Grid, history: History, provider: str, limit: Cpu, worker: Cpu,
+    base: Mapping[str, Any],
+) -> Expected:  # fmt: skip
+    """``limit`` is what the profile allows, ``worker`` what a worker has here, ``base`` what is locked."""
+    alike = circumstances(sweep, base, history)
+    if (units := closest(sweep, alike, grid, history, provider, worker)) is not None:
         return from_units(units, grid, provider, worker)
-    plain = history.seconds.get(sweep.factor, ())
+    plain = history.seconds.get(sweep.factor, ()) if not alike.base else ()
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
         source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
-        return Expected(Measured(plain), limit.cores, source)
+        return Expected(Measured(plain), limit.cores, source, measured=True)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
         return Expected(length, limit.cores, f"{sweep.run_minutes.p50:g} min a job{spread} (manifest; no history yet)")
     if is_shipped(sweep):
-        minutes = (HEAVY_MINUTES if is_heavy(sweep.factor) else SEARCH_MINUTES) * grid.trials / TRIALS["deep"]
+        minutes = (
+            (HEAVY_MINUTES if is_heavy(sweep.factor, common(sweep, base)) else SEARCH_MINUTES)
+            * grid.trials
+            / TRIALS["deep"]
+        )
         usual = f"usual for {plural(grid.trials, 'trial')}; no history yet"
         source = f"{minutes:.3g} min a job on {SEARCH_CORES:g} CPU ({usual})"
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
-    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
+    warning = Finding.warning(
+        "guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it"
+    )
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
-def closest(sweep: Sweep, grid: Grid, history: History, provider: str, worker: Cpu) -> Units | None:
+def closest(
+    sweep: Sweep, here: Circumstances, grid: Grid, history: History, provider: str, worker: Cpu
+) -> Units | None:
     """Return what was measured under the circumstances that are most like these."""
     alike = [
         units
         for units in history.units.get(sweep.factor, ())
-        if (units.run, units.settings) == (sweep.run or "", settings_of(sweep))
-        and len(units.seconds) >= ENOUGH_HISTORY
+        if (units.run, units.settings, units.base) == (here.run, here.settings, here.base)
+        and (units.pilot or len(units.seconds) >= ENOUGH_HISTORY)
         and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
     ]
 
@@ -93,7 +110,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     times = grid.trials / units.trials if units.trials else 1.0
     seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
     cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
-    how = f"mean of {len(seconds)} measured"
+    how = f"pilot: {plural(len(seconds), 'job')} measured" if units.pilot else f"mean of {len(seconds)} measured"
     if len(units.means) > 1:
         how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
     if (units.provider, units.cpus) != (provider, worker.cores):
@@ -101,16 +118,36 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     if units.trials != grid.trials:
         how += f" with {units.trials} trials, scaled to {grid.trials}"
     source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
-    return Expected(Measured(seconds), cores, source, units.rows)
+    return Expected(Measured(seconds), cores, source, units.rows, measured=True)
 
 
 def is_shipped(sweep: Sweep) -> bool:
     return sweep.run is None and sweep.factor in FACTORS
 
 
-def settings_of(sweep: Sweep) -> str:
-    """As the history keeps them."""
-    return ", ".join(f"{name}={value}" for name, value in sorted(sweep.settings.items()))
+def common(sweep: Sweep, base: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that all rows of a sweep have: its settings, and what is locked if it is a trading workload.
+
+    What workloads of one's own read is known only to who imports them; factors of the catalogue say little of them.
+    """
+    return {**(base if is_trading(sweep.run) else {}), **sweep.settings}
+
+
+def circumstances(sweep: Sweep, base: Mapping[str, Any], history: History) -> Circumstances:
+    """Return what measurements of a sweep belong to, as the history keeps it."""
+    run = sweep.run or ""
+    locked = base_of(sweep, base, history.reads.get(run, frozenset(base)))
+    return Circumstances(sweep.factor, run, listing(sweep.settings), listing(locked))
+
+
+def base_of(sweep: Sweep, base: Mapping[str, Any], reads: Collection[str]) -> dict[str, Any]:
+    """Return the locked values that matter to a sweep: its workload reads them and the sweep does not overrule them.
+
+    A locked baseline is what a trading workload does anyway.
+    """
+    own = {sweep.factor, *sweep.settings, *OWN_KEYS}
+    usual = {name for name, value in base.items() if is_trading(sweep.run) and value == baseline(name)}
+    return {name: value for name, value in base.items() if name in reads and name not in own | usual}
 
 
 def minutes_or_seconds(seconds: float) -> str:
@@ -148,8 +185,10 @@ def estimate_peak(samples: int, features: int, safety: float) -> Estimate:
     return Estimate(BASE + values, source)
 
 
-def preflight(estimate: Estimate, *, limit: Memory, node: Memory, share: Share, larger: str | None) -> Verdict:
-    """``larger`` names the next bigger profile that would do, if there is one."""
+def preflight(
+    estimate: Estimate, *, limit: Memory, node: Memory, share: Share, larger: str | None, forget: str = ""
+) -> Verdict:
+    """``larger`` names the next bigger profile that would do, ``forget`` what forgets a measured peak."""
     of_node = Memory(int(node.bytes * share))
     allowed = min(limit, of_node)
     if estimate.peak <= allowed:
@@ -157,4 +196,6 @@ def preflight(estimate: Estimate, *, limit: Memory, node: Memory, share: Share, 
     bound = f"the profile's limit of {limit}" if limit <= of_node else f"{share} of the node's {node}"
     change = f"use the profile {larger}" if larger else "use fewer samples or features, or a larger node"
     message = f"memory check: a peak of {estimate.peak} ({estimate.source}) is over {bound}; {change}"
+    if forget:
+        message += f"; if that is no longer true: {forget}"
     return Verdict(False, estimate, allowed, message)

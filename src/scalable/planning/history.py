@@ -26,6 +26,34 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What measurements of a sweep belong to: what was measured under others says nothing about it."""
+
+    factor: str
+    run: str = ""
+    """The workload, as the manifest names it; empty for the shipped one."""
+    settings: str = ""
+    base: str = ""
+    """What is locked of that which the workload reads, without the factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """The most that units of a sweep were seen to use."""
+
+    peak: Memory | None = None
+    code: str = ""
+    """Fingerprint of the code that used it; empty if an earlier version measured it."""
+    short: frozenset[str] = frozenset()
+    """Kinds of workers on which a unit ran out of memory."""
+    target: str = ""
+    """Where it was measured."""
+    run: str = ""
+    settings: str = ""
+    base: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """Units of a sweep that were computed under the same circumstances, on which their duration depends."""
 
@@ -44,6 +72,9 @@ class Measured:
     """That one unit gave."""
     means: tuple[float, ...] = ()
     """What a unit took on average in each of the latest sweeps, this one among them."""
+    base: str = ""
+    pilot: bool = False
+    """Chosen so that a few say enough."""
 
     @property
     def mean(self) -> float:
@@ -66,15 +97,29 @@ class History:
     startups: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds from a session's start to its first unit, by provider."""
     peaks: Mapping[str, Memory] = field(default_factory=dict)
-    """Highest memory peak seen, by ``tag:<component>``, or factor, workload and settings; latest by ``run:<name>``."""
+    """Highest memory peak seen, by ``tag:<component>``; latest by ``run:<name>``. Earlier versions wrote those of
+    sweeps here, by factor, workload and settings."""
+    memory: Mapping[str, tuple[MemoryUse, ...]] = field(default_factory=dict)
+    """What sweeps used, by factor."""
+    reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Names that a workload reads of a configuration, by workload."""
     sessions: tuple[Session, ...] = ()
     spent_this_month: Money | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
     """How many tasks the last run had, by ``tag:<component>``."""
 
-    def peak(self, factor: str, run: str, settings: str) -> Memory | None:
-        """Of a sweep: what another workload, or the same with other settings, used says nothing about it."""
-        return self.peaks.get(" ".join(filter(None, (factor, run, settings))))
+    def used(self, by: Circumstances) -> MemoryUse | None:
+        """Return the memory that a sweep was seen to use, of the latest code that was measured."""
+        for use in self.memory.get(by.factor, ()):
+            if (use.run, use.settings, use.base) == (by.run, by.settings, by.base):
+                return use
+        before = self.peaks.get(" ".join(filter(None, (by.factor, by.run, by.settings)))) if not by.base else None
+        return MemoryUse(before) if before is not None else None
+
+    def startup_s(self, provider: str) -> float | None:
+        """Return what sessions on such a target usually take until the first job starts; nothing if none was seen."""
+        known = self.startups.get(provider)
+        return median(known) if known else None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
@@ -91,6 +136,11 @@ class History:
                 },
                 startups={name: tuple(map(duration, values)) for name, values in data.get("startups", {}).items()},
                 peaks={name: Memory.parse(peak) for name, peak in data.get("peaks", {}).items()},
+                memory={
+                    name: tuple(memory_use(**entry) for entry in entries)
+                    for name, entries in data.get("memory", {}).items()
+                },
+                reads={run: frozenset(names) for run, names in data.get("reads", {}).items()},
                 sessions=tuple(session(**entry) for entry in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
                 tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
@@ -124,15 +174,36 @@ def count(value: object) -> int:
     return value
 
 
+def memory_use(
+    peak: object = None, short: list[str] | None = None, code: str = "", target: str = "",
+    run: str = "", settings: str = "", base: str = "", **_: object,
+) -> MemoryUse:  # fmt: skip
+    highest = None if peak is None else Memory.parse(peak)
+    return MemoryUse(highest, code, frozenset(short or ()), target, run, settings, base)
+
+
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
-    run: str = "", settings: str = "", provider: str = "", means: list[float] | None = None, **_: object,
+    run: str = "", settings: str = "", base: str = "", provider: str = "", means: list[float] | None = None,
+    pilot: bool = False, **_: object,
 ) -> Measured:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
     taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
-    return Measured(taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels)
+    return Measured(
+        taken,
+        run,
+        settings,
+        count(trials),
+        provider,
+        amount(cpus),
+        used,
+        max(1, count(rows)),
+        levels,
+        base,
+        pilot is True,
+    )
 
 
 def amount(value: object) -> float:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from shlex import quote
 
 from scalable.catalogue import FACTORS, FULL_FEATURES
 from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Peak, Profile
+from scalable.manifest.models import PROFILES
 from scalable.manifest.work import Sweep, Together
-from scalable.planning.expected import Estimate, Expected, Verdict, estimate_peak, expect, preflight, settings_of
-from scalable.planning.history import History
+from scalable.planning.expected import Estimate, Expected, Verdict, circumstances, estimate_peak, expect, preflight
+from scalable.planning.history import History, MemoryUse
 from scalable.planning.margins import Load
 from scalable.planning.simulation.durations import Fixed
 from scalable.planning.site import PlannedSweep, Site, profile_of
@@ -37,6 +39,8 @@ class SweepLoad:
     expected: Expected
     estimate: Estimate
     verdict: Verdict
+    startup_s: float
+    """What a worker usually takes to join once its node is up."""
 
     @property
     def workers(self) -> int:
@@ -75,7 +79,7 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores,
+            self.expected.cores, self.sweep.retry, self.startup_s,
         )  # fmt: skip
 
 
@@ -97,15 +101,18 @@ def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
 
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
     sweep = site.manifest.sweeps[name]
-    profile_name = profile_of(sweep)
+    profile_name = profile_of(sweep, site.base)
     profile = site.manifest.profiles[profile_name]
-    if measured := history.peak(sweep.factor, sweep.run or "", settings_of(sweep)):
-        profile = profile.model_copy(update={"peak": Peak(typical=measured, highest=measured)})
+    if site.pin is not None and site.pin.covers(name, profile_name):
+        sweep = sweep.model_copy(update={"workers": max(1, site.pin.workers[profile_name])})
     where = site.pool_for(pool or sweep.pool, f"sweep {name}")
+    use = measured_use(site, sweep, profile_name, where, history)
+    if use is not None and use.peak is not None:
+        profile = profile.model_copy(update={"peak": Peak(typical=use.peak, highest=use.peak)})
     grid = Grid.of(sweep, site.manifest.groups)
     cpus = site.worker_cpus(profile, where)
-    expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus)
-    estimate = peak_of(site, sweep, profile_name, profile, history)
+    expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus, site.base)
+    estimate = peak_of(site, sweep, profile_name, profile, use)
     if profile.peak is not None and estimate.peak < profile.peak.typical:  # known better than what others used
         profile = profile.model_copy(update={"peak": Peak(typical=estimate.peak, highest=estimate.peak)})
     policy = site.manifest.policies.preflight
@@ -117,13 +124,39 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         node=site.node(where).memory,
         share=policy.memory,
         larger=step[0] if step is not None and helps else None,
+        forget=f"scalable forget peak {quote(name)}" if use is not None and use.peak is not None else "",
     )
-    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict)
+    usual = history.startup_s(site.provider) or 0.0
+    startup_s = max(0.0, usual - site.pools[where].provision.seconds)
+    return SweepLoad(
+        name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict, startup_s
+    )
 
 
-def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, history: History) -> Estimate:
-    if measured := history.peak(sweep.factor, sweep.run or "", settings_of(sweep)):
-        return Estimate(measured, "measured")
+def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, history: History) -> MemoryUse | None:
+    """Return what the sweep was seen to use.
+
+    A peak that the manifest states for the profile holds instead. What would not fit counts only for the code that
+    had it; the code is looked at only then, since that imports the workload.
+    """
+    profile = site.manifest.profiles[profile_name]
+    use = history.used(circumstances(sweep, site.base, history))
+    if use is None or states_peak(profile_name, profile):
+        return None
+    short = profile_name in use.short or (use.peak is not None and use.peak > site.memory_allowed(profile, where))
+    if short and use.code and (now := site.code(sweep.run)) and now != use.code:
+        return None
+    return use
+
+
+def states_peak(name: str, profile: Profile) -> bool:
+    """Tell whether somebody stated this peak; a copy of the shipped profile's is only where measuring begins."""
+    return profile.peak is not None and (name not in PROFILES or profile.peak != PROFILES[name].peak)
+
+
+def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None) -> Estimate:
+    if use is not None and use.peak is not None:
+        return Estimate(use.peak, "measured")
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:
         return estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
@@ -200,7 +233,7 @@ def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:
     sized = [
         (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
         for name, sweep in site.manifest.sweeps.items()
-        if profile_of(sweep) == wanted
+        if profile_of(sweep, site.base) == wanted
     ]
     if not sized:
         raise PlanningError(f"{where}: no sweep uses the profile {wanted}; name a sweep or add one")

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from scalable.errors import PlanningError
 from scalable.manifest.machines import Profile, Resources
 from scalable.manifest.models import Component, Manifest
-from scalable.planning.site import profile_of
 from scalable.quantities import Memory
 from scalable.wording import shown
 
@@ -61,11 +60,12 @@ class Pin:
     def shown(self) -> str:
         return ", ".join(f"{count} × {tag}{in_words(self.sizes.get(tag))}" for tag, count in self.workers.items())
 
-    def covers(self, sweep: str) -> bool:
-        return self.sweep in ("", sweep)
+    def covers(self, sweep: str, profile: str) -> bool:
+        """Tell whether the number of workers of a sweep is pinned."""
+        return self.sweep in ("", sweep) and profile in self.workers
 
     def applied(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with these sizes and numbers; kinds of workers that it no longer has are passed over."""
+        """Return the manifest with these sizes; kinds of workers that it no longer has are passed over."""
         profiles, components = dict(manifest.profiles), dict(manifest.components)
         for tag, size in self.sizes.items():
             parts = checked(self.run, tag, size)
@@ -73,13 +73,7 @@ class Pin:
                 components[tag] = components[tag].model_copy(update=parts)
             elif tag in profiles and "limit" in size:
                 profiles[tag] = profiles[tag].model_copy(update=parts)
-        sweeps = {
-            name: sweep.model_copy(update={"workers": max(1, self.workers[profile_of(sweep)])})
-            if self.covers(name) and profile_of(sweep) in self.workers
-            else sweep
-            for name, sweep in manifest.sweeps.items()
-        }
-        return manifest.model_copy(update={"profiles": profiles, "components": components, "sweeps": sweeps})
+        return manifest.model_copy(update={"profiles": profiles, "components": components})
 
     def counts(self, tags: list[str], most: int) -> dict[str, int]:
         """Workers of components: as pinned, of new ones one each; the largest are cut where fewer are allowed now."""

@@ -87,7 +87,7 @@ def check_pools(site: Site) -> None:
     """Refuse sweeps that use one profile on several pools: its workers run on one."""
     named: dict[str, dict[str, str]] = {}  # profile: pool: sweep
     for name, sweep in site.manifest.sweeps.items():
-        named.setdefault(profile_of(sweep), {}).setdefault(site.pool_for(sweep.pool, f"sweeps.{name}"), name)
+        named.setdefault(profile_of(sweep, site.base), {}).setdefault(site.pool_for(sweep.pool, f"sweeps.{name}"), name)
     for profile, pools in named.items():
         if len(pools) > 1:
             where = " and ".join(f"{sweep} on {pool}" for pool, sweep in pools.items())

@@ -48,7 +48,11 @@ def rules_for(
     homes = site.homes() if homes is None else homes
     kinds = {tag: kind(site, tag, home, homes) for tag, home in homes.items()}
     limits, most = bounds(site, plan, adaptive, kinds)
-    kinds = {tag: replace(rule, minimum=limits[tag][0], maximum=limits[tag][1]) for tag, rule in kinds.items()}
+    within = {tag: site.worker_limit if limits[tag] == (0, LADDER_WORKERS) else None for tag in kinds}
+    kinds = {
+        tag: replace(rule, minimum=limits[tag][0], maximum=limits[tag][1], within=within[tag])
+        for tag, rule in kinds.items()
+    }
     sizes = {tag: footprint(site, home, plan, peaks or {}, spread=spread) for tag, home in homes.items()}
     rooms = {
         pool: room(site, pool, {tag: home for tag, home in homes.items() if home.pool == pool}, sizes, max_nodes)

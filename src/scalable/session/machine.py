@@ -6,15 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scalable.errors import PlanningError
+from scalable.findings import Finding
 from scalable.quantities import Cpu, Memory
 
 if TYPE_CHECKING:
+    from scalable.manifest.models import Manifest
     from scalable.planning.history import History
-    from scalable.planning.site import Machine
+    from scalable.planning.pins import Pin
+    from scalable.planning.site import Machine, Site
 
 
 def this_machine() -> Machine:
@@ -22,6 +26,44 @@ def this_machine() -> Machine:
     from scalable.planning.site import Machine
 
     return Machine(Cpu.of(usable_cpus()), Memory(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+
+
+def site_of(manifest: Manifest, target: str | None, folder: Path, pin: Pin | None = None) -> Site:
+    """Return where work runs, on top of what is locked. Workloads of one's own are imported from ``folder``."""
+    from scalable.planning.site import Site
+
+    base, findings = locked(manifest)
+    return Site(manifest, target, this_machine(), pin, base=base, code=partial(code_now, folder), findings=findings)
+
+
+def locked(manifest: Manifest) -> tuple[Mapping[str, Any], list[Finding]]:
+    """Return the base configuration of the manifest's store. A store that is not there yet has none and is not made."""
+    from scalable.store import StoreError, open_store
+    from scalable.store.urls import location_of
+    from scalable.sweeps.loading import store_url
+
+    url = store_url(manifest)
+    try:
+        place = location_of(url).at
+        if isinstance(place, Path) and not place.exists():
+            return {}, []
+        with open_store(url) as store:
+            return store.config().base_env, []
+    except StoreError as error:
+        text = f"what is locked could not be read, so the plan is made as if nothing was: {error}"
+        return {}, [Finding.warning("base-unknown", "store", text)]
+
+
+def code_now(folder: Path, run: str | None) -> str:
+    """Return the fingerprint of a workload as it is now; nothing if it cannot be imported, which a run tells."""
+    from scalable.sweeps.loading import importable
+    from scalable.sweeps.workload import find_workload
+
+    try:
+        with importable(folder):
+            return find_workload(run).code_fingerprint()
+    except Exception:  # noqa: BLE001 - code of the user's own
+        return ""
 
 
 def history(env: Mapping[str, str] = os.environ) -> History:

@@ -117,7 +117,7 @@ def record(name: str, project: Project, world: World) -> RunFolder:
     """Run a session and return its folder; what it records does not depend on this machine."""
     world.clock.origin = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scalable.session.session.this_machine", lambda: Machine(Cpu.of(4), Memory.of_gib(16)))
+        patch.setattr("scalable.session.machine.this_machine", lambda: Machine(Cpu.of(4), Memory.of_gib(16)))
         RUNS[name](project, world)
     return RunFolder(project.runs()[-1])
 

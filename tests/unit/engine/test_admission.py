@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scalable.engine.events import (
+    AddWorkers,
     Job,
     JobState,
     Loss,
+    Paused,
+    RemoveWorker,
+    Resumed,
     StartJob,
     Sweep,
     SweepAdmitted,
@@ -98,6 +102,45 @@ def test_a_job_that_ran_out_of_memory_waits_until_heavy_work_may_run_and_then_ru
     world.finishes("a/1")
     assert world.all(SweepEnded)[-1] == SweepEnded("a", True, {"finished": 2})
     assert world.state("c/1") is JobState.RUNNING
+
+
+def test_a_sweep_that_climbed_asks_for_no_more_workers_of_the_size_it_left() -> None:
+    world = a_world().with_kind("standard", minimum=2, maximum=2).with_willing_cluster().with_sweep("a", jobs=2)
+    world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(9))
+    world.finishes("a/2")
+    world.passes(60)
+    world.happens(Paused("waits until heavy work may run", drop_workers=True))
+    world.happens(Resumed())
+    world.passes(200)
+    assert world.state("a/1") is JobState.RUNNING
+    assert world.asked("standard") == [2]
+    assert world.asked("heavy") == [1]
+
+
+def test_a_climb_stays_within_the_most_workers_and_waits_for_nobody() -> None:
+    world = a_world().with_kind("standard", minimum=2, maximum=2).with_kind("heavy", maximum=1, within=2)
+    world.with_willing_cluster().with_sweep("a", jobs=3)
+    world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(9))
+    world.finishes("a/2", "a/3")
+    world.passes(120)
+    assert world.state("a/1") is JobState.RUNNING
+    here = 0
+    for instruction in (instruction for _, instruction in world.log):
+        here += instruction.count if isinstance(instruction, AddWorkers) else -isinstance(instruction, RemoveWorker)
+        assert here <= 2
+    world.finishes("a/1")
+    assert world.all(SweepEnded)[-1].complete
+
+
+def test_a_climb_of_a_kind_beside_others_gets_the_place_of_an_idle_worker() -> None:
+    world = a_world().with_profiles("standard", "wfrb").with_kind("standard", maximum=1, within=2)
+    world.with_kind("wfrb", minimum=2, maximum=2, larger="standard").with_willing_cluster()
+    world.with_sweep("a", jobs=2, kind=SweepKind.FREE)
+    world.loses("a/1", Loss.OUT_OF_MEMORY, peak=gib(4))
+    world.finishes("a/2")
+    world.passes(120)
+    assert world.state("a/1") is JobState.RUNNING
+    assert world.asked("standard") == [1]
 
 
 def test_jobs_of_a_heavy_sweep_start_only_after_the_last_normal_job_has_ended() -> None:

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from scalable.errors import ScalableError
 from scalable.observe import RunView, learn
 from scalable.observe.fields import month
+from scalable.observe.history import forget_peaks
+from scalable.planning.history import Circumstances, History
 from scalable.quantities import Memory
 from tests.helpers.observe.builders import (
     GIB,
@@ -70,6 +72,11 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
     assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
 
 
+def peak_of(history: History, **circumstances: str) -> Memory | None:
+    use = history.used(Circumstances("calibration", **circumstances))
+    return use.peak if use is not None else None
+
+
 def sized(cpus: float = 1.0) -> Record:
     return a_plan(resources_by_tag={"demeter": {"cpus": cpus, "memory": "8GiB"}})
 
@@ -86,7 +93,7 @@ def test_a_sweep_leaves_what_its_units_took_and_under_what_circumstances(tmp_pat
     assert found.seconds == (4.0,) * 6
     assert (found.cores, found.cpus, found.rows) == (0.75, 1.0, 9)
     assert (found.trials, found.provider, found.run, found.settings) == (30, "slurm", "", "fast=True, years=2")
-    assert history.peak("calibration", "", "fast=True, years=2") == Memory(GIB)
+    assert peak_of(history, settings="fast=True, years=2") == Memory(GIB)
     assert not [name for name in history.peaks if name.startswith("run:")], "units are not tasks"
 
 
@@ -113,7 +120,71 @@ def test_only_first_attempts_that_computed_their_search_and_failed_in_nothing_sa
 def test_the_peak_of_an_attempt_that_died_of_it_counts(tmp_path: Path) -> None:
     died = attempt_ended("a", "out of memory", at=20, seconds=9.0, peak=8 * GIB)
     learn(tmp_path, a_summary("run-1", sized(), sweep_started(), died, *unit("a", number=2, peak=6 * GIB)))
-    assert understood(tmp_path).peaks["calibration"].bytes == 8 * GIB
+    assert peak_of(understood(tmp_path)) == Memory(8 * GIB)
+
+
+def test_a_peak_belongs_to_the_base_and_to_the_code_that_had_it(tmp_path: Path) -> None:
+    def measured(number: int, peak: int, **started: Any) -> None:
+        learn(tmp_path, a_summary(f"run-{number}", sized(), sweep_started(**started), *unit("a", peak=peak)))
+
+    measured(1, 5 * GIB, code="leaks", reads=["cleanlab"])
+    measured(2, 4 * GIB, code="leaks", base={"cleanlab": "prune"})
+    measured(3, 3 * GIB, code="leaks")
+    assert peak_of(understood(tmp_path)) == Memory(5 * GIB), "the same code may use as much again"
+    measured(4, GIB, code="fixed")
+    history = understood(tmp_path)
+    assert peak_of(history) == Memory(GIB)
+    assert peak_of(history, base="cleanlab=prune") == Memory(4 * GIB)
+    use = history.used(Circumstances("calibration"))
+    assert use is not None
+    assert (use.code, use.target) == ("fixed", "hpc")
+    assert history.reads == {"": frozenset({"cleanlab"})}
+
+
+def test_what_earlier_versions_kept_of_a_peak_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text(json.dumps({"peaks": {"calibration": "9GiB", "tag:demeter": "1GiB"}}))
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(code="new"), *unit("a", peak=GIB)))
+    assert peak_of(understood(tmp_path)) == Memory(GIB)
+    assert "calibration" not in written(tmp_path)["peaks"]
+
+
+def test_where_a_unit_ran_out_of_memory_is_kept(tmp_path: Path) -> None:
+    died = attempt_ended("a", "out of memory", at=20, tag="standard", seconds=9.0)
+    learn(tmp_path, a_summary("run-1", sized(), sweep_started(), died, *unit("a", number=2)))
+    use = understood(tmp_path).used(Circumstances("calibration"))
+    assert use is not None
+    assert (use.peak, use.short) == (None, frozenset({"standard"}))
+
+
+def test_a_sweep_run_again_with_other_code_in_the_same_session_is_measured_anew(tmp_path: Path) -> None:
+    first, again = sweep_started(code="leaks"), sweep_started(at=40, code="fixed")
+    told = a_summary("run-1", sized(), first, *unit("a", peak=9 * GIB), again, *unit("b", at=50, peak=GIB))
+    learn(tmp_path, told)
+    assert peak_of(understood(tmp_path)) == Memory(GIB)
+
+
+@pytest.mark.parametrize(
+    ("meant", "left"),
+    [
+        ({"name": "calibration", "run": "", "settings": ""}, {"timeframe", "calibration years=9", "tag:demeter"}),
+        ({"name": "calibration"}, {"timeframe", "tag:demeter"}),
+        ({"name": "timeframe"}, {"calibration", "calibration years=9", "tag:demeter"}),
+        ({"name": "demeter"}, {"calibration", "timeframe", "calibration years=9"}),
+        ({}, set()),
+    ],
+    ids=str,
+)
+def test_peaks_are_forgotten_and_told(tmp_path: Path, meant: dict[str, str], left: set[str]) -> None:
+    (tmp_path / "history.json").write_text(
+        json.dumps({"peaks": {"calibration years=9": "9GiB", "tag:demeter": "1GiB"}})
+    )
+    for name in ("calibration", "timeframe"):
+        learn(tmp_path, a_summary(name, sized(), sweep_started(name), *unit("a", sweep=name, peak=GIB)))
+    gone = forget_peaks(tmp_path, **meant)
+    history = written(tmp_path)
+    assert {*history["peaks"], *(factor for factor, entries in history["memory"].items() if entries)} == left
+    assert len(gone) == 4 - len(left)
+    assert forget_peaks(tmp_path, **meant) == []
 
 
 def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_sweep(tmp_path: Path) -> None:
@@ -123,10 +194,8 @@ def test_the_peak_of_another_workload_or_of_other_settings_says_nothing_about_a_
         learn(tmp_path, told)
     learn(tmp_path, a_summary("run-2", sized(), sweep_started(settings={"years": 9}), *unit("a", peak=50 * GIB)))
     history = understood(tmp_path)
-    assert {run: history.peak("calibration", run, "") for run in peaks_of} == {
-        run: Memory(peak) for run, peak in peaks_of.items()
-    }
-    assert history.peak("calibration", "", "years=9") == Memory(50 * GIB)
+    assert {run: peak_of(history, run=run) for run in peaks_of} == {run: Memory(peak) for run, peak in peaks_of.items()}
+    assert peak_of(history, settings="years=9") == Memory(50 * GIB)
 
 
 def test_a_sweep_replaces_what_earlier_ones_measured_unless_it_measured_little(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_without_pools_the_backend_alone_says_how_many_workers_there_may_be(targ
     assert most(rules, "model") == UNLIMITED
     assert bounds(rules)["model"] == (500, 500)
     assert rules.most_workers is None
+    assert rules.kinds["big"].within == {"local": 2, "queue": None}[target], "what climbs takes a place of the others"
 
 
 def test_as_many_workers_as_planned_and_some_for_runs_that_climb() -> None:

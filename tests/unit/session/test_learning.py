@@ -52,6 +52,9 @@ def burn(asset, variant, fold, seed):
     "Busy for a time that differs by cell."
     compute(0.1 + 0.03 * fold + 0.05 * len(asset) + 0.02 * variant)
     return {"score": float(seed)}
+
+def moody(asset, variant, fold, mood="good"):
+    return burn(asset, variant, fold, 0)
 """
 
 
@@ -126,3 +129,29 @@ def test_units_that_found_their_costliest_stage_teach_nothing(burning: Burning) 
     assert (outcome.computed, outcome.executed.get("search", 0)) == (6, 0)
     assert history().units["size"] == (before,)
     assert len(history().startups["local"]) == 2, "how long a session takes to start was learned from both"
+
+
+def test_what_was_measured_is_kept_with_the_base_and_the_code(burning: Burning) -> None:
+    run = f"{burning.module}:moody"
+    session = burning.session(run=run)
+    base = {"mood": "bad", "other": 1, "seed": 3}
+    with session.open_store() as store:
+        store.set_config(base, factor="mood", variant="bad", reason="tested", expect_version=0)
+    assert session.site().base == base
+    assert session.run_sweep("trial").complete
+    (record,) = burning.project.journal("sweep-started")
+    assert record["base"] == {"mood": "bad"}, "the workload reads nothing called other, and the sweep has its own seed"
+    assert record["code"] == session.site().code(run) != ""
+    (units,) = history().units["size"]
+    assert units.base == "mood=bad"
+    assert "24 measured" in burning.session(run=run).plan_sweep("trial").assumptions[0]
+
+
+def test_planning_makes_no_store_and_tells_of_one_that_cannot_be_read(burning: Burning) -> None:
+    session = burning.session()
+    file = burning.project.folder / ".scalable" / "results.db"
+    assert session.plan_sweep("trial").sweep == "trial"
+    assert not file.exists()
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"no database" * 1000)
+    assert "base-unknown" in {finding.code for finding in session.plan_sweep("trial").warnings}

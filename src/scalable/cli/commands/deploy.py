@@ -17,7 +17,9 @@ from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
+from scalable.observe.files import write_beside
 from scalable.observe.folders import runs_dir
+from scalable.planning.site import profile_of
 
 ONLY_FOR = {
     "helm": ("kubernetes",),
@@ -78,7 +80,8 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path)
+    profile = profile_of(loaded.manifest.sweeps[sweep], context.site(options, loaded).base)
+    files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path, profile=profile)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 
 
@@ -133,13 +136,9 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
     before = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     for name, text in files.items():
         path = folder / name
-        beside = path.with_name(f".{path.name}.new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
+            write_beside(path, text, private=False)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise UsageError(f"cannot write {path}: {error.strerror}; name another folder: --output DIR") from None
     return sorted(before - set(files))

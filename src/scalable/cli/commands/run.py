@@ -26,7 +26,7 @@ from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
 from scalable.observe import RunFolder, RunView, read
-from scalable.planning.site import profile_of
+from scalable.planning.site import Site, profile_of
 from scalable.quantities import Duration
 from scalable.session.driver.tasks import as_json, chosen
 from scalable.session.session import ScalableSession
@@ -36,6 +36,7 @@ from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 400  # characters of a task's result that are shown to people
+WORTH_A_PILOT_S = 300.0  # a shorter sweep is its own pilot
 
 
 class Stopped(KeyboardInterrupt):
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     if sweep is None:
         check_about_sweeps(options)
     elif options.here:
-        loaded = on_this_machine(loaded, sweep)
+        loaded = on_this_machine(loaded, sweep, context.site(options, loaded))
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)
@@ -113,12 +114,15 @@ def check_script(path: str) -> None:
 
 
 def check_about_sweeps(options: argparse.Namespace) -> None:
-    for name, given in (("--asset", options.asset), ("--here", options.here), ("--holder", options.holder)):
+    about_sweeps = {
+        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot
+    }  # fmt: skip
+    for name, given in about_sweeps.items():
         if given:
             raise UsageError(f"{name} is about a sweep; name one: --sweep S")
 
 
-def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
+def on_this_machine(loaded: Loaded, sweep: str, site: Site) -> Loaded:
     """One worker here instead of those of the target, of which all else holds: what a pod of one asset has room for.
 
     A run that is out of memory has no larger profile to go to: the machine, or the pod, is as large as its own.
@@ -127,7 +131,7 @@ def on_this_machine(loaded: Loaded, sweep: str) -> Loaded:
         raise UsageError(undefined("sweep", sweep, loaded.manifest.sweeps))
     target = loaded.target or "here"
     targets = {**loaded.manifest.targets, target: LocalTarget(provider="local", max_workers=1, processes=True)}
-    profile = profile_of(loaded.manifest.sweeps[sweep])
+    profile = profile_of(loaded.manifest.sweeps[sweep], site.base)
     profiles = {profile: loaded.manifest.profiles[profile]}
     manifest = loaded.manifest.model_copy(update={"targets": targets, "profiles": profiles})
     return replace(loaded, manifest=manifest, target=target)
@@ -147,8 +151,13 @@ def only_sweep(manifest: Manifest) -> str | None:
 
 def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
     """Compute what the store lacks, then show what it has: results, decision, and where they are."""
+    if options.pilot:
+        pilot(session, name)
     with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
+        if not options.pilot and not plan.measured and plan.wall_s > WORTH_A_PILOT_S:
+            offer = f"planned at {Duration(plan.wall_s)}, but nothing was measured yet"
+            waiting.tell(f"{offer}: scalable plan --sweep {quote(name)} --pilot  runs a few jobs and plans from them")
         if plan.over_budget and not options.over_budget:
             rest, some = plan.budget_left, plan.budget_left is not None and plan.budget_left.amount > 0
             remedy = "--over-budget  runs it until that is used up" if some else "raise budget.monthly to run it"
@@ -164,6 +173,18 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
     if session.run is not None:
         conclude(session.run, "job")
     return 0 if outcome.complete else 1
+
+
+def pilot(session: ScalableSession, name: str) -> None:
+    """Run a pilot and say what it measured."""
+    with Waiting("getting ready") as waiting:
+        outcome = session.run_pilot(name, watched=waiting.over, tell=waiting.tell)
+    if not outcome.computed:
+        text = "nothing to measure: its rows are there" if outcome.complete else "no job ended in the pilot's time"
+    else:
+        text = f"{plural(outcome.computed, 'row')} measured in {Duration(outcome.seconds)}"
+        text += f", {len(outcome.failed)} failed: {outcome.why()}" if outcome.failed else ""
+    errors().print(f"pilot of {name}: {text}", soft_wrap=True)
 
 
 class Waiting:

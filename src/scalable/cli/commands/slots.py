@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
                 raise UsageError("list shows all slots; leave out the rest, or write take or leave")
             return show(store.leases().list(), options)
         name = meant(options, loaded.manifest.sweeps)
-        kind = sweep_load(context.site(loaded), name, history()).kind
+        kind = sweep_load(context.site(options, loaded), name, history()).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
             outcome = (

@@ -121,7 +121,7 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
         path, folder = f"targets.{target}", str(context.manifest_path(options.manifest).resolve().parent)
         try:
             spec = DeploymentSpec.from_manifest(manifest, target_name=target, folder=folder)
-            yield from ask_provider(spec, loaded.report)
+            yield from ask_provider(manifest, spec, loaded.report)
         except ImportError as error:
             kind = manifest.targets[target].provider
             text = f"{kind} cannot be used here: {error}"
@@ -129,7 +129,7 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
         except ScalableError as error:
             yield refusal(error, path)
     try:
-        site, past = context.site(loaded, context.pin(options, loaded)), context.history()
+        site, past = context.site(options, loaded, context.pin(options, loaded)), context.history()
     except PlanningError as error:
         yield refusal(error, "")
         return

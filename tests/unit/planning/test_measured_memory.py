@@ -1,0 +1,160 @@
+"""What a plan makes of measured memory: whose it is, what it may refuse, and what overrules it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scalable.catalogue import is_heavy
+from scalable.errors import PlanningError
+from scalable.planning.history import History, Measured, MemoryUse
+from scalable.planning.loads import sweep_load
+from scalable.planning.plan import Plan, plan_sweep
+from scalable.planning.site import Site
+from scalable.quantities import Memory
+from tests.helpers.planning.builders import Change, a_site, example, gib
+
+CALIBRATION = "calibration: {factor: calibration,"
+LOCKED = {"cusum_training_mode": "disabled"}
+
+
+def plan(
+    *changes: Change, base: dict[str, Any] | None = None, code: str = "", history: History | None = None,
+    sweep: str = "calibration",
+) -> Plan:  # fmt: skip
+    return plan_sweep(at(a_site(*changes), base, code), sweep, history=history)
+
+
+def at(site: Site, base: dict[str, Any] | None = None, code: str = "") -> Site:
+    return Site(site.manifest, base=base, code=lambda run: code)
+
+
+def used(peak: float | None, factor: str = "calibration", **facts: Any) -> History:
+    use = MemoryUse(None if peak is None else gib(peak), **facts)
+    return History(memory={factor: (use,)})
+
+
+# The locked base
+
+
+@pytest.mark.parametrize(
+    ("values", "heavy"),
+    [
+        ({}, False),
+        ({"cusum_training_mode": "events", "btc_features": "off", "n_features": 80}, False),
+        ({"n_features": 50}, False),
+        ({"cleanlab": "prune"}, False),
+        ({"n_features": 120}, True),
+        ({"n_features": "full"}, True),
+        ({"btc_features": "on"}, True),
+        ({"cusum_training_mode": "relaxed"}, True),
+        (LOCKED, True),
+    ],
+    ids=str,
+)
+def test_values_that_make_training_sets_large_make_any_factor_heavy(values: dict[str, Any], heavy: bool) -> None:
+    assert is_heavy("calibration", values) is heavy
+    assert is_heavy("n_features", values)
+
+
+def test_a_factor_that_is_varied_is_not_heavy_for_what_is_locked_of_it() -> None:
+    assert not is_heavy("calibration", {"calibration": "full"})
+    assert not is_heavy("cleanlab", {"cleanlab": "prune"})
+
+
+def test_a_heavy_variant_in_the_base_or_the_settings_routes_a_sweep_to_the_heavy_profile() -> None:
+    settings = (CALIBRATION, f"{CALIBRATION} settings: {{cusum_training_mode: disabled}},")
+    for found in (plan(base=LOCKED), plan(settings)):
+        assert (found.profile, found.nodes_peak >= 2) == ("heavy", True)
+    assert plan(base={"cusum_training_mode": "events"}).profile == "standard"
+
+
+def test_what_is_locked_for_trading_says_nothing_about_a_workload_of_ones_own() -> None:
+    own = (CALIBRATION, f'{CALIBRATION} run: "m:f",')
+    assert plan(own, base=LOCKED).profile == "standard"
+
+
+def test_what_was_measured_on_another_base_is_not_used() -> None:
+    history = History(
+        units={"calibration": (Measured((6.0,) * 5, trials=30, base="cleanlab=prune"),)},
+        memory={"calibration": (MemoryUse(gib(3), base="cleanlab=prune"),)},
+    )
+    there = plan(base={"cleanlab": "prune"}, history=history)
+    assert there.peak == gib(3)
+    assert "mean of 5 measured" in there.assumptions[0]
+    for base in ({}, {"cleanlab": "weight"}, {"cleanlab": "prune", "timeframe": "4h"}):
+        elsewhere = plan(base=base, history=history)
+        assert elsewhere.peak == gib(2)
+        assert "no history yet" in elsewhere.assumptions[0]
+
+
+def test_only_what_matters_of_the_base_tells_measurements_apart() -> None:
+    """A locked baseline, the factor itself and what the workload does not read change nothing."""
+    history = History(memory={"calibration": (MemoryUse(gib(3)),)}, reads={"": frozenset({"cleanlab", "calibration"})})
+    assert plan(base={"cleanlab": "off", "calibration": "isotonic", "size": 9}, history=history).peak == gib(3)
+
+
+def test_what_earlier_versions_measured_counts_while_nothing_is_locked() -> None:
+    history = History(peaks={"calibration": gib(3)})
+    assert plan(history=history).peak == gib(3)
+    assert plan(base={"cleanlab": "prune"}, history=history).peak == gib(2)
+
+
+# The code
+
+
+def test_a_peak_of_other_code_refuses_nothing() -> None:
+    history = used(500, code="before")
+    with pytest.raises(PlanningError, match="500 GiB"):
+        plan(history=history, code="before")
+    assert plan(history=history, code="after").peak == gib(2)
+    with pytest.raises(PlanningError, match="500 GiB"):
+        plan(history=history, code="")  # the code cannot be told
+
+
+def test_a_refusal_names_what_forgets_the_measured_peak() -> None:
+    with pytest.raises(PlanningError, match="scalable forget peak calibration"):
+        plan(history=used(500))
+
+
+def test_the_code_is_looked_at_only_where_a_peak_would_not_fit() -> None:
+    def importing(run: str | None) -> str:
+        raise AssertionError("the workload was imported")
+
+    site = Site(a_site().manifest, code=importing)
+    assert plan_sweep(site, "calibration", history=used(3, code="before")).peak == gib(3)
+
+
+# What a manifest says
+
+
+def test_a_stated_peak_wins_over_a_measured_one() -> None:
+    stated = ("limit: {cpu: 4, memory: 8GiB}, peak: 2GiB}", "limit: {cpu: 4, memory: 8GiB}, peak: 5GiB}")
+    assert plan(stated, history=used(500)).peak == gib(5)
+
+
+def test_the_shipped_profiles_peak_is_only_where_measuring_begins() -> None:
+    assert plan(history=used(3)).peak == gib(3)
+
+
+def test_a_job_that_ran_out_of_memory_goes_only_to_profiles_that_are_declared() -> None:
+    small = "small: {request: {cpu: 1, memory: 1GiB}, limit: {cpu: 1, memory: 2GiB}}"
+    declared = ("\ngroups:", f"  {small}\n\ngroups:")
+    site = a_site(declared)
+    assert site.climb("small", "compute") == ("wfrb", "compute")
+    text = "profiles: {small: {request: {cpu: 1, memory: 1GiB}, limit: {cpu: 1, memory: 2GiB}}}"
+    alone = a_site((profiles(), f"{text}\n"))
+    assert alone.climb("small", "compute") is None
+    assert alone.climb("standard", "compute") == ("heavy", "compute"), "both are shipped"
+
+
+def profiles() -> str:
+    """The section of the example."""
+    start = example().index("profiles:")
+    return example()[start : example().index("\ngroups:")]
+
+
+def test_a_jobs_memory_is_what_the_plan_expects() -> None:
+    load = sweep_load(at(a_site()), "calibration", used(3))
+    assert load.planned(1).memory == Memory.of_gib(3)
