@@ -102,7 +102,7 @@ def load_text(
     assert isinstance(filled, tree.Mapping)
     layers.check_secrets(filled, problems)
     values = tree.to_python(filled)
-    report = ValidationReport.of(problems)
+    report = ValidationReport.of(first_of(problems, len(problems)))
     try:
         manifest = with_shipped(Manifest.model_validate(values))
         findings = list(check(manifest, providers, target))
@@ -110,9 +110,7 @@ def load_text(
     except ValidationError as error:
         details = error.errors(include_url=False)
         wrong = [each for found in details[:MOST_ERRORS] for each in findings_of(found, filled)]
-        if (more := len(details) - MOST_ERRORS) > 0:
-            text = f"{plural(more, 'more error')}, not listed here"
-            wrong.append(Finding.error("more-errors", "", text, "correct these first"))
+        wrong = first_of(wrong, len(details))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
         findings = check_rest(values, [real(found["loc"], filled) for found in details], providers, target)
@@ -120,6 +118,14 @@ def load_text(
     if not report.ok:
         raise ManifestError(report, {file: source})
     return Loaded(manifest, report, target, filled)
+
+
+def first_of(findings: list[Finding], count: int) -> list[Finding]:
+    """Return the findings of the first errors, and how many more there are; each is shown with its lines."""
+    if (more := count - MOST_ERRORS) <= 0:
+        return findings
+    text = f"{plural(more, 'more error')}, not listed here"
+    return [*findings[:MOST_ERRORS], Finding.error("more-errors", "", text, "correct these first")]
 
 
 def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str], target: str | None) -> list[Finding]:

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,10 @@ class RunFolder:
 
     @classmethod
     def latest(cls, base: Path | str | None = None, manifest: str | Path | None = None) -> RunFolder | None:
-        runs = reversed(cls.list(base))
-        return next((run for run in runs if manifest is None or run.is_of(manifest)), None)
+        """Return the latest run; of a folder that several people use, the latest of one's own if there is one."""
+        runs = tuple(reversed(cls.list(base)))
+        own = (run for run in runs if run.is_mine())
+        return next((run for run in chain(own, runs) if manifest is None or run.is_of(manifest)), None)
 
     @classmethod
     def known(cls, base: Path | str | None = None) -> str:
@@ -177,6 +180,12 @@ class RunFolder:
                     f"{self.run_id} is another user's, whose code would run as yours; ask as that user: "
                     f"sudo -u '#{owner}' scalable …"
                 )
+
+    def is_mine(self) -> bool:
+        try:
+            return self.path.stat().st_uid == os.geteuid()
+        except OSError:  # somebody removed it just now
+            return False
 
     def is_sealed(self) -> bool:
         """Return whether this user made the run, here: else what it names may be anybody's code."""

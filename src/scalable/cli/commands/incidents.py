@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -142,13 +143,13 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     if trouble.failures:
-        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {trouble.run_id}  names them"
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {quote(trouble.run_id)}  names them"
         screen.print(line, soft_wrap=True)
     tell_of(screen, trouble.damaged)
     tell_source(screen, trouble)
     if rows:
         latest = RunFolder.latest()
-        of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {trouble.run_id}"
+        of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {quote(trouble.run_id)}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 
 

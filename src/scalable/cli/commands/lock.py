@@ -67,7 +67,9 @@ def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
     if not those:
         raise UsageError(undefined("factor", factor, {sweep.factor for sweep in manifest.sweeps.values()}))
     if len(those) > 1 and factor not in those:
-        raise UsageError(f"{', '.join(those)} all vary {factor}; say whose decision counts with --sweep {those[0]}")
+        raise UsageError(
+            f"{', '.join(those)} all vary {factor}; say whose decision counts with --sweep {quote(those[0])}"
+        )
     return factor if factor in those else those[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from shlex import quote
 
 from rich.console import Console
 from rich.padding import Padding
@@ -187,7 +188,7 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
     if campaign.budget_left is not None:
         screen.print(note("·", f"{campaign.budget_left} of this month's budget left", "dim"))
     first = campaign.plans[0].sweep
-    screen.print(note("·", f"scalable plan --sweep {first}  shows one of them with its front", "dim"))
+    screen.print(note("·", f"scalable plan --sweep {quote(first)}  shows one of them with its front", "dim"))
 
 
 def show_components(screen: Console, plan: ComponentPlan) -> None:

@@ -144,7 +144,7 @@ def only_sweep(manifest: Manifest) -> str | None:
     names = list(manifest.sweeps)
     if len(names) > 1:
         raise UsageError(
-            f"the manifest has several sweeps; name one: --sweep {names[0]}  (also {', '.join(names[1:])})"
+            f"the manifest has several sweeps; name one: --sweep {quote(names[0])}  (also {', '.join(names[1:])})"
         )
     return names[0] if names else None
 

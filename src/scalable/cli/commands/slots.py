@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from shlex import quote
 
 from scalable.cli import context
 from scalable.cli.output import Cell, console, errors, note, print_json, show_table, working
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def meant(options: argparse.Namespace, sweeps: Mapping[str, object]) -> str:
-    example = f"scalable slots {options.action} {options.sweep or next(iter(sweeps), 'SWEEP')} --holder ID"
+    example = f"scalable slots {options.action} {quote(options.sweep or next(iter(sweeps), 'SWEEP'))} --holder ID"
     if not options.sweep or not options.holder:
         raise UsageError(f"which sweep, and for whom? write  {example}")
     if options.sweep not in sweeps:
