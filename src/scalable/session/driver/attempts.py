@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import time
 from collections import Counter, deque
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
+from scalable.observe.files import append_private
 from scalable.quantities import Memory
 from scalable.session.driver.execution import Conversation, JobCall
 from scalable.session.driver.incidents import Incidents
@@ -158,7 +160,7 @@ class Attempts:
             elif cause is Loss.TIMED_OUT:
                 text = f"it ran for the {policy.walltime} of policies.stuck.walltime without a report of progress"
             if not attempt.handed:
-                self.withdraw(attempt, cause, text)
+                self.withdraw(attempt, Loss.STOPPED if cause is Loss.STUCK else cause, text)
                 return
             self.conversation.kill(attempt.address, attempt.key, cause.value, text, silent_for)
 
@@ -233,7 +235,7 @@ class Attempts:
             return  # taken back before it began: nothing happened that anyone would want to read of
         self.begin(attempt, seconds or 0.0)
         if cause and (ledger := self.ledgers.get(attempt.job)) is not None:
-            ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
+            ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
             message=message, **facts,
@@ -251,7 +253,7 @@ class Attempts:
         if not told["waits"] and not attempt.begun:
             self.begin(attempt, told["seconds"])
             if (ledger := self.ledgers.get(attempt.job)) is not None:
-                ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
+                ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
         if told["progressed"]:
             now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
@@ -285,7 +287,7 @@ class Attempts:
         """Note what is still under way as stopped, which costs no retry: its sweep or task was ended by us."""
         for attempt in [one for one in self.under_way.values() if self.ledgers.get(one.job) is ledger and one.begun]:
             past = len(self.engine.view.jobs[attempt.job].past)
-            ledger.note(attempt.job, past, attempt.started, Loss.STOPPED.value)
+            ledger.noted(attempt.job, past, attempt.started, Loss.STOPPED.value)
         self.ledgers = {job: each for job, each in self.ledgers.items() if each is not ledger}
 
     # What others want to know
@@ -334,7 +336,9 @@ class Attempts:
         path = self.folder.work(job)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)  # arguments may be private
-            path.write_bytes(content)
+            path.unlink(missing_ok=True)
+            with os.fdopen(append_private(path), "wb") as file:
+                file.write(content)
         except OSError as error:
             logger.warning("%s cannot be kept for debugging: %s", job, error.strerror)
 

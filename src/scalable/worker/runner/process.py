@@ -211,7 +211,7 @@ class Runner:
             {**os.environ, **python_path()}, cpus=settings.cpus, grpc=settings.grpc, extra=settings.environment
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "scalable.worker.runner", json.dumps(told)],
+            [sys.executable, "-P", "-m", "scalable.worker.runner", json.dumps(told)],
             env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
             stdin=subprocess.DEVNULL,
             stdout=settings.output,
