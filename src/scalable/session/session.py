@@ -220,6 +220,7 @@ class ScalableSession:
         cluster.sync(self.driver.begin)
         self._settle(self.driver)
         self.client = self.cluster.client_factory()
+        self.client.guards_all = self.manifest.policies.guard == "all"
         return self.client
 
     def money_left(self, site: Site, others: Others) -> Money | None:
