@@ -10,17 +10,17 @@ from typing import ClassVar
 from scalable.errors import UsageError
 from scalable.findings import Finding, SourcePlace
 from scalable.manifest import layers, tree
+from scalable.manifest.literal import Path, is_secret
 from scalable.manifest.load import choose_target, dotted
-from scalable.observe.redact import looks_secret, redact_text
+from scalable.observe.redact import HIDDEN, Redactor, looks_secret, redact_text
 
 STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")
 """Of the target; the cluster's copy has their values, so that no variable must be known there."""
 PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
-PAIR = re.compile(r"[\s-]*([\w.-]+):\s+[^\s{$]\S*\s*")
+PAIR = re.compile(r"(?:^[\s#-]*([\w.-]+)|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)):\s+(?=[^\s{$])")
+"""A name and a value in a comment: what it begins with, or the name of a variable anywhere; the rest is prose."""
 VARIABLE = re.compile(r"\$\{[^{}]*\}")
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,7 @@ class Source:
         """Values that many could read in the cluster, as text, in an overlay or in a comment."""
         lines = set()
         for path, node in scalars(self.root):
-            bare = VARIABLE.sub("", node.text)
-            name = next((part for part in reversed(path) if isinstance(part, str)), "")
-            held = isinstance(node.value, str) and bare == node.text and looks_secret(name)
-            if (held or redact_text(bare) != bare) and not reference(self.root, path):
+            if is_secret(self.root, path, node):
                 lines.add(node.place.line)
                 yield exposed(dotted(path), node.place)
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -119,7 +116,21 @@ class Source:
     @property
     def shown(self) -> str:
         """The text as it may be printed beside findings."""
-        return "\n".join(map(redact_text, self.text.splitlines()))
+        lines, redactor, hidden = [], Redactor(), {place.line: place for place in self.exposed_places}
+        depth: int | None = None  # of a secret whose value goes over several lines
+        for number, line in enumerate(self.text.splitlines(), 1):
+            own = len(line) - len(line.lstrip())
+            if depth is not None and (own > depth or not line.strip()):
+                lines.append("")
+                continue
+            depth = own if number in hidden else None
+            column = hidden[number].column - 1 if number in hidden else len(line)
+            lines.append(redactor.line(line) if number not in hidden else f"{line[:column]}{HIDDEN}")
+        return "\n".join(lines)
+
+    @property
+    def exposed_places(self) -> list[SourcePlace]:
+        return [node.place for path, node in scalars(self.root) if is_secret(self.root, path, node)]
 
     def with_values(self, values: Mapping[str, str]) -> str:
         """Return the text with these values of the target written out."""
@@ -157,14 +168,7 @@ def in_comment(line: str) -> bool:
     """Return whether a comment holds a secret: by its shape, as NAME=VALUE, or as a line of YAML; prose is none."""
     comment = VARIABLE.sub("", line.partition("#")[2])
     prose = comment.replace(": ", " ")
-    written = PAIR.fullmatch(comment)
-    return redact_text(prose) != prose or (written is not None and looks_secret(written[1]))
-
-
-def reference(root: tree.Node, path: Path) -> bool:
-    """Return whether a value only names a Secret: {secret: NAME, key: KEY}."""
-    above = tree.locate(root, path[:-1])[1]
-    return isinstance(above, tree.Mapping) and set(above.items) == {"secret", "key"}
+    return redact_text(prose) != prose or any(looks_secret(pair[1] or pair[2]) for pair in PAIR.finditer(comment))
 
 
 def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scalar]]:
