@@ -10,9 +10,9 @@ from typing import ClassVar
 from scalable.errors import UsageError
 from scalable.findings import Finding, SourcePlace
 from scalable.manifest import layers, tree
-from scalable.manifest.literal import Path, is_secret
 from scalable.manifest.load import choose_target, dotted
-from scalable.observe.redact import HIDDEN, Redactor, looks_secret, redact_text
+from scalable.manifest.secrets import VARIABLE, Path, literal, scalars
+from scalable.observe.redact import looks_secret, redact_text
 
 STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")
@@ -20,7 +20,6 @@ WRITTEN_OUT = ("image", "namespace")
 PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
 PAIR = re.compile(r"(?:^[\s#-]*([\w.-]+)|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)):\s+(?=[^\s{$])")
 """A name and a value in a comment: what it begins with, or the name of a variable anywhere; the rest is prose."""
-VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +104,12 @@ class Source:
     def secrets(self) -> Iterator[Finding]:
         """Values that many could read in the cluster, as text, in an overlay or in a comment."""
         lines = set()
-        for path, node in scalars(self.root):
-            if is_secret(self.root, path, node):
-                lines.add(node.place.line)
-                yield exposed(dotted(path), node.place)
+        for path, node in literal(self.root):
+            lines.add(node.place.line)
+            yield exposed(dotted(path), node.place)
         for number, line in enumerate(self.text.splitlines(), 1):
             if number not in lines and (PASSWORD.search(line) or in_comment(line)):
                 yield exposed("", SourcePlace(self.file, number, 1))
-
-    @property
-    def shown(self) -> str:
-        """The text as it may be printed beside findings."""
-        lines, redactor, hidden = [], Redactor(), {place.line: place for place in self.exposed_places}
-        depth: int | None = None  # of a secret whose value goes over several lines
-        for number, line in enumerate(self.text.splitlines(), 1):
-            own = len(line) - len(line.lstrip())
-            if depth is not None and (own > depth or not line.strip()):
-                lines.append("")
-                continue
-            depth = own if number in hidden else None
-            column = hidden[number].column - 1 if number in hidden else len(line)
-            lines.append(redactor.line(line) if number not in hidden else f"{line[:column]}{HIDDEN}")
-        return "\n".join(lines)
-
-    @property
-    def exposed_places(self) -> list[SourcePlace]:
-        return [node.place for path, node in scalars(self.root) if is_secret(self.root, path, node)]
 
     def with_values(self, values: Mapping[str, str]) -> str:
         """Return the text with these values of the target written out."""
@@ -169,17 +148,6 @@ def in_comment(line: str) -> bool:
     comment = VARIABLE.sub("", line.partition("#")[2])
     prose = comment.replace(": ", " ")
     return redact_text(prose) != prose or any(looks_secret(pair[1] or pair[2]) for pair in PAIR.finditer(comment))
-
-
-def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scalar]]:
-    if isinstance(node, tree.Scalar):
-        yield path, node
-    elif isinstance(node, tree.Sequence):
-        for at, item in enumerate(node.items):
-            yield from scalars(item, (*path, at))
-    else:
-        for name, item in node.items.items():
-            yield from scalars(item, (*path, name))
 
 
 def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:

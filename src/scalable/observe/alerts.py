@@ -146,7 +146,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "DependencyDown", Condition("scalable_dependency_up", "==", 0),
         0, WARNING, "the run cannot reach what it needs: {dependency}",
-        "finished rows are kept beside the run until it does; start it again, or correct its URL in the manifest",
+        "start it again, make room on its disk, or correct its URL in the manifest; of a store, scalable status says "
+        "where finished rows are meanwhile: in an outbox on disk, or only in the run's memory, and then do not stop it",
     ),
     Rule(
         "Stuck", Condition("finetune_pod_idle_seconds", ">", 300),

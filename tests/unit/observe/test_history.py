@@ -59,6 +59,7 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
         task("d", 10, 1, tag="stitches"),
         peaks(a=3 * GIB),
         attempt_ended("r1", "out of memory"),
+        attempt_ended("r2", "out of memory", raised=True),
         removed("w2", 60),
     )
     assert learn(tmp_path, told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalable.manifest import tree
-from scalable.manifest.literal import is_secret
+from scalable.manifest.secrets import is_secret
 
 
 def secret(text: str, *path: str | int) -> bool:
