@@ -23,7 +23,7 @@ from scalable.manifest.fields import (
     as_number,
     one_or_many,
 )
-from scalable.manifest.work import Stated, Together
+from scalable.manifest.work import Retry, Stated, Together
 from scalable.observe.alerts import RULES, Rule, adjusted
 from scalable.quantities import Duration, Money, Price, Share
 from scalable.stuck import STUCK_AFTER_S
@@ -46,12 +46,6 @@ class Margins(Section):
     cpu: Share = Share(0.15)
     spread: Flag = True
     """Raise requests so that the scheduler places no more workers on a node than its CPUs can serve."""
-
-
-class Retry(Section):
-    times: CountOrNone = 1
-    delay: Duration = Duration(60)
-    cap: Duration = Duration(300)
 
 
 class Stuck(Section):
@@ -145,6 +139,12 @@ class Policies(Section):
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
+
+    def retry_of(self, own: Retry | None) -> Retry:
+        """Return how a task or sweep is retried: what it does not say itself is as for all."""
+        if own is None:
+            return self.retry
+        return self.retry.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 OFF = "off"

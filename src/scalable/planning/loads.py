@@ -77,7 +77,7 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores,
+            self.expected.cores, self.sweep.retry,
         )  # fmt: skip
 
 

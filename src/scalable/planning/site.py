@@ -16,7 +16,7 @@ from scalable.findings import Finding
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
-from scalable.manifest.work import Sweep
+from scalable.manifest.work import Retry, Sweep
 from scalable.planning.expected import common
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
@@ -77,6 +77,8 @@ class PlannedSweep:
     cores: float | None = None
     """What a job uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
     """
+    retry: Retry | None = None
+    """How its jobs are retried where that differs from the policies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +295,7 @@ class Site:
         planned = list(planned)
         if len({sweep.id for sweep in planned}) < len(planned):
             raise PlanningError("two of the sweeps to simulate have the same name")
-        profiles = self.manifest.profiles
+        profiles, policies = self.manifest.profiles, self.manifest.policies
         homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
         for sweep in planned:
             tag, profile = tag_of(sweep, planned), profiles[sweep.profile]
@@ -318,6 +320,7 @@ class Site:
                     for name, group in sweep.jobs
                 ),
                 sweep.workers,
+                sweep.retry and policies.retry_of(sweep.retry),
             )
             for sweep in planned
         ]

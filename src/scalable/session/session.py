@@ -135,7 +135,7 @@ class ScalableSession:
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        return self.report + ask_provider(self.spec(), self.report)
+        return self.report + ask_provider(self.manifest, self.spec(), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""

@@ -25,6 +25,7 @@ from scalable.observe.redact import redact_text
 from scalable.planning.expected import base_of
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.incident_rows import IncidentRows
+from scalable.session.driver.ledger import Ledger
 from scalable.session.sweep.cells import Cells
 from scalable.session.sweep.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
@@ -44,6 +45,7 @@ from scalable.sweeps.units import Computed
 from scalable.wording import plural
 
 if TYPE_CHECKING:
+    from scalable.manifest.work import Retry
     from scalable.quantities import Memory
     from scalable.session.driver.driver import Driver
 
@@ -65,6 +67,7 @@ class Request:
     """Of a job, as far as known."""
     peak: Memory | None = None
     target: str | None = None
+    retry: Retry | None = None
     since: float | None = None
     """Rows that failed after this moment are not tried again."""
 
@@ -99,6 +102,8 @@ class SweepExecution:
         """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
+        self.ledger: Ledger
+        """Counts the attempts; made when something is computed."""
         self.code = compiled.workload.code_fingerprint()
 
     async def run(self) -> SweepOutcome:
@@ -148,20 +153,28 @@ class SweepExecution:
     async def compute(self, missing: list[str]) -> None:
         """Give the engine every job that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
+        run_id = self.driver.attempts.folder.run_id
+        ledger = self.ledger = await asyncio.to_thread(Ledger, self.store, run_id, missing, self.before)
         engine = self.driver.engine.view
         sweep = unused(name, engine.sweeps)
         jobs, works = self.jobs, {}
         for place in self.compiled.units_of(missing):
             job = unused(place.name, engine.jobs)
             jobs[job] = place
+            ledger.rows[job] = tuple(cell.run_key for cell in place.cells)
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
             works[job] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
         for portion in self.cells.of_jobs(jobs):
             self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
         submitted = tuple(
-            Job(job, sweep, request.tag, place.group, request.expected_s, request.peak) for job, place in jobs.items()
-        )
-        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers), works)
+            Job(
+                job, sweep, request.tag, place.group, request.expected_s, request.peak,
+                charged=ledger.charged(ledger.rows[job]),
+            )
+            for job, place in jobs.items()
+        )  # fmt: skip
+        self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
+        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers, request.retry), works)
         waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
         try:
             for done in asyncio.as_completed(waiting):
@@ -170,6 +183,7 @@ class SweepExecution:
             self.driver.handle(SweepCancelled(sweep))
             raise
         finally:
+            self.driver.attempts.leave(ledger)
             for one in waiting:
                 one.cancel()
 
@@ -180,7 +194,7 @@ class SweepExecution:
             self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
         record = self.driver.engine.view.jobs[job]
-        attempt, worker = max(1, len(record.past) + (state is JobState.FINISHED)), record.worker or None
+        tries, worker = len(record.past) + (state is JobState.FINISHED), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (
             value
@@ -191,23 +205,22 @@ class SweepExecution:
             self.executed.update(one.executed)
         if any(self.compiled.workload.shared_by in one.executed for one in found):
             self.fresh.add(job)
-        rows = [self.storable(one, attempt, worker) for one in found if not one.unkept]
+        rows = [self.storable(one, tries, worker) for one in found if not one.unkept]
         if rows:
             self.write(job, rows)
         if unkept := next((one.unkept for one in found if one.unkept), ""):
             raise ArtefactError(unkept)  # every other job would be computed in vain, too
 
-    def storable(self, one: Computed, attempt: int, worker: str | None) -> Row:
+    def storable(self, one: Computed, tries: int, worker: str | None) -> Row:
         """Metrics that no store can hold are the end of their row only."""
         try:
-            return self.row(one, attempt, worker)
+            return self.row(one, tries, worker)
         except RowError as error:
             reason = str(error).removeprefix(f"row {one.run_key}: ")  # rows that fail alike are told together
-            return self.row(Computed(one.run_key, error=reason), attempt, worker)
+            return self.row(Computed(one.run_key, error=reason), tries, worker)
 
-    def row(self, one: Computed, attempt: int, worker: str | None) -> Row:
+    def row(self, one: Computed, tries: int, worker: str | None) -> Row:
         where = self.compiled.where[one.run_key]
-        earlier = self.before.get(one.run_key)
         work = self.works[one.run_key]
         return Row(
             run_key=one.run_key,
@@ -221,12 +234,13 @@ class SweepExecution:
             buys=counted(one.metrics.get("buys")),
             elapsed_s=round(one.elapsed_s, 6) if not one.error else None,
             run_status=RowStatus.FAILED if one.error else RowStatus.FINISHED,
-            attempt=attempt + (earlier.attempt if earlier is not None else 0),
+            attempt=self.ledger.final(one.run_key, tries),
             error=redact_text(one.error) if one.error else None,
             code_fingerprint=self.code,
             config_fingerprint=key_of(dict(work.configuration)),
             data_fingerprint=self.compiled.data[where.asset],
             worker=worker,
+            run_id=self.ledger.run_id,
         )
 
     def write(self, job: str, rows: list[Row]) -> None:

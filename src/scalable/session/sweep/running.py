@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan
 from scalable.session.machine import history
-from scalable.session.sweep.execution import Request, SweepExecution
+from scalable.session.sweep.execution import Request, SweepExecution, ended
 from scalable.session.sweep.outcomes import SweepOutcome, changed, lacking, outcome_of
-from scalable.session.sweep.slots import Slot
-from scalable.store import Row, Store
+from scalable.session.sweep.slots import Slot, gone
+from scalable.store import Row, Store, SweepStatus
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
 from scalable.sweeps.compiling import Compiled
@@ -47,8 +47,11 @@ def run_sweep(
         with (
             artefacts.using(name, compiled.artefact_keys()),
             open_tracker(session.manifest.tracking, tell=tell) as tracker,
-            Slot(store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder) as slot,
+            Slot(
+                store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder, asset is None
+            ) as slot,
         ):
+            close_lost(store, slot)
             if slot.waited:  # what is locked or the data may be others by now
                 compiled = session.compile(name, store, asset)
             before = store.find(compiled.where)  # another process may have computed some while this one waited
@@ -70,6 +73,17 @@ def run_sweep(
     return outcome
 
 
+def close_lost(store: Store, slot: Slot) -> None:
+    """End the runs of this sweep whose drivers are gone. Who lives has a slot of the same name."""
+    others = [lease for lease in store.leases().list() if lease.name == slot.name and lease.held]
+    if any(lease.token != slot.ticket.token and not gone(lease) for lease in others):
+        return
+    for run in store.runs(slot.name):
+        own = slot.shared and run.started >= (slot.since or 0.0)  # of another task of the same holder
+        if run.status is SweepStatus.RUNNING and not own:
+            store.put_run(ended(run, SweepStatus.LOST, "its driver is gone"))
+
+
 def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
     load = sweep_load(session.site(), name, history())
     return Request(
@@ -79,6 +93,7 @@ def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
         artefacts=session.artefacts(),
         peak=load.estimate.peak,
         target=session.spec().target_name,
+        retry=load.sweep.retry and session.manifest.policies.retry_of(load.sweep.retry),
     )
 
 
@@ -97,14 +112,14 @@ def track(tracker: Tracker, session: ScalableSession, compiled: Compiled, store:
         "folds": grid.folds, "costs_bps": ", ".join(f"{cost:g}" for cost in grid.costs_bps), "trials": grid.trials,
         "seed": grid.seed, **{f"base.{name}": value for name, value in compiled.base_env.items()},
     }  # fmt: skip
-    ended = time.time()
+    now = time.time()
     tracker.log(
         SweepRecord(
             id=f"{session.folder.run_id} {compiled.name}",
             experiment=session.manifest.project.name,
             name=f"{compiled.name} {compiled.asset}" if compiled.asset else compiled.name,
-            started=ended - outcome.seconds,
-            ended=ended,
+            started=now - outcome.seconds,
+            ended=now,
             status=Status.FINISHED if outcome.complete else Status.FAILED,
             params=params,
             metrics=averaged(lines, found.metric_names),
