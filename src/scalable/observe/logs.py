@@ -168,7 +168,10 @@ def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
 
 def last_lines(path: Path, most: int, most_bytes: int = BLOCK) -> list[str]:
     """Return the last lines of a log that hold anything; none if it cannot be read."""
-    end = ending(path, 2 * most, most_bytes)
+    try:
+        end = ending(path, 2 * most, most_bytes)
+    except OSError:
+        return []
     lines = [line.rstrip() for line in end.data.decode(errors="replace").splitlines() if line.strip()]
     return lines[-most:]
 
