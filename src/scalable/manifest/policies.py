@@ -130,6 +130,15 @@ class Fork(Section):
         return names
 
 
+class Pilot(Section):
+    """Bounds of a pilot: jobs that have not ended by then are stopped."""
+
+    time: Wait = Duration(120)
+    """After the first worker is expected to be there."""
+    cost: Money | None = None
+    """What its workers may cost; the budget counts in any case."""
+
+
 class Policies(Section):
     margins: Margins = Margins()
     retry: Retry = Retry()
@@ -139,6 +148,9 @@ class Policies(Section):
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
+    pilot: Pilot = Pilot()
+    guard: Literal["asked", "all"] = "asked"
+    """Which plain tasks (submit, map) run in runner processes: those with guarded=True, or all but guarded=False."""
 
     def retry_of(self, own: Retry | None) -> Retry:
         """Return how a task or sweep is retried: what it does not say itself is as for all."""

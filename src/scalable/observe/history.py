@@ -1,4 +1,4 @@
-"""What later plans learn from a finished run: merged into ``history.json``, which the planner reads.
+"""What later plans learn from a finished run: merged into ``.scalable/history.json``, which the planner reads.
 
 One writer at a time holds ``history.lock`` (the system frees it when its holder dies); readers need no lock, since the
 file is replaced whole. A run is learned once. What this version does not know in the file stays there.
@@ -19,6 +19,7 @@ from typing import Any
 from scalable.errors import QuantityError, ScalableError
 from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
+from scalable.observe.folders import state_dir, state_file
 from scalable.observe.sweep_progress import SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
@@ -46,8 +47,8 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     folder = Path(base)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / LOCK, wait_s):
-            path = folder / FILE
+        with locked(state_file(LOCK, folder), wait_s):
+            path = state_file(FILE, folder)
             history = known(path)
             if view.run_id and view.run_id in history.get("runs", ()):
                 return False
@@ -55,7 +56,8 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
-        raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+        path = state_dir(folder) / FILE
+        raise ScalableError(f"{path} cannot be written: {error.strerror}; this run is not learned") from None
 
 
 def forget_peaks(
@@ -67,10 +69,10 @@ def forget_peaks(
     other workloads and settings of a factor.
     """
     folder = Path(base)
-    path = folder / FILE
+    path = state_file(FILE, folder)
     if not path.exists():
         return []
-    with locked(folder / LOCK, WAIT_S):
+    with locked(state_file(LOCK, folder), WAIT_S):
         history = known(path)
         gone, memory, peaks = [], history.get("memory", {}), history.get("peaks", {})
         for factor in list(memory) if name is None else [name]:
@@ -184,7 +186,9 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
     means = [
         value for units_before in same for value in map(number, units_before.get("means") or ()) if value is not None
     ]
+    pilot = sweep.pilot
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
+        pilot = pilot or any(units_before.get("pilot") is True for units_before in same)
         earlier = [value for units_before in same for value in units_before.get("seconds", ())]
         durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
@@ -194,6 +198,7 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         "means": levels(means, sum(durations) / len(durations)),
         "cores": cores,
         "rows": max(1, sweep.rows_per_unit),
+        **({"pilot": True} if pilot else {}),
     }
     units[sweep.factor] = [*(units_before for units_before in known if units_before not in same), entry]
 

@@ -136,11 +136,12 @@ KINDS: Mapping[str, RecordKind] = {
         "a run ended on its worker, or was lost",
         {
             **RUN,
-            "outcome": "`finished`, or the cause: `raised`, `stuck`, `out of memory` …",
+            "outcome": "`finished`, or the cause: `raised`, `stuck`, `over its walltime`, `out of memory` …",
             "seconds": "it took",
             "cpu_s": "seconds of CPU it used",
             "peak": "bytes it used at most",
             "message": "its error, or what is known of its end",
+            "raised": "`true` for `out of memory` if its code raised `MemoryError` and nothing was killed",
         },
     ),
     "retry": RecordKind(
@@ -185,6 +186,7 @@ KINDS: Mapping[str, RecordKind] = {
             "reads": "names that its workload reads of a configuration",
             "code": "fingerprint of its workload",
             "trials": "trials of each hyper-parameter search",
+            "pilot": "whether it is a pilot, of a few jobs only",
             "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",

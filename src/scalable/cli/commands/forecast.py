@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
     site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
-        answer = VIEWS[options.view](site, context.history(), options)
+        answer = VIEWS[options.view](site, context.history(context.manifest_path(options.manifest)), options)
     if options.format == "json":
         print_json(answer.record)
     else:
@@ -167,7 +167,7 @@ def show_months(projected: Sequence[Month], screen: Console) -> None:
         rows.append(
             ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
         )
-        rows.append(("  bill", f"list prices, {projection.start_and_idle} for start and idle", str(projection.bill)))
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} for idle nodes", str(projection.bill)))
         screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()

@@ -1,38 +1,52 @@
-"""``scalable plan``: what sweeps will need, take and cost. Starts nothing."""
+"""``scalable plan``: what sweeps will need, take and cost. Starts nothing, but for a pilot where one is asked for."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
+from scalable.cli.operating import save_shown
 from scalable.cli.output import console, errors, facts, margin_text, node_chart, note, print_json, show_table, working
+from scalable.errors import UsageError
+from scalable.manifest import Loaded
 from scalable.planning.campaign import Campaign, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
 from scalable.planning.front import Choice
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.quantities import Duration
-from scalable.wording import plural
+from scalable.wording import plural, undefined
 
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
+    if options.pilot and not options.dry_run:
+        run_pilots(loaded, options)
+    return planned(options, loaded, options.sweep)
+
+
+def planned(options: argparse.Namespace, loaded: Loaded, sweep: str | None) -> int:
+    """Show the plan of one sweep, else of all; of the components where there is no sweep."""
+    if options.pilot and options.dry_run:
+        raise UsageError("a pilot runs jobs, and --dry-run starts nothing; leave out one of them")
     site = context.site(options, loaded, context.pin(options, loaded))
+    past = context.history(context.manifest_path(options.manifest))
     result: Plan | Campaign | ComponentPlan
-    if options.sweep is None and not loaded.manifest.sweeps:
+    if sweep is None and not loaded.manifest.sweeps:
         wishes = {"objective": options.objective, "policy": options.policy}
-        result = plan_components(site, loaded.target, **wishes, history=context.history())
+        result = plan_components(site, loaded.target, **wishes, history=past)
     else:
         choice = Choice(options.objective or "balance", options.policy or "safe", context.seed(options))
         with working("simulating"):
-            if options.sweep is not None:
-                result = plan_sweep(site, options.sweep, choice, context.history())
-            else:
-                result = plan_all(site, choice, context.history())
-    if options.format == "json":
+            result = plan_sweep(site, sweep, choice, past) if sweep is not None else plan_all(site, choice, past)
+    if options.output is not None:
+        save_shown(Path(options.output), options.format, result.to_dict(), lambda screen: show(screen, result))
+    elif options.format == "json":
         print_json(result.to_dict())
     else:
         show(console(), result)
@@ -41,6 +55,21 @@ def run(options: argparse.Namespace) -> int:
         errors().print(f"{text}; --over-budget accepts it", style="bold red")
         return 1
     return 0
+
+
+def run_pilots(loaded: Loaded, options: argparse.Namespace) -> None:
+    """Measure the sweep that is named, or all of them, before they are planned."""
+    from scalable.cli.commands.run import orderly_end, pilot
+    from scalable.session.session import ScalableSession
+
+    if options.sweep is not None and options.sweep not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", options.sweep, loaded.manifest.sweeps))
+    names = [options.sweep] if options.sweep is not None else list(loaded.manifest.sweeps)
+    if not names:
+        raise UsageError("--pilot is about sweeps, and the manifest has none")
+    with orderly_end():
+        for name in names:
+            pilot(ScalableSession(loaded, context.manifest_path(options.manifest)), name)
 
 
 def show(screen: Console, result: Plan | Campaign | ComponentPlan) -> None:
@@ -95,7 +124,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.cost is not None:
         money = str(plan.cost)
         if plan.cost_computing != plan.cost:  # where workers are charged, not nodes, both are one
-            money += f", start and idle tail included ({plan.cost_computing} while computing)"
+            money += f", idle tail included ({plan.cost_computing} while computing)"
         if plan.budget_left is not None:
             money += f"; {plan.budget_left} of this month's budget left"
         pairs.append(("cost", money))
@@ -168,7 +197,7 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
     if campaign.budget_left is not None:
         screen.print(note("·", f"{campaign.budget_left} of this month's budget left", "dim"))
     first = campaign.plans[0].sweep
-    screen.print(note("·", f"scalable plan --sweep {first}  shows one of them with its front", "dim"))
+    screen.print(note("·", f"scalable plan --sweep {quote(first)}  shows one of them with its front", "dim"))
 
 
 def show_components(screen: Console, plan: ComponentPlan) -> None:

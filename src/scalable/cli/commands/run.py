@@ -36,6 +36,7 @@ from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 400  # characters of a task's result that are shown to people
+WORTH_A_PILOT_S = 300.0  # a shorter sweep is its own pilot
 
 
 class Stopped(KeyboardInterrupt):
@@ -59,6 +60,11 @@ def run(options: argparse.Namespace) -> int:
         check_about_sweeps(options)
     elif options.here:
         loaded = on_this_machine(loaded, sweep, context.site(options, loaded))
+    if options.dry_run:
+        from scalable.cli.commands.plan import planned
+
+        options.seed = options.output = None  # which only the plan's own command takes
+        return planned(options, loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)
@@ -113,7 +119,10 @@ def check_script(path: str) -> None:
 
 
 def check_about_sweeps(options: argparse.Namespace) -> None:
-    for name, given in (("--asset", options.asset), ("--here", options.here), ("--holder", options.holder)):
+    about_sweeps = {
+        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot
+    }  # fmt: skip
+    for name, given in about_sweeps.items():
         if given:
             raise UsageError(f"{name} is about a sweep; name one: --sweep S")
 
@@ -140,15 +149,20 @@ def only_sweep(manifest: Manifest) -> str | None:
     names = list(manifest.sweeps)
     if len(names) > 1:
         raise UsageError(
-            f"the manifest has several sweeps; name one: --sweep {names[0]}  (also {', '.join(names[1:])})"
+            f"the manifest has several sweeps; name one: --sweep {quote(names[0])}  (also {', '.join(names[1:])})"
         )
     return names[0] if names else None
 
 
 def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
     """Compute what the store lacks, then show what it has: results, decision, and where they are."""
+    if options.pilot:
+        pilot(session, name)
     with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
+        if not options.pilot and not plan.measured and plan.wall_s > WORTH_A_PILOT_S:
+            offer = f"planned at {Duration(plan.wall_s)}, but nothing was measured yet"
+            waiting.tell(f"{offer}: scalable plan --sweep {quote(name)} --pilot  runs a few jobs and plans from them")
         if plan.over_budget and not options.over_budget:
             rest, some = plan.budget_left, plan.budget_left is not None and plan.budget_left.amount > 0
             remedy = "--over-budget  runs it until that is used up" if some else "raise budget.monthly to run it"
@@ -164,6 +178,18 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
     if session.run is not None:
         conclude(session.run, "job")
     return 0 if outcome.complete else 1
+
+
+def pilot(session: ScalableSession, name: str) -> None:
+    """Run a pilot and say what it measured."""
+    with Waiting("getting ready") as waiting:
+        outcome = session.run_pilot(name, watched=waiting.over, tell=waiting.tell)
+    if not outcome.computed:
+        text = "nothing to measure: its rows are there" if outcome.complete else "no job ended in the pilot's time"
+    else:
+        text = f"{plural(outcome.computed, 'row')} measured in {Duration(outcome.seconds)}"
+        text += f", {len(outcome.failed)} failed: {outcome.why()}" if outcome.failed else ""
+    errors().print(f"pilot of {name}: {text}", soft_wrap=True)
 
 
 class Waiting:
