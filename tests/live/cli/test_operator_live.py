@@ -211,6 +211,18 @@ def test_protections_of_a_live_worker_are_in_place(live: Session) -> None:
     assert "fork guard" in shown and shown.endswith("protected\n")
 
 
+def test_a_session_that_is_stopped_is_told_as_that_and_goes_on_when_it_is_let(live: Session) -> None:
+    os.kill(live.process.pid, signal.SIGSTOP)
+    try:
+        assert until(lambda: live.told("status")["run"]["stopped"] == live.process.pid)
+        status = live.told("status")["run"]
+        assert (status["state"], status["left_s"]) == ("running", None)
+        assert f"kill -CONT {live.process.pid}" in " ".join(live.scalable("status").split())
+    finally:
+        os.kill(live.process.pid, signal.SIGCONT)
+    assert until(lambda: live.told("status")["run"]["stopped"] is None)
+
+
 def test_names_that_nothing_has_are_answered_with_those_there_are(live: Session) -> None:
     live.two()
     message = live.scalable("dump", "model-7", status=2)
