@@ -70,7 +70,7 @@ def test_a_real_sweep_is_paused_resumed_looked_at_killed_at_and_marked_from_the_
         page.goto(console.invite())
         busy = page.locator("#workers tbody tr").filter(has_text="busy")
         expect(busy).to_have_count(2)
-        assert confirmed(page, "Pause", "Pause") == "paused: 2 runs may end, 2 more wait"
+        assert confirmed(page, "Pause", "Pause") == "paused: 2 jobs may end, 2 more wait"
         expect(page.locator("#paused")).to_have_text(re.compile(r"^paused by \S+ \(console\)$"))
         assert confirmed(page, "Resume", "Resume") == "it goes on"
         expect(page.locator("#paused")).to_be_hidden()
