@@ -199,6 +199,7 @@ class TaggedCluster(Cluster):
             self.scheduler = await FairScheduler(
                 security=self.security,
                 running=self.losses.running_on,
+                fate=self.losses.known_fate,
                 local_directory=str(self.scratch.path),
                 **self._scheduler_options,
             )

@@ -50,6 +50,23 @@ def say(words: str) -> None:
     print(words, file=sys.stderr)
 
 
+def say_and_wait(words: str, path: str) -> None:
+    print(words)
+    wait_for(path)
+
+
+def say_and_crash(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
+    print(words)
+    segfault()
+
+
+def say_and_lack_memory(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
+    print(words)
+    raise MemoryError
+
+
 def where() -> str:
     return str(Path.cwd())
 
@@ -110,6 +127,14 @@ def leave_a_thread_that_exits(status: int) -> int:
 
 def start_a_thread_for_ever() -> int:
     threading.Thread(target=time.sleep, args=(600,)).start()
+    return os.getpid()
+
+
+def read_from_an_object_store() -> int:
+    """Start the thread in which fsspec speaks to object stores, as reading an artefact does; return the process."""
+    from fsspec.asyn import get_loop
+
+    assert get_loop().is_running()
     return os.getpid()
 
 

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         show_table(screen, ("", ""), rows, indent=2)
     if explained["incident"]:
-        of = "" if folder == RunFolder.latest() else f" --run-id {quote(folder.run_id)}"
+        of = "" if folder == RunFolder.latest(folder.path.parent) else f" --run-id {quote(folder.run_id)}"
         screen.print(f"  scalable incidents show {explained['incident']}{of}  has the evidence", style="dim")
     return 0
 

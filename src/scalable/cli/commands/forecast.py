@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
     site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
-        answer = VIEWS[options.view](site, context.history(), options)
+        answer = VIEWS[options.view](site, context.history(context.manifest_path(options.manifest)), options)
     if options.format == "json":
         print_json(answer.record)
     else:

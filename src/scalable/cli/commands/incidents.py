@@ -23,7 +23,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed, text
-from scalable.observe.folders import UnknownRunError
+from scalable.observe.folders import RunFolderError, UnknownRunError
 from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, span
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
@@ -41,7 +41,9 @@ class RunTrouble:
     """Where its files are; on which machine, if they are elsewhere."""
     incidents: list[Incident]
     damaged: dict[str, str] = field(default_factory=dict)
-    """Files that could not be read, and why."""
+    """Files that hold no incident, and why."""
+    unreadable: list[str] = field(default_factory=list)
+    """What may not be read, with the reason."""
     failures: int = 0
     """Tasks and jobs that failed, with an incident or without; of a run whose folder is elsewhere it is not known."""
     stored: bool = False
@@ -49,27 +51,41 @@ class RunTrouble:
 
     @classmethod
     def of(cls, run: RunFolder) -> RunTrouble:
-        known = IncidentFolder(run.path)
-        return cls(run.run_id, str(run.path), known.all(), known.damaged, RunView.of(read(run.journal)).failed)
+        """Look at a run, as far as it may be read."""
+        known, incidents, failures = IncidentFolder(run.path), list[Incident](), 0
+        reasons: list[RunFolderError] = []
+        try:
+            incidents = known.all()
+            reasons += known.unreadable
+            failures = RunView.of(read(run.journal)).failed
+        except RunFolderError as error:
+            reasons.append(error)
+        except OSError as error:
+            reasons.append(RunFolderError.unreadable(run.journal, error))
+        return cls(run.run_id, str(run.path), incidents, known.damaged, list(map(str, reasons)), failures)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action is not None:
         return show_one(options)
     runs = chosen(options)
+    unreadable = [why for each in runs for why in each.unreadable]
+    for why in unreadable:
+        errors().print(why, style="bold red", markup=False, soft_wrap=True)
     if options.format == "json":
         print_json(as_json(runs))
-        return 0
+        return 1 if unreadable else 0
     screen = console()
     troubled = [each for each in runs if each.incidents or each.damaged or each.failures]
     for at, each in enumerate(troubled):
         if at:
             screen.print()
         show_list(screen, each)
-    if not troubled:  # a run that is only in the store is there because it had some
-        where = f"no run in {runs_dir()} has" if options.all else f"{runs[0].run_id} has no"
+    if not troubled and not unreadable:
+        runs_there = f"no run in {runs_dir(manifest=options.manifest)} has"
+        where = runs_there if options.all else f"{runs[0].run_id} has no"
         screen.print(f"{where} incidents", soft_wrap=True)
-    return 0
+    return 1 if unreadable else 0
 
 
 def chosen(options: argparse.Namespace) -> list[RunTrouble]:
@@ -77,7 +93,8 @@ def chosen(options: argparse.Namespace) -> list[RunTrouble]:
     if options.all:
         if options.run_id is not None:
             raise UsageError("--all and --run-id cannot both be given")
-        runs = [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
+        recorded = RunFolder.list(runs_dir(manifest=options.manifest))
+        runs = [folder for folder in recorded if options.manifest is None or folder.is_of(options.manifest)]
         return [RunTrouble.of(run) for run in runs] or from_store(options)
     try:
         return [RunTrouble.of(RunFolder.find(options.run_id, manifest=options.manifest))]
@@ -93,12 +110,8 @@ def from_store(options: argparse.Namespace) -> list[RunTrouble]:
     """Return what the manifest's store has, by run, the latest last; nothing where there is no store."""
     if not os.environ.get("SCALABLE_STORE_URL") and not context.manifest_path(options.manifest).exists():
         return []
-    from scalable.cli.commands.dlq import store_url  # a store is seldom needed and takes a second to import
-    from scalable.show.report.material import existing
-    from scalable.store import open_store
-
     try:
-        with open_store(existing(store_url(options), Path())) as store:
+        with context.opened_store(options) as store:
             rows = store.incidents()
     except ScalableError as error:
         errors().print(note("!", f"the store cannot be asked: {error}", "bold yellow"))
@@ -117,7 +130,8 @@ def as_json(runs: Sequence[RunTrouble]) -> dict[str, Any]:
     entries = [entry(each, incident) for each in runs for incident in each.incidents]
     broken = [str(Path(each.folder) / "incidents" / name) for each in runs for name in each.damaged]
     failures = {each.run_id: each.failures for each in runs if each.failures}
-    return {"incidents": entries, "damaged": broken, "failures": failures}
+    unreadable = [why for each in runs for why in each.unreadable]
+    return {"incidents": entries, "damaged": broken, "unreadable": unreadable, "failures": failures}
 
 
 def entry(run: RunTrouble, incident: Incident) -> dict[str, Any]:
@@ -148,7 +162,7 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     tell_of(screen, trouble.damaged)
     tell_source(screen, trouble)
     if rows:
-        latest = RunFolder.latest()
+        latest = RunFolder.latest(None if trouble.stored else Path(trouble.folder).parent)
         of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {quote(trouble.run_id)}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 

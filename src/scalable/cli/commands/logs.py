@@ -11,7 +11,7 @@ from rich.text import Text
 
 from scalable.cli.output import console, errors, nobody_reads, note
 from scalable.errors import UsageError
-from scalable.observe import RunFolder
+from scalable.observe import RunFolder, runs_dir
 from scalable.observe.liveness import is_running, running
 from scalable.observe.logs import LogReader, log_files, merged, shown
 from scalable.observe.redact import Redactor
@@ -48,13 +48,15 @@ def run(options: argparse.Namespace) -> int:
             break
         if not reader.behind:
             time.sleep(EVERY_S)
-    return 0
+    for why in reader.unreadable.values():
+        errors().print(f"{why}", style="bold red", markup=False, soft_wrap=True)
+    return 1 if reader.unreadable else 0
 
 
 def chosen(options: argparse.Namespace) -> RunFolder:
     """Return the run that is meant: the one named, else the one that runs, else the latest."""
     if options.run_id is None:
-        for folder in running():
+        for folder in running(runs_dir(manifest=options.manifest)):
             if options.manifest is None or folder.is_of(options.manifest):
                 return folder
     return RunFolder.find(options.run_id, manifest=options.manifest)

@@ -60,6 +60,11 @@ def run(options: argparse.Namespace) -> int:
         check_about_sweeps(options)
     elif options.here:
         loaded = on_this_machine(loaded, sweep, context.site(options, loaded))
+    if options.dry_run:
+        from scalable.cli.commands.plan import planned
+
+        options.seed = options.output = None  # which only the plan's own command takes
+        return planned(options, loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)

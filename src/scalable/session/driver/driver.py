@@ -188,7 +188,7 @@ class Driver:
         if self.meter is not None:
             self.meter.account(force=True)
             self.meter.close()
-        self.gauge(look(self.cluster, self.recorder, self.attempts.serving()), force=True)
+        self.gauge(self.seen(), force=True)
 
     # What callers ask for
 
@@ -410,8 +410,11 @@ class Driver:
 
     # Work that the engine did not start
 
+    def seen(self) -> Look:
+        return look(self.cluster, self.recorder, self.attempts.serving())
+
     def look(self) -> None:
-        seen = look(self.cluster, self.recorder, self.attempts.serving())
+        seen = self.seen()
         for tag, one in seen.tags.items():
             event = OutsideWork(tag, one.waiting, frozenset(one.busy), frozenset(one.holding))
             if self.scaler is None and self.outside.get(tag, OutsideWork(tag, 0)) != event:

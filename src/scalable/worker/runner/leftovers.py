@@ -22,6 +22,7 @@ from contextlib import suppress
 from scalable import proc
 from scalable.wording import plural
 from scalable.worker.runner import guard
+from scalable.worker.runner.output import Output, marked
 from scalable.worker.runner.path import here
 
 HELPER = re.compile(rb"from [\w.]*(resource_tracker|forkserver) import main")
@@ -29,10 +30,9 @@ HELPER = re.compile(rb"from [\w.]*(resource_tracker|forkserver) import main")
 LOKY = ("joblib.externals.loky.reusable_executor", "loky.reusable_executor")
 QUIET_WITHIN_S = 0.5  # OpenMP threads spin for up to 0.2 s before they sleep
 LISTEN_EVERY_S = 1.0  # between two looks for native threads that spin, so that short work does not pay for them
+KEPT = "fsspecIO"  # the thread in which fsspec reads artefacts in object stores; it sleeps while nobody asks
 MOST_NAMED = 3  # leftovers that are named in words
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-
-Output = tuple[str, int, int]
 
 
 class Baseline:
@@ -80,7 +80,7 @@ class Baseline:
             if stream is None or getattr(stream, "closed", False):
                 with suppress(OSError):
                     os.dup2(kept, number)
-                    setattr(sys, name, open(number, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115
+                    setattr(sys, name, marked(number))
 
     def restore_signals(self) -> None:
         for timer in TIMERS:
@@ -125,10 +125,11 @@ def threads() -> list[str]:
     """Threads of Python beside this one that do not end by themselves at once."""
     if guard.known_threads() == 1:
         return []
+    own = {threading.current_thread(), *(each for each in threading.enumerate() if each.name == KEPT)}
     deadline = time.monotonic() + guard.ENDING_S
-    while (left := guard.known_threads() - 1) and time.monotonic() < deadline:
+    while (left := guard.known_threads() - len(own)) > 0 and time.monotonic() < deadline:
         time.sleep(0.001)
-    names = [f"thread {one.name}" for one in threading.enumerate() if one is not threading.current_thread()][:left]
+    names = [f"thread {each.name}" for each in threading.enumerate() if each not in own][:left]
     return [*names, *["a thread without a name"] * (left - len(names))]
 
 

@@ -371,6 +371,7 @@ class Conversation(asyncio.Protocol):
 
 
 def answer(content: bytes) -> tuple[Any, ...]:
+    """How a piece of work ended: its cause, value and message, what it took and what it left."""
     cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
     return cause, value, message, seconds, cpu_s, peak, left
 
