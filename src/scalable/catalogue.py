@@ -77,12 +77,16 @@ def is_heavy_value(name: str, value: Variant) -> bool:
     return value in factor.heavy_values
 
 
-def profile_for(factor: str, values: Mapping[str, Variant] = NOTHING) -> str:
-    """Return the profile a factor is routed to when the sweep does not name one.
+WORKLOAD_PROFILES = {"scalable.finetune.portfolio:WORKLOAD": "wfrb"}
+"""Shipped workloads with a profile of their own."""
+
+
+def profile_for(factor: str, values: Mapping[str, Variant] = NOTHING, run: str | None = None) -> str:
+    """Return the profile a factor of a workload is routed to when the sweep does not name one.
 
     ``values`` are those that all rows of the sweep have: locked ones and its settings.
     """
-    return "heavy" if is_heavy(factor, values) else "standard"
+    return "heavy" if is_heavy(factor, values) else WORKLOAD_PROFILES.get(run or "", "standard")
 
 
 def is_trading(run: str | None) -> bool:

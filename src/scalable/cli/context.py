@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
 from scalable.session.machine import history, site_of
+from scalable.wording import undefined
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin
@@ -65,6 +67,17 @@ def site(options: argparse.Namespace, loaded: Loaded, pin: Pin | None = None, *,
     return site_of(manifest, target, manifest_path(options.manifest).resolve().parent, pin)
 
 
+def with_profile(loaded: Loaded, sweep: str, profile: str | None) -> Loaded:
+    """Return the manifest with this profile for a sweep, if one is given."""
+    if not profile:
+        return loaded
+    manifest = loaded.manifest
+    if profile not in manifest.profiles:
+        raise UsageError(undefined("profile", profile, manifest.profiles))
+    sized = {sweep: manifest.sweeps[sweep].model_copy(update={"profile": profile})}
+    return replace(loaded, manifest=manifest.model_copy(update={"sweeps": {**manifest.sweeps, **sized}}))
+
+
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     """Return what a rollback holds fast of this manifest."""
     from scalable.session.operate.rollback import PinScope, pin_of
@@ -72,4 +85,4 @@ def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 
 
-__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site"]
+__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site", "with_profile"]

@@ -72,6 +72,7 @@ def render(
         "assets": literal(tasks(grid.assets), "ASSETS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
+        "sized": literal(profile),
         "delay": decimal_text(exact(manifest.policies.retry.delay.seconds)),
         "cap": decimal_text(exact(manifest.policies.retry.cap.seconds)),
     }

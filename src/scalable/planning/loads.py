@@ -39,6 +39,8 @@ class SweepLoad:
     expected: Expected
     estimate: Estimate
     verdict: Verdict
+    routed: str = ""
+    """Why its workers are larger than its factor alone would make them."""
 
     @property
     def workers(self) -> int:
@@ -98,13 +100,11 @@ def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
 
 
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
-    sweep = site.manifest.sweeps[name]
-    profile_name = profile_of(sweep, site.base)
+    way = route(site, name, history, pool)
+    sweep, profile_name, where, use = site.manifest.sweeps[name], way.profile, way.pool, way.use
     profile = site.manifest.profiles[profile_name]
     if site.pin is not None and site.pin.covers(name, profile_name):
         sweep = sweep.model_copy(update={"workers": max(1, site.pin.workers[profile_name])})
-    where = site.pool_for(pool or sweep.pool, f"sweep {name}")
-    use = measured_use(site, sweep, profile_name, where, history)
     if use is not None and use.peak is not None:
         profile = profile.model_copy(update={"peak": Peak(typical=use.peak, highest=use.peak)})
     grid = Grid.of(sweep, site.manifest.groups)
@@ -124,7 +124,46 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         larger=step[0] if step is not None and helps else None,
         forget=f"scalable forget peak {quote(name)}" if use is not None and use.peak is not None else "",
     )
-    return SweepLoad(name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict)
+    return SweepLoad(
+        name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict, way.why
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The profile that a sweep's workers have, and the pool they stand on."""
+
+    profile: str
+    pool: str
+    use: MemoryUse | None
+    """What the sweep was seen to use."""
+    why: str = ""
+    """Why it is a larger profile than the factor alone would need."""
+
+
+def route(site: Site, name: str, history: History, pool: str | None = None) -> Route:
+    """Return the profile a sweep names, else the one it needs: by its factor, what is locked, and what was measured.
+
+    A measurement moves the whole factor, never single variants, to the first profile that holds it.
+    """
+    sweep = site.manifest.sweeps[name]
+    step = first = profile_of(sweep, site.base), site.pool_for(pool or sweep.pool, f"sweep {name}")
+    use = measured_use(site, sweep, *first, history)
+    if use is None or sweep.profile is not None:
+        return Route(*first, use)
+    while is_short(site, *step, use) and (above := site.climb(*step)) is not None:
+        step = above
+    if step == first:
+        return Route(*first, use)
+    if use.peak is not None and is_short(site, *first, replace(use, short=frozenset())):
+        return Route(*step, use, f"routed to {step[0]}: {use.peak} measured for this factor")
+    return Route(*step, use, f"routed to {step[0]}: this factor ran out of memory on {first[0]}")
+
+
+def is_short(site: Site, profile: str, pool: str, use: MemoryUse) -> bool:
+    """Tell whether workers of a profile have too little memory for what was measured."""
+    allowed = site.memory_allowed(site.manifest.profiles[profile], pool)
+    return profile in use.short or (use.peak is not None and use.peak > allowed)
 
 
 def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, history: History) -> MemoryUse | None:
@@ -137,8 +176,7 @@ def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, histor
     use = history.used(circumstances(sweep, site.base, history))
     if use is None or states_peak(profile_name, profile):
         return None
-    short = profile_name in use.short or (use.peak is not None and use.peak > site.memory_allowed(profile, where))
-    if short and use.code and (now := site.code(sweep.run)) and now != use.code:
+    if is_short(site, profile_name, where, use) and use.code and (now := site.code(sweep.run)) and now != use.code:
         return None
     return use
 
@@ -173,7 +211,7 @@ def loads_of(
     loads: list[Load] = []
     pools: set[str] = set()
     for wanted, count in together.sweeps.items():
-        for sweep in pick_sweeps(site, where, wanted, count):
+        for sweep in pick_sweeps(site, where, wanted, count, history):
             load = sweep_load(site, sweep, history)
             workers = len(site.manifest.groups[assets]) if assets else load.workers
             peak, profile = load.profile.memory_peak, load.profile
@@ -198,7 +236,7 @@ def planned_sweeps(
     """Return the same to simulate: sweeps with all their jobs, workloads as long as they last."""
     planned: list[PlannedSweep] = []
     for wanted, count in together.sweeps.items():
-        for sweep in pick_sweeps(site, where, wanted, count):
+        for sweep in pick_sweeps(site, where, wanted, count, history):
             load = sweep_load(site, sweep, history)
             if assets:
                 grid = Grid.of(load.sweep.model_copy(update={"assets": assets}), site.manifest.groups)
@@ -220,14 +258,14 @@ def planned_sweeps(
     return planned
 
 
-def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:
+def pick_sweeps(site: Site, where: str, wanted: str, count: int, history: History) -> list[str]:
     """A sweep by name, or any sweeps of a profile: those with most workers first, again from the start if too few."""
     if wanted in site.manifest.sweeps:
         return [wanted] * count
     sized = [
         (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
         for name, sweep in site.manifest.sweeps.items()
-        if profile_of(sweep, site.base) == wanted
+        if route(site, name, history).profile == wanted
     ]
     if not sized:
         raise PlanningError(f"{where}: no sweep uses the profile {wanted}; name a sweep or add one")

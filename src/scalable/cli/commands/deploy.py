@@ -18,7 +18,7 @@ from scalable.manifest.load import read
 from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
 from scalable.observe.folders import runs_dir
-from scalable.planning.site import profile_of
+from scalable.planning.loads import route
 
 ONLY_FOR = {
     "helm": ("kubernetes",),
@@ -79,7 +79,7 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    profile = profile_of(loaded.manifest.sweeps[sweep], context.site(options, loaded).base)
+    profile = route(context.site(options, loaded), sweep, context.history()).profile
     files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path, profile=profile)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 

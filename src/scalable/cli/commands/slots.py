@@ -31,7 +31,8 @@ def run(options: argparse.Namespace) -> int:
                 raise UsageError("list shows all slots; leave out the rest, or write take or leave")
             return show(store.leases().list(), options)
         name = meant(options, loaded.manifest.sweeps)
-        kind = sweep_load(context.site(options, loaded), name, history()).kind
+        sized = context.with_profile(loaded, name, options.profile)
+        kind = sweep_load(context.site(options, sized), name, history()).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
             outcome = (
