@@ -206,7 +206,8 @@ def levels(means: list[float], latest: float) -> list[float]:
 
 def session(view: RunView) -> dict[str, Any]:
     """Return one session for the acceptance criteria."""
-    facts: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
+    where = {name: text(view.started.get(name)) for name in ("target", "provider")}
+    facts: dict[str, Any] = {**where, "oom_kills": view.out_of_memory, "failures": view.failed}
     for name, took in (("scale_up_s", view.fleet.slowest_start_s), ("scale_down_s", view.fleet.slowest_end_s)):
         if took is not None and possible(took):
             facts[name] = round(took, 6)

@@ -162,6 +162,8 @@ class Estimate:
 
     peak: Memory
     source: str
+    target: str = ""
+    """Where it was measured, if it was."""
 
 
 @dataclass(frozen=True, slots=True)

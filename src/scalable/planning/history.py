@@ -23,6 +23,9 @@ class Session:
     failures: int = 0
     scale_up_s: float | None = None
     scale_down_s: float | None = None
+    target: str = ""
+    """Where it ran; empty if an earlier version did not say."""
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,8 @@ def amount(value: object) -> float:
 
 
 def session(
-    oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None
-) -> Session:
+    oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None,
+    target: str = "", provider: str = "",
+) -> Session:  # fmt: skip
     up, down = (None if value is None else duration(value) for value in (scale_up_s, scale_down_s))
-    return Session(count(oom_kills), count(failures), up, down)
+    return Session(count(oom_kills), count(failures), up, down, target, provider)

@@ -111,8 +111,6 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     cpus = site.worker_cpus(profile, where)
     expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus, site.base)
     estimate = peak_of(site, sweep, profile_name, profile, use)
-    if profile.peak is not None and estimate.peak < profile.peak.typical:  # known better than what others used
-        profile = profile.model_copy(update={"peak": Peak(typical=estimate.peak, highest=estimate.peak)})
     policy = site.manifest.policies.preflight
     step = site.climb(profile_name, where)
     helps = step is not None and site.manifest.profiles[step[0]].limit.memory >= estimate.peak
@@ -188,12 +186,19 @@ def states_peak(name: str, profile: Profile) -> bool:
 
 def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None) -> Estimate:
     if use is not None and use.peak is not None:
-        return Estimate(use.peak, "measured")
+        return Estimate(use.peak, "measured", use.target)
+    seen = profile.peak.highest if profile.peak is not None else None
+    observed = f"highest observed with profile {profile_name}"
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:
-        return estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
-    if profile.peak is not None:
-        return Estimate(profile.peak.highest, f"highest observed with profile {profile_name}")
+        estimate = estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
+        if seen is None:
+            return estimate
+        if estimate.peak >= seen:
+            return replace(estimate, source=f"{estimate.source}; {seen} {observed}")
+        return Estimate(seen, f"{observed}; {estimate.peak} {estimate.source}")
+    if seen is not None:
+        return Estimate(seen, observed)
     return Estimate(profile.request.memory, f"the request of profile {profile_name}; nothing was measured")
 
 

@@ -68,6 +68,7 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
     assert history.tasks == {"tag:demeter": 3, "tag:stitches": 1}
     (session,) = history.sessions
     assert (session.oom_kills, session.failures) == (1, 1)
+    assert (session.target, session.provider) == ("hpc", "slurm")
     assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
 
 

@@ -204,6 +204,21 @@ def test_the_shipped_portfolio_workload_is_routed_without_a_profile() -> None:
     assert criteria["no manual profile choice"].result is Result.PASS
 
 
+# Estimates
+
+
+def test_an_estimate_is_never_under_what_was_observed_until_something_was_measured() -> None:
+    sized = ("n_features: {factor: n_features,", "n_features: {factor: n_features, samples: 20000, features: 272,")
+    site = at(a_site(sized))
+    load = sweep_load(site, "n_features", History())
+    assert load.estimate.peak == gib(15)
+    assert "highest observed" in load.estimate.source and "20,000 samples × 272 features" in load.estimate.source
+    assert load.profile.peak == PROFILES["heavy"].peak, "margins are those of what was observed"
+    larger = sweep_load(at(a_site((sized[0], sized[1].replace("20000", "900000")))), "n_features", History())
+    assert larger.estimate.peak > gib(15)
+    assert sweep_load(site, "n_features", used(3, "n_features")).estimate.peak == gib(3)
+
+
 # A heavy profile of one's own
 
 
