@@ -47,6 +47,7 @@ FACTORS = {
     )
 }
 
+TRAINING_SET = "training-set"  # the note in which a job tells how large the set is that it trains on
 FULL_FEATURES = 272  # what n_features: full stands for
 
 GROUPS = {

@@ -110,7 +110,7 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     grid = Grid.of(sweep, site.manifest.groups)
     cpus = site.worker_cpus(profile, where)
     expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus, site.base)
-    estimate = peak_of(site, sweep, profile_name, profile, use)
+    estimate = peak_of(site, sweep, profile_name, profile, use, history)
     policy = site.manifest.policies.preflight
     step = site.climb(profile_name, where)
     helps = step is not None and site.manifest.profiles[step[0]].limit.memory >= estimate.peak
@@ -184,14 +184,17 @@ def states_peak(name: str, profile: Profile) -> bool:
     return profile.peak is not None and (name not in PROFILES or profile.peak != PROFILES[name].peak)
 
 
-def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None) -> Estimate:
+def peak_of(
+    site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None, history: History
+) -> Estimate:
     if use is not None and use.peak is not None:
         return Estimate(use.peak, "measured", use.target)
     seen = profile.peak.highest if profile.peak is not None else None
     observed = f"highest observed with profile {profile_name}"
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:
-        estimate = estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
+        safety, sizes = site.manifest.policies.preflight.safety, history.sizes.get(sweep.run or "", ())
+        estimate = estimate_peak(sweep.samples, features, safety, sizes)
         if seen is None:
             return estimate
         if estimate.peak >= seen:

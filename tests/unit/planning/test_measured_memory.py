@@ -12,6 +12,7 @@ from scalable.errors import PlanningError
 from scalable.manifest import load_file
 from scalable.manifest.models import PROFILES
 from scalable.planning.acceptance import Result, acceptance
+from scalable.planning.expected import estimate_peak
 from scalable.planning.history import History, Measured, MemoryUse
 from scalable.planning.loads import pick_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
@@ -217,6 +218,37 @@ def test_an_estimate_is_never_under_what_was_observed_until_something_was_measur
     larger = sweep_load(at(a_site((sized[0], sized[1].replace("20000", "900000")))), "n_features", History())
     assert larger.estimate.peak > gib(15)
     assert sweep_load(site, "n_features", used(3, "n_features")).estimate.peak == gib(3)
+
+
+def sizes(count: int = 25, fixed: float = 0.42, each: float = 61.0) -> tuple[tuple[int, int, int], ...]:
+    """Peaks on a line, a hundredth to either side."""
+    grid = ((500 * number, (50, 80, 272)[number % 3]) for number in range(1, count + 1))
+    return tuple(
+        (samples, features, round((fixed * 2**30 + each * samples * features) * (1 + 0.01 * (-1) ** samples)))
+        for samples, features in grid
+    )
+
+
+def test_an_estimate_follows_what_jobs_of_the_workload_used() -> None:
+    estimate = estimate_peak(20_000, 272, 1.0, sizes())
+    assert estimate.peak.bytes == pytest.approx(0.42 * 2**30 + 61 * 20_000 * 272, rel=0.05)
+    assert estimate.source.startswith("fit of 25 measured: 0.4")
+    with_safety = estimate_peak(20_000, 272, 1.5, sizes()).peak.bytes
+    assert with_safety == pytest.approx(0.42 * 2**30 + 1.5 * 61 * 20_000 * 272, rel=0.05)
+
+
+@pytest.mark.parametrize("known", [sizes(4), ((1000, 80, 2**30),) * 9, sizes(9, each=-1.0)])
+def test_what_does_not_make_a_line_is_not_fitted(known: tuple[tuple[int, int, int], ...]) -> None:
+    assert estimate_peak(20_000, 272, 1.5, known) == estimate_peak(20_000, 272, 1.5)
+
+
+def test_a_plan_shows_the_fit_of_the_sweeps_workload() -> None:
+    sized = ("n_features: {factor: n_features,", "n_features: {factor: n_features, samples: 2000000, features: 272,")
+    history = History(sizes={"": sizes(each=6.0)})
+    estimate = sweep_load(at(a_site(sized)), "n_features", history).estimate
+    assert "fit of 25 measured" in estimate.source and "highest observed" in estimate.source
+    assert estimate.peak == gib(15), "what was observed is more"
+    assert sweep_load(at(a_site(sized)), "n_features", History(sizes={"": sizes(each=600.0)})).estimate.peak > gib(100)
 
 
 # A heavy profile of one's own
