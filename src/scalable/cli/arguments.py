@@ -93,11 +93,13 @@ def planning_commands(add: Add) -> None:
         "plan",
         "show what sweeps will need, take and cost; starts nothing",
         "plan --sweep calibration",
+        "plan --sweep calibration --pilot     run a few jobs first, and plan from what they take",
         'plan --sweep calibration --objective "minimize time" --policy aggressive',
         "plan --format json",
     )
     manifest_options(plan)
     plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    pilot_option(plan)
     choice_options(plan)
     seed_option(plan)
 
@@ -119,6 +121,11 @@ def planning_commands(add: Add) -> None:
     seed_option(forecast)
 
 
+def pilot_option(parser: argparse.ArgumentParser) -> None:
+    text = "first run one job of each distinct cost, bounded by policies.pilot, and plan from what they took"
+    parser.add_argument("--pilot", action="store_true", help=text)
+
+
 def running_commands(add: Add) -> None:
     run = add(
         "run",
@@ -131,6 +138,7 @@ def running_commands(add: Add) -> None:
     manifest_options(run)
     run.add_argument("--workflow", metavar="F.py", help="a script to run as __main__; its exit status is the truth")
     run.add_argument("--sweep", metavar="NAME", help="this sweep: what the store lacks of it is computed")
+    pilot_option(run)
     choice_options(run)
     run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")

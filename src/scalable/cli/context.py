@@ -1,6 +1,6 @@
 """What commands share: which manifest, target and seed are meant, and what was measured before.
 
-The planner is imported only by those who plan, so that checking a manifest stays quick.
+The planner is imported only by those who plan, so that the others stay quick.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from scalable.cli.commands.status import looks_at, rate
 from scalable.cli.output import errors
 from scalable.errors import ScalableError
 from scalable.observe import RunFolder
-from scalable.observe.fields import money, text
+from scalable.observe.fields import listed, money, text
 from scalable.observe.incidents import Incident, IncidentFolder, more_memory
 from scalable.observe.liveness import Follower
 from scalable.observe.redact import redact_text
@@ -281,7 +281,8 @@ class Trouble:
             incident = self.folder.get(number)
         except ScalableError:  # on a disk that is slow or full; the journal has the main thing
             incident = Incident(facts["kind"], number, run, guilty=facts["evidence"]["detail"])
-        self.latest[run] = incident
+        for job in jobs_of(incident) or [run]:
+            self.latest[job] = incident
         return f"incident {number}: {what(incident)}; scalable incidents show {number}"
 
     def retry_line(self, facts: Mapping[str, Any]) -> str:
@@ -290,11 +291,20 @@ class Trouble:
         known = self.latest.get(facts["run"])
         if known is None:
             return f"{times}: {facts['run']} is run again after: {facts['cause']}"
+        if jobs_of(known):
+            return f"{times}: {facts['run']} is run again after: {facts['cause']} (incident {known.id})"
         return f"{times}: {what(known)}, run again (incident {known.id})"
+
+
+def jobs_of(incident: Incident) -> list[str]:
+    """Return the jobs of a lost worker."""
+    return [text(job) for job in listed(incident.evidence.get("jobs"))]
 
 
 def what(incident: Incident) -> str:
     """``uni was stuck 5 s in jobs.py:20, killed``."""
+    if "jobs" in incident.evidence:
+        return f"{incident.worker} is gone with {plural(len(jobs_of(incident)), 'job')}: {incident.kind}"
     match = next((place for pattern in PLACES if (place := pattern.search(incident.guilty))), None)
     within = f" in {match[1]}" if match else ""
     if incident.kind == "stuck":

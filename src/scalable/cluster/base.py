@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from math import ceil
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 from scalable.engine.events import Loss
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
-from scalable.manifest.models import Component, Manifest
+from scalable.manifest.models import PROFILES, Component, Manifest
 from scalable.manifest.policies import Policies
 from scalable.manifest.targets import PROVIDER_GROUP, REGISTERED, KubernetesTarget, LocalTarget, Target
 from scalable.manifest.validation import ValidationReport
@@ -332,12 +332,37 @@ def register_provider(name: str, factory: Callable[[], DeploymentProvider]) -> N
     REGISTERED[name] = factory
 
 
-def ask_provider(spec: DeploymentSpec, known: Iterable[Finding]) -> ValidationReport:
-    """Return what the target's provider says of it, without warnings that the manifest's own checks gave."""
+def ask_provider(manifest: Manifest, spec: DeploymentSpec, known: Iterable[Finding]) -> ValidationReport:
+    """Return what the target's provider says of it, at the paths of the manifest.
+
+    Left out are warnings that the manifest's own checks gave, and those about a profile that nobody wrote.
+    """
     report = get_provider(spec.target.provider).validate(spec)
     warned = {(finding.path, finding.code) for finding in known}
     new = [finding for finding in report.warnings if (finding.path, finding.code) not in warned]
-    return ValidationReport.of([*report.errors, *new])
+    shipped = {tag for tag, profile in manifest.profiles.items() if profile is PROFILES.get(tag)}
+    new = [finding for finding in new if profile_in(finding.path, manifest) not in shipped]
+    return ValidationReport.of(about_profile(finding, manifest, spec) for finding in (*report.errors, *new))
+
+
+def profile_in(path: str, manifest: Manifest) -> str:
+    """Return the profile that a provider's path is about; empty if it is about something else.
+
+    Providers know kinds of workers, and call all of them components.
+    """
+    section, _, rest = path.partition(".")
+    tag = next((tag for tag in manifest.profiles if rest == tag or rest.startswith(f"{tag}.")), "")
+    return tag if section == "components" and tag not in manifest.components else ""
+
+
+def about_profile(finding: Finding, manifest: Manifest, spec: DeploymentSpec) -> Finding:
+    """Return a finding at the profile it is about; the image of a profile's workers is the target's."""
+    profile = profile_in(finding.path, manifest)
+    if not profile:
+        return finding
+    image = finding.path == f"components.{profile}.image"
+    path = f"targets.{spec.target_name}.image" if image else f"profiles.{finding.path.partition('.')[2]}"
+    return replace(finding, path=path)
 
 
 def get_provider(name: str) -> DeploymentProvider:

@@ -61,6 +61,7 @@ def render(
     to = manifest.targets[target]
     profile = profile or profile_of(manifest.sweeps[sweep], {})
     grid = Grid.of(manifest.sweeps[sweep], manifest.groups)
+    retry = manifest.policies.retry_of(manifest.sweeps[sweep].retry)
     for name in (sweep, target, *grid.assets):
         if ENDS_RAW in name:
             raise UsageError(f"{name!r}: Airflow reads {ENDS_RAW} as the end of a text without templates; rename it")
@@ -73,8 +74,8 @@ def render(
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
         "sized": literal(profile),
-        "delay": decimal_text(exact(manifest.policies.retry.delay.seconds)),
-        "cap": decimal_text(exact(manifest.policies.retry.cap.seconds)),
+        "delay": decimal_text(exact(retry.delay.seconds)),
+        "cap": decimal_text(exact(retry.cap.seconds)),
     }
     if isinstance(to, KubernetesTarget):
         parts |= {"manifest": literal(IN_IMAGE), **pods(manifest, target, to, sweep, profile)}

@@ -23,8 +23,12 @@ KEPT_S = 86_400  # a day to look at its logs
 CLOSING_S = 60  # for the driver to send workers away and write down how it ended
 METRICS = 9790  # a port above those that Prometheus' own programs take
 OWN_ENDS = [1, 2]  # exit statuses of a run that failed, and of a call that cannot work however often it is made
-MYSELF = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
-"""What a driver must know of its own pod: who owns what it makes, and where workers reach it."""
+MYSELF = {
+    "POD_NAME": "metadata.name", "POD_IP": "status.podIP",
+    "HOLDER": "metadata.labels['batch.kubernetes.io/controller-uid']",
+}  # fmt: skip
+"""What a driver must know of its own pod: who owns what it makes, where workers reach it, and whose slot it joins when
+it is started again."""
 
 Object = dict[str, Any]
 
@@ -105,5 +109,5 @@ def driver_spec(deployment: Deployment) -> Object:
 
 def command(deployment: Deployment) -> list[str]:
     line = [deployment.settings.python, "-m", "scalable", "run", FILE, "--target", deployment.target]
-    line += ["--sweep", deployment.sweep] if deployment.sweep is not None else []
+    line += ["--sweep", deployment.sweep, "--holder", "$(HOLDER)"] if deployment.sweep is not None else []
     return line + (["--overlay", deployment.overlay] if deployment.overlay else [])

@@ -15,7 +15,7 @@ from scalable.engine.events import FINAL, JobEnded, JobFinished, JobLost, JobSta
 from scalable.engine.rules import ANY_MEMORY, KILL_WITHIN_S, WorkerKind
 from scalable.engine.state import Attempt, JobRecord, State, SweepRecord
 from scalable.findings import Severity
-from scalable.manifest.policies import Retry as Policy
+from scalable.manifest.work import Retry as Policy
 from scalable.quantities import Duration, Memory
 
 CANCELLED = "its sweep was cancelled"
@@ -29,6 +29,7 @@ UNDERSIZED_JOBS = 2  # one that runs out of memory may be an exception
 
 NOT_RETRIED = frozenset({Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR})
 FREE = frozenset({Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED})
+UNCHARGED = FREE | {Loss.OPERATOR}  # the end of an attempt after which another driver has as many retries as before
 SILENT = frozenset({Loss.WORKER_LOST, Loss.KILLED})  # ends that a system short of memory causes, too
 
 SUSPICIOUS = 0.9  # of the limit, from which a silent end looks like one for memory
@@ -84,7 +85,7 @@ def lost(state: State, record: JobRecord, event: JobLost, now: float) -> None:
         return
     if cause is Loss.OUT_OF_MEMORY:
         note_undersized(state, record, attempt)
-    match verdict(record, state.rules.kinds, state.rules.policies.retry):
+    match verdict(record, state.rules.kinds, state.retry(sweep.sweep)):
         case GiveUp(reason):
             fail(state, record, reason)
         case Again() if sweep.refused:
@@ -252,7 +253,8 @@ def verdict(record: JobRecord, kinds: Mapping[str, WorkerKind], policy: Policy) 
         return GiveUp(f"out of memory and no larger profile exists: {peaks(record.past, kinds)}{suggestion}")
     crashes = sum(attempt.cause is Loss.CRASHED for attempt in record.past)
     if record.charged >= policy.times or (last.cause is Loss.CRASHED and crashes >= MAX_CRASHES):
-        tries = f"after {len(record.past)} attempts" if len(record.past) > 1 else "and no retry is allowed"
+        count = record.job.charged + len(record.past)
+        tries = f"after {count} attempts" if count > 1 else "and no retry is allowed"
         memory = f" ({peaks(record.past, kinds)})" if last.cause is Loss.OUT_OF_MEMORY else ""
         return GiveUp(f"{last.cause.value} {tries}{detail}{memory}{suspicion(last, kind.has)}")
     delay = min(policy.delay.seconds * 2.0 ** min(record.charged, DOUBLINGS), policy.cap.seconds)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from scalable.findings import Finding
+from scalable.manifest.work import Retry
 from scalable.quantities import Memory, Money
 
 NEVER = float("inf")  # the time of what is not due
@@ -69,6 +70,8 @@ class Job:
     expected_s: float | None = None
     memory: Memory | None = None
     """The peak expected by the memory check."""
+    charged: int = 0
+    """Attempts that count against the retry policy and were made before, by drivers that are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class Sweep:
     jobs: tuple[Job, ...]
     workers: int
     """How many workers it asks for at most."""
+    retry: Retry | None = None
+    """How its jobs are retried; as the policies say when not given."""
 
 
 # What can happen

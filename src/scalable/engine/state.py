@@ -13,6 +13,7 @@ from scalable.engine.queues import JobQueue, Pace
 from scalable.engine.rules import Rules
 from scalable.findings import Finding, Severity
 from scalable.manifest.policies import Stuck
+from scalable.manifest.work import Retry
 from scalable.quantities import Memory
 
 
@@ -114,6 +115,9 @@ class State:
         if experience is None:
             experience = by_tag[record.tag] = Experience()
         return experience
+
+    def retry(self, sweep: Sweep) -> Retry:
+        return sweep.retry or self.rules.policies.retry
 
     def may_have_idle_nodes(self, pool: str, now: float) -> bool:
         """Tell whether nodes may still be kept for workers that have gone."""

@@ -31,11 +31,14 @@ def on_submitted(state: State, event: SweepSubmitted, now: float) -> None:
     record = SweepRecord(sweep, sweep.kind, order=len(state.sweeps), left=len(sweep.jobs))
     state.sweeps[sweep.id] = state.waiting[sweep.id] = state.closing[sweep.id] = record
     state.admission_due = True
-    state.jobs |= {job.id: JobRecord(job, job.tag) for job in sweep.jobs}
+    state.jobs |= {job.id: JobRecord(job, job.tag, charged=job.charged) for job in sweep.jobs}
     problem = impossible(sweep, state.rules)
     for job in sweep.jobs if problem or state.braked else ():
         final = JobState.REFUSED if problem else JobState.STOPPED
         ending.end(state, state.jobs[job.id], final, problem or state.braked)
+    for job in sweep.jobs if not (problem or state.braked) else ():
+        if job.charged > state.retry(sweep).times:
+            ending.fail(state, state.jobs[job.id], used_up(job.charged))
 
 
 def on_cancelled(state: State, event: SweepCancelled, now: float) -> None:
@@ -117,6 +120,11 @@ def obstacle(
     if len(sweeps) >= normal:
         return f"at most {normal} sweeps run at once: {', '.join(name for name, _ in sweeps)}"
     return ""
+
+
+def used_up(charged: int) -> str:
+    were = "attempt was" if charged == 1 else f"{charged} attempts were"
+    return f"its {were} used by drivers that died before it ended; start it again to try it anew"
 
 
 def submitted_before(sweep: Sweep, sweeps: Container[str], jobs: Container[str]) -> str:

@@ -24,7 +24,7 @@ from scalable.manifest.targets import (
     Target,
     provider_of,
 )
-from scalable.manifest.work import Scenario, Sweep, Workload, once
+from scalable.manifest.work import Retry, Scenario, Sweep, Workload, once
 from scalable.quantities import Cpu, Memory
 from scalable.wording import shown
 
@@ -84,6 +84,8 @@ class Task(Section):
     cache: Flag = False
     """Called once for the same arguments; later its result is taken from the cache."""
     outputs: dict[str, Literal["file", "dir"]] = {}
+    retry: Retry | None = None
+    """What it does not say itself is as in policies.retry."""
 
 
 Group = Annotated[Texts, AfterValidator(once)]

@@ -23,7 +23,7 @@ from scalable.manifest.fields import (
     as_number,
     one_or_many,
 )
-from scalable.manifest.work import Stated, Together
+from scalable.manifest.work import Retry, Stated, Together
 from scalable.observe.alerts import RULES, Rule, adjusted
 from scalable.quantities import Duration, Money, Price, Share
 from scalable.stuck import STUCK_AFTER_S
@@ -46,12 +46,6 @@ class Margins(Section):
     cpu: Share = Share(0.15)
     spread: Flag = True
     """Raise requests so that the scheduler places no more workers on a node than its CPUs can serve."""
-
-
-class Retry(Section):
-    times: CountOrNone = 1
-    delay: Duration = Duration(60)
-    cap: Duration = Duration(300)
 
 
 class Stuck(Section):
@@ -136,6 +130,15 @@ class Fork(Section):
         return names
 
 
+class Pilot(Section):
+    """Bounds of a pilot: jobs that have not ended by then are stopped."""
+
+    time: Wait = Duration(120)
+    """After the first worker is expected to be there."""
+    cost: Money | None = None
+    """What its workers may cost; the budget counts in any case."""
+
+
 class Policies(Section):
     margins: Margins = Margins()
     retry: Retry = Retry()
@@ -145,6 +148,13 @@ class Policies(Section):
     concurrency: Concurrency = Concurrency()
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
+    pilot: Pilot = Pilot()
+
+    def retry_of(self, own: Retry | None) -> Retry:
+        """Return how a task or sweep is retried: what it does not say itself is as for all."""
+        if own is None:
+            return self.retry
+        return self.retry.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 OFF = "off"

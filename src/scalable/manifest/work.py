@@ -21,8 +21,17 @@ from scalable.manifest.fields import (
     Wait,
     as_number,
 )
-from scalable.quantities import Memory, Money, Share
+from scalable.quantities import Duration, Memory, Money, Share
 from scalable.wording import shown
+
+
+class Retry(Section):
+    """How often and how soon a run is tried again that a lost worker, its memory or a connection ended."""
+
+    times: CountOrNone = 1
+    delay: Duration = Duration(60)
+    """Before the first retry; it doubles with each."""
+    cap: Duration = Duration(300)
 
 
 class Minutes(Section):
@@ -87,6 +96,8 @@ class Sweep(Section):
     """Workers of the plan `manual`; one per asset when not given."""
     deadline: Wait | None = None
     """How long it may take, from its first run's start to its last row; the target's walltime when not given."""
+    retry: Retry | None = None
+    """What it does not say itself is as in policies.retry."""
 
     @field_validator("assets", mode="before")
     @classmethod

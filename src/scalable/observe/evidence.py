@@ -15,11 +15,12 @@ SETTINGS = re.compile(r"(?<=-m scalable\.worker\.runner) \{.*")  # how a runner 
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
-    """Processes, stacks, what faulthandler told and the log's end."""
+    """A lost worker's jobs, processes, stacks, what faulthandler told and the log's end."""
     return [line for _, line in zip(range(MOST_LINES), all_lines(evidence), strict=False)]
 
 
 def all_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
+    yield from block("its jobs", [text(job) for job in listed(evidence.get("jobs"))])
     processes = [mapping(entry) for entry in listed(evidence.get("processes"))]
     if processes:
         size = f", {Memory(used)} in memory" if (used := count(evidence.get("memory"))) else ""

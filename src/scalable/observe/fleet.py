@@ -39,6 +39,8 @@ class Worker:
     """Why it is not here yet, in the backend's words."""
     leaving: str = ""
     gone: bool = False
+    lost_by: str = ""
+    """The cause, if it is gone and nobody here wanted it."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,7 @@ class Fleet:
         worker.pid = int(pid) if pid is not None else None
         if worker.joined is not None:
             return
-        worker.joined, worker.waits, worker.leaving, worker.gone = record["t"], "", "", False
+        worker.joined, worker.waits, worker.leaving, worker.gone, worker.lost_by = record["t"], "", "", False, ""
         worker.lives += 1
         worker.slots = count(record.get("slots")) or 1
         took = number(record.get("took_s"))
@@ -133,8 +135,13 @@ class Fleet:
 
     def lost(self, record: Mapping[str, Any]) -> None:
         worker = self.known(record)
+        worker.lost_by = text(record.get("cause")) or "worker lost"
         if self.left(worker, record["t"], counted=True):
-            self.kinds[worker.tag].lost[text(record.get("cause")) or "worker lost"] += 1
+            self.kinds[worker.tag].lost[worker.lost_by] += 1
+
+    def lost_with(self, worker: str, cause: str) -> bool:
+        """Return whether what ended on a worker for this cause went with the worker, which is lost."""
+        return worker in self.workers and self.workers[worker].lost_by == cause
 
     def refused(self, record: Mapping[str, Any]) -> None:
         self.kinds[tag_of(record)].refused += count(record.get("count"))

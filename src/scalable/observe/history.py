@@ -187,7 +187,9 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
     means = [
         value for units_before in same for value in map(number, units_before.get("means") or ()) if value is not None
     ]
+    pilot = sweep.pilot
     if len(durations) < ENOUGH_UNITS:  # too little to stand alone: part of the sweep before
+        pilot = pilot or any(units_before.get("pilot") is True for units_before in same)
         earlier = [value for units_before in same for value in units_before.get("seconds", ())]
         durations, means = [*earlier, *durations][-MOST_DURATIONS:], means[:-1]
     cores = max(LEAST_CORES, round(sweep.cores, 4)) if sweep.cores is not None else None
@@ -197,6 +199,7 @@ def merge_units(units: dict[str, Any], sweep: SweepProgress, view: RunView) -> N
         "means": levels(means, sum(durations) / len(durations)),
         "cores": cores,
         "rows": max(1, sweep.rows_per_unit),
+        **({"pilot": True} if pilot else {}),
     }
     units[sweep.factor] = [*(units_before for units_before in known if units_before not in same), entry]
 

@@ -2,7 +2,8 @@
 
 A file is written beside and then linked to the first free number, so numbers are unique whoever writes, and no reader
 sees a part. What becomes of the run is added later. Files that cannot be read are told of and passed over.
-How serious an incident is, seen with those before it, and what would have prevented it stand at the end.
+``Incident.summary`` is what a store keeps of one. How serious an incident is, seen with those before it, and what would
+have prevented it stand at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from scalable.errors import ScalableError, UsageError
-from scalable.observe.fields import count, mapping, number, text, texts
+from scalable.observe.fields import count, listed, mapping, number, text, texts
 from scalable.observe.files import make_private, open_regular, write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.journal import jsonable
@@ -31,6 +32,10 @@ LARGEST = 1 << 21  # bytes of a record; evidence is left out of a larger one
 RUNS_LOOKED_AT = 100  # earlier runs of the same folder, the latest ones
 MOST_EARLIER = 50  # earlier incidents that are read; the latest ones
 NAMED = 20  # numbers listed in a message
+SHORT_EVIDENCE = ("message", "notes", "peak", "limit", "memory", "fork_warnings", "stacks_by")  # small as it is
+KEPT_LINES = 40  # of a stack, a log, or jobs in a summary
+KEPT_TEXT = 1000  # characters of a text in it
+PLACE = re.compile(r"[\w.-]+:\d+")  # a file and a line
 
 
 class UnknownIncidentError(UsageError):
@@ -69,6 +74,18 @@ class Incident:
         }
         return dict(redact(jsonable({"id": facts.pop("id"), **facts}, LONGEST_TEXT)))
 
+    def summary(self) -> dict[str, Any]:
+        """Return what is worth keeping where the file is not: all but the greater part of the evidence."""
+        facts = self.to_dict()
+        evidence = facts["evidence"]
+        short = {name: evidence[name] for name in SHORT_EVIDENCE if name in evidence}
+        short |= {name: listed(evidence.get(name))[-KEPT_LINES:] for name in ("log", "jobs") if name in evidence}
+        stacks = [mapping(stack) for stack in listed(evidence.get("stacks"))]
+        if stacks:
+            stack = next((stack for stack in stacks if blamed(stack, self.guilty)), stacks[0])
+            short["stacks"] = [{**stack, "frames": listed(stack.get("frames"))[:KEPT_LINES]}]
+        return {**facts, "evidence": jsonable(short, KEPT_TEXT)}
+
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Incident:
         """From what a file says; what makes no sense is left out."""
@@ -92,6 +109,12 @@ class Incident:
             severity=text(facts.get("severity")),
             escalation=text(facts.get("escalation")),
         )
+
+
+def blamed(stack: Mapping[str, Any], guilty: str) -> bool:
+    """Return whether a stack has one of the places that are to blame."""
+    frames = " ".join(map(text, listed(stack.get("frames"))))
+    return any(place in frames for place in PLACE.findall(guilty))
 
 
 class IncidentFolder:

@@ -185,6 +185,7 @@ KINDS: Mapping[str, RecordKind] = {
             "reads": "names that its workload reads of a configuration",
             "code": "fingerprint of its workload",
             "trials": "trials of each hyper-parameter search",
+            "pilot": "whether it is a pilot, of a few jobs only",
             "axes": "labels of the grid: `variant`, `asset`, `fold`, `cost_bps`; nothing if it is too large to draw",
             "cells": "positions in the grid, such as `0-99,120`, of the rows that are meant, if not all are",
             "cells_there": "positions of rows that are finished already",
@@ -253,11 +254,11 @@ KINDS: Mapping[str, RecordKind] = {
         },
     ),
     "incident": RecordKind(
-        "a violent end, whose evidence is in a file of its own; written again when its outcome is known",
+        "a violent end or a lost worker, with its evidence in a file of its own; told again when its outcome is known",
         {
             "id": "its number in this run",
-            "incident": "`stuck`, `out of memory`, `crashed` …",
-            "run": "it happened to",
+            "incident": "`stuck`, `out of memory`, `crashed`, `worker lost` …",
+            "run": "it happened to; empty for a worker that had none or several",
             "worker": "it happened on",
             "tag": "kind of that worker",
             "text": "who is to blame, as far as known",

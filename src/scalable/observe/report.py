@@ -128,6 +128,7 @@ def incidents(view: RunView) -> list[dict[str, Any]]:
         return record["kind"], record["run"] or record["worker"]
 
     known = {subject(incident) for incident in view.recorded.values()}
+    known |= {(incident["kind"], incident["worker"]) for incident in view.recorded.values()}  # of a worker and its run
     known |= {("raised", run) for kind, run in known if kind == "fork refused"}  # the error is how the run ended
     others = [incident for incident in view.incidents if subject(incident) not in known]
     return sorted((*view.recorded.values(), *others), key=lambda incident: (incident["started"], incident["id"]))

@@ -77,6 +77,7 @@ class SweepProgress:
     code: str = ""
     """Fingerprint of the workload."""
     trials: int = 0
+    pilot: bool = False
     took: Distribution = field(default_factory=Distribution)
     """Seconds of units that computed what is costly in them and finished at the first attempt."""
     timed_s: float = 0.0
@@ -103,6 +104,7 @@ class SweepProgress:
         self.rows = self.failed = self.units_done = 0
         self.status, self.reason, self.executed = "running", "", {}
         self.run, self.trials = text(record.get("run")), count(record.get("trials"))
+        self.pilot = record.get("pilot") is True
         before = self.settings, self.base, self.code
         self.settings, self.base = (listing(mapping(record.get(name))) for name in ("settings", "base"))
         self.reads, self.code = [text(name) for name in listed(record.get("reads"))], text(record.get("code"))

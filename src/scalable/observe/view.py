@@ -303,7 +303,8 @@ class RunView:
             )
         if outcome != FINISHED:
             self.grids.lose_unit(run)
-            self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
+            if not self.fleet.lost_with(text(record.get("worker")), outcome):  # the loss of its worker is counted
+                self.lose(record, outcome or "unknown", "attempt", text(record.get("message")))
 
     def take_run_end(self, record: Mapping[str, Any]) -> None:
         run, state = text(record.get("run")), text(record.get("state"))

@@ -128,7 +128,7 @@ def overlap(site: Site, history: History) -> list[Criterion]:
         except PlanningError:
             late.append(name)
             continue
-        ready = max(site.pools[sweep.pool].provision.seconds for sweep in planned)
+        ready = max(site.pools[sweep.pool].provision.seconds + sweep.startup_s for sweep in planned)
         over = rows[name].nodes_paid > max(site.pools[sweep.pool].most for sweep in planned)
         if over or not outcome.complete or max(span.started for span in outcome.sweeps.values()) > ready:
             late.append(name)
@@ -147,7 +147,7 @@ def month_cost(site: Site, history: History) -> list[Criterion]:
         dearest = max(months(site, history), key=lambda month: month.bill.amount)
     except PlanningError as error:
         return [Criterion(name, Result.FAIL, str(error))]
-    figure = f"{dearest.name}: {dearest.total} projected, {dearest.bill} with start and idle time at list price"
+    figure = f"{dearest.name}: {dearest.total} projected, {dearest.bill} with idle time at list price"
     return [Criterion(name, verdict(not dearest.over), figure)]
 
 

@@ -35,8 +35,7 @@ class Campaign:
 
     @property
     def scale_plan(self) -> ScalePlan:
-        sizes = {plan.profile: plan.resources for plan in self.plans}
-        return ScalePlan(self.workers_by_tag, sizes, standing_apart(self.plans))
+        return scale_plan(self.plans)
 
     @property
     def cost_estimate(self) -> CostEstimate | None:
@@ -62,9 +61,7 @@ class Campaign:
 
     @property
     def workers_by_tag(self) -> dict[str, int]:
-        return {
-            tag: max(p.workers for p in self.plans if p.profile == tag) for tag in {p.profile: 0 for p in self.plans}
-        }
+        return self.scale_plan.workers_by_tag
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -86,7 +83,7 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
     choice, history = choice or Choice(), history or History()
     plans = [plan_sweep(site, name, choice, history) for name in site.manifest.sweeps]
     planned = [sweep_load(site, plan.sweep, history).planned(plan.workers) for plan in plans]
-    stage = site.stage(planned, apart=standing_apart(plans))
+    stage = site.stage(planned, plan=scale_plan(plans))
     outcome = stage.simulate(choice.seed)
     if outcome.unfinished:
         raise PlanningError(f"the sweeps would not all finish together: {outcome.unfinished}")
@@ -104,9 +101,13 @@ def plan_all(site: Site, choice: Choice | None = None, history: History | None =
     )
 
 
-def standing_apart(plans: Sequence[Plan]) -> frozenset[str]:
-    """Profiles whose workers keep the margins on every single node."""
-    return frozenset(plan.profile for plan in plans if plan.roomy)
+def scale_plan(plans: Sequence[Plan]) -> ScalePlan:
+    """Return what one session for all sweeps starts with: of each profile as many workers as one sweep needs."""
+    workers = {plan.profile: 0 for plan in plans}
+    for plan in plans:
+        workers[plan.profile] = max(plan.workers, workers[plan.profile])
+    sizes = {plan.profile: plan.resources for plan in plans}
+    return ScalePlan(workers, sizes, frozenset(plan.profile for plan in plans if plan.roomy))
 
 
 def together(site: Site, plans: Sequence[Plan], outcome: Outcome) -> Money | None:

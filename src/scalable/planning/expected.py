@@ -51,6 +51,7 @@ class Expected:
     rows: int | None = None
     """That a unit gives, where this was measured."""
     warning: Finding | None = None
+    measured: bool = False
 
 
 def expect(
@@ -65,7 +66,7 @@ def expect(
     if len(plain) >= ENOUGH_HISTORY:
         mean = sum(plain) / len(plain)
         source = f"{minutes_or_seconds(mean)} a job (mean of {len(plain)} measured)"
-        return Expected(Measured(plain), limit.cores, source)
+        return Expected(Measured(plain), limit.cores, source, measured=True)
     if sweep.run_minutes is not None:
         length = from_minutes(sweep.run_minutes)
         spread = "" if isinstance(length, Fixed) else f", 95 % within {sweep.run_minutes.p95:g} min"
@@ -81,7 +82,9 @@ def expect(
         return Expected(Fixed(minutes * 60), SEARCH_CORES, source)
     source = f"{OWN_MINUTES:g} min a job (a guess: nothing is known yet)"
     guess = f"how long a job of {name} takes is not known: {OWN_MINUTES:g} min is a guess"
-    warning = Finding.warning("guessed-time", f"sweeps.{name}", guess, "write run_minutes, or run it once small")
+    warning = Finding.warning(
+        "guessed-time", f"sweeps.{name}", guess, f"scalable plan --sweep {name} --pilot  measures it"
+    )
     return Expected(Fixed(OWN_MINUTES * 60), worker.cores, source, warning=warning)
 
 
@@ -93,7 +96,7 @@ def closest(
         units
         for units in history.units.get(sweep.factor, ())
         if (units.run, units.settings, units.base) == (here.run, here.settings, here.base)
-        and len(units.seconds) >= ENOUGH_HISTORY
+        and (units.pilot or len(units.seconds) >= ENOUGH_HISTORY)
         and (units.trials == grid.trials or (is_shipped(sweep) and units.trials))
     ]
 
@@ -108,7 +111,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     times = grid.trials / units.trials if units.trials else 1.0
     seconds = tuple(times * units.usual / units.mean * length for length in units.seconds)
     cores = max(LEAST_CORES, min(units.cores or units.cpus, units.cpus))
-    how = f"mean of {len(seconds)} measured"
+    how = f"pilot: {plural(len(seconds), 'job')} measured" if units.pilot else f"mean of {len(seconds)} measured"
     if len(units.means) > 1:
         how = f"median of {len(units.means)} sweeps, {len(seconds)} measured in the latest"
     if (units.provider, units.cpus) != (provider, worker.cores):
@@ -116,7 +119,7 @@ def from_units(units: Units, grid: Grid, provider: str, worker: Cpu) -> Expected
     if units.trials != grid.trials:
         how += f" with {units.trials} trials, scaled to {grid.trials}"
     source = f"{minutes_or_seconds(units.usual * times)} a job on {cores:.2g} CPU ({how})"
-    return Expected(Measured(seconds), cores, source, units.rows)
+    return Expected(Measured(seconds), cores, source, units.rows, measured=True)
 
 
 def is_shipped(sweep: Sweep) -> bool:

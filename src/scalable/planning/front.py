@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.planning.loads import SweepLoad
 from scalable.planning.placement import margin
+from scalable.planning.resources import ScalePlan
 from scalable.planning.simulation.outcome import Outcome
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money, percent
@@ -228,12 +229,17 @@ def with_margins(site: Site, load: SweepLoad, point: Point) -> Point:
 
 
 def run(site: Site, load: SweepLoad, point: Point, seed: int, *, shared: bool = True) -> Outcome:
-    apart = {load.profile_name} if point.roomy else ()
-    outcome = site.stage([load.planned(point.workers, shared=shared)], apart=apart).simulate(seed)
+    planned = load.planned(point.workers, shared=shared)
+    outcome = site.stage([planned], plan=scale_plan(load, point)).simulate(seed)
     if outcome.unfinished:
         workers = plural(point.workers, "worker")
         raise PlanningError(f"sweeps.{load.name} would not finish with {workers}: {outcome.unfinished}")
     return outcome
+
+
+def scale_plan(load: SweepLoad, point: Point) -> ScalePlan:
+    """Return what a session starts with that runs the sweep at this point."""
+    return ScalePlan({load.profile_name: point.workers}, apart=frozenset({load.profile_name} if point.roomy else ()))
 
 
 def measured(site: Site, load: SweepLoad, point: Point, outcome: Outcome) -> Point:

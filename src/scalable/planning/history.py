@@ -76,6 +76,8 @@ class Measured:
     means: tuple[float, ...] = ()
     """What a unit took on average in each of the latest sweeps, this one among them."""
     base: str = ""
+    pilot: bool = False
+    """Chosen so that a few say enough."""
 
     @property
     def mean(self) -> float:
@@ -118,6 +120,11 @@ class History:
                 return use
         before = self.peaks.get(" ".join(filter(None, (by.factor, by.run, by.settings)))) if not by.base else None
         return MemoryUse(before) if before is not None else None
+
+    def startup_s(self, provider: str) -> float | None:
+        """Return what sessions on such a target usually take until the first job starts; nothing if none was seen."""
+        known = self.startups.get(provider)
+        return median(known) if known else None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, month: str | None = None) -> History:
@@ -191,14 +198,24 @@ def memory_use(
 def measured(
     seconds: list[float], trials: int, cpus: float, cores: float | None = None, rows: int = 1,
     run: str = "", settings: str = "", base: str = "", provider: str = "", means: list[float] | None = None,
-    **_: object,
+    pilot: bool = False, **_: object,
 ) -> Measured:  # fmt: skip
     if not seconds:
         raise ValueError("units without durations")
     used = None if cores is None else amount(cores)
     taken, levels = tuple(map(duration, seconds)), tuple(map(duration, means or ()))
     return Measured(
-        taken, run, settings, count(trials), provider, amount(cpus), used, max(1, count(rows)), levels, base
+        taken,
+        run,
+        settings,
+        count(trials),
+        provider,
+        amount(cpus),
+        used,
+        max(1, count(rows)),
+        levels,
+        base,
+        pilot is True,
     )
 
 

@@ -39,6 +39,8 @@ class SweepLoad:
     expected: Expected
     estimate: Estimate
     verdict: Verdict
+    startup_s: float
+    """What a worker usually takes to join once its node is up."""
     routed: str = ""
     """Why its workers are larger than its factor alone would make them."""
 
@@ -79,7 +81,7 @@ class SweepLoad:
         place, peak, memory = pool or self.pool, self.profile.memory_peak, self.estimate.peak
         return PlannedSweep(
             self.name, self.kind, self.profile_name, place, workers, jobs, self.expected.length, peak, memory,
-            self.expected.cores,
+            self.expected.cores, self.sweep.retry, self.startup_s,
         )  # fmt: skip
 
 
@@ -122,8 +124,22 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
         larger=step[0] if step is not None and helps else None,
         forget=f"scalable forget peak {quote(name)}" if use is not None and use.peak is not None else "",
     )
+    usual = history.startup_s(site.provider) or 0.0
+    startup_s = max(0.0, usual - site.pools[where].provision.seconds)
     return SweepLoad(
-        name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict, way.why
+        name,
+        sweep,
+        grid,
+        profile_name,
+        profile,
+        where,
+        cpus,
+        site.slots,
+        expected,
+        estimate,
+        verdict,
+        startup_s,
+        way.why,
     )
 
 

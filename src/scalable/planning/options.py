@@ -31,7 +31,7 @@ class OptionRow:
     cost: Money
     """Of one run without sharing, while it computes."""
     bill: Money
-    """The same with the start of nodes and their idle tail."""
+    """The same with the idle tail of nodes."""
     monthly: Money
     """What is paid each month whether anything runs or not."""
     cpu_margin: float

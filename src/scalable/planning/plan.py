@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import median
 from typing import Any
 
 from scalable.engine.events import JobState
 from scalable.errors import PlanningError, UnknownNameError
 from scalable.findings import Finding
 from scalable.manifest.targets import KubernetesTarget
-from scalable.planning.front import Choice, Point, find_front, foresee, most_workers, run
+from scalable.planning.front import Choice, Point, find_front, foresee, most_workers, run, scale_plan
 from scalable.planning.history import History
 from scalable.planning.loads import SweepLoad, sweep_load
 from scalable.planning.placement import Placement, margin
@@ -57,7 +56,7 @@ class Plan:
     peak: Memory
     """The memory one worker is expected to use."""
     cost: Money | None
-    """With the start of nodes and their idle tail."""
+    """With the idle tail of nodes."""
     cost_computing: Money | None
     cpu_margin: float
     ram_margin: float
@@ -80,6 +79,8 @@ class Plan:
     over_budget: bool
     roomy: bool = False
     """So few workers stand on a node that each node by itself keeps the margins."""
+    measured: bool = False
+    """Durations are of earlier runs or a pilot, not written down or assumed."""
     pinned: str = ""
     """The run whose plan this is again after a rollback."""
     origin: Origin | None = None
@@ -172,10 +173,9 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
     over = left is not None and chosen.cost is not None and chosen.cost > left
     computing = outcome.cost({load.pool: price}, price.currency, computing_only=True) if price else chosen.cost
     hours = sum(outcome.node_hours().values())
-    started = startup(site, history)
+    started = history.startup_s(site.provider)
     paid_cores = sum(
-        (min(span.gone, outcome.over) - span.requested) / 3600 * site.node(span.pool).cpu.cores
-        for span in outcome.nodes
+        (min(span.gone, outcome.over) - span.up) / 3600 * site.node(span.pool).cpu.cores for span in outcome.nodes
     )
     warnings = list(find_warnings(site, load, chosen, placement))
     path = f"sweeps.{name}"
@@ -194,6 +194,7 @@ def plan_sweep(site: Site, name: str, choice: Choice | None = None, history: His
         rows=len(load.grid),
         grid=describe(load),
         units=load.jobs,
+        measured=load.expected.measured,
         rows_per_unit=load.rows_per_job,
         profile=load.profile_name,
         provider=site.provider,
@@ -291,8 +292,8 @@ def stopped(site: Site, load: SweepLoad, chosen: Point, left: Money | None) -> s
     """Say how far the budget lets a sweep get, where its nodes are paid by the hour."""
     if left is None or site.price(load.pool) is None:
         return ""
-    apart = {load.profile_name} if chosen.roomy else ()
-    outcome = site.stage([load.planned(chosen.workers)], apart=apart, budget=left).simulate()
+    planned = load.planned(chosen.workers)
+    outcome = site.stage([planned], plan=scale_plan(load, chosen), budget=left).simulate()
     return f", which stops it after {outcome.states.get(JobState.FINISHED, 0)} of {plural(load.jobs, 'run')}"
 
 
@@ -302,12 +303,6 @@ def wall_range(site: Site, load: SweepLoad, chosen: Point, seed: int) -> tuple[f
         return None
     walls = sorted(run(site, load, chosen, seed + extra).wall_s for extra in range(SEEDS))
     return walls[SEEDS // 10], walls[-1 - SEEDS // 10]
-
-
-def startup(site: Site, history: History) -> float | None:
-    """Return what sessions on such a target usually take until the first run starts."""
-    known = history.startups.get(site.provider, ())
-    return median(known) if known else None
 
 
 OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning (as in the alert rules)
@@ -324,7 +319,7 @@ def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     if load.rows_per_job > 1:
         lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
     if known := history.startups.get(site.provider):
-        lines.append(f"start-up {Duration(median(known))} (median of {len(known)} measured)")
+        lines.append(f"start-up {Duration(history.startup_s(site.provider) or 0.0)} (median of {len(known)} measured)")
     if node.price:
         lines.append(f"{pool.node} costs {node.price} (manifest)")
     if pool.max is not None and site.promises:

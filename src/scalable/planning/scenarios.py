@@ -210,9 +210,9 @@ class Month:
     lines: tuple[MonthLine, ...]
     total: Money
     start_and_idle: Money
-    """Nodes are paid while they start and while they idle before they go; the sum of hours leaves that out."""
+    """Nodes are paid while they idle before they go, which the sum of hours leaves out; their start costs nothing."""
     bill: Money
-    """The total at the nodes' own prices with start and idle: what will be paid."""
+    """The total at the nodes' own prices with their idle time: what will be paid."""
     budget: Money
     notes: tuple[str, ...]
 
@@ -271,9 +271,7 @@ def month(site: Site, name: str, sessions: dict[str, Sessions], history: History
     bill = fixed + listed + extra
     notes = []
     if budget.price is not None:
-        notes.append(
-            f"the total counts {budget.price}; the bill counts each node's own price, with start and idle time"
-        )
+        notes.append(f"the total counts {budget.price}; the bill counts each node's own price, with its idle time")
     if bill > budget.monthly:
         notes.append(f"the bill of {bill} is over the budget of {budget.monthly}")
     return Month(name, tuple(lines), total, extra, bill, budget.monthly, tuple(notes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from scalable.findings import Finding
 from scalable.manifest.machines import NodeType, Pool, Profile
 from scalable.manifest.models import Component, Manifest
 from scalable.manifest.targets import HiredTarget, KubernetesTarget, LocalTarget, SlurmTarget
-from scalable.manifest.work import Sweep
+from scalable.manifest.work import Retry, Sweep
 from scalable.planning.expected import common
 from scalable.planning.placement import Placement, PoolRoom, place
 from scalable.planning.prices import charge, hired
@@ -77,6 +77,10 @@ class PlannedSweep:
     cores: float | None = None
     """What a job uses at most, and with what its duration is true; all CPUs of its profile's limit if nothing is said.
     """
+    retry: Retry | None = None
+    """How its jobs are retried where that differs from the policies."""
+    startup_s: float = 0.0
+    """What a worker usually takes to join once its node is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,18 @@ class SimulationInput:
     caps: dict[str, float]
     durations: dict[str, JobLength]
     uses: dict[str, float]
+    startup_s: float
 
     def simulate(self, seed: int = 0) -> Outcome:
         return simulate(
-            self.rules, self.pools, self.sweeps, caps=self.caps, durations=self.durations, uses=self.uses, seed=seed
+            self.rules,
+            self.pools,
+            self.sweeps,
+            caps=self.caps,
+            durations=self.durations,
+            uses=self.uses,
+            seed=seed,
+            startup_s=self.startup_s,
         )
 
 
@@ -196,9 +208,8 @@ class Site:
         return offered(self.node(pool), self.pools[pool])
 
     def tail_s(self, pool: str) -> float:
-        """How long a node is paid without computing: while it starts, while its workers idle, and before it goes."""
-        written = self.pools[pool]
-        return written.provision.seconds + self.manifest.policies.scaling.idle.seconds + written.idle.seconds
+        """Return how long a node is paid without computing: its workers go with the last row, it goes later."""
+        return self.pools[pool].idle.seconds
 
     @property
     def currency(self) -> str:
@@ -281,19 +292,19 @@ class Site:
         self,
         planned: Iterable[PlannedSweep],
         *,
+        plan: ScalePlan | None = None,
         max_nodes: int | None = None,
         spread: bool = True,
-        apart: Collection[str] = (),
         budget: Money | None = None,
     ) -> SimulationInput:
-        """Return rules, pools and sweeps for a simulation of these sweeps, in which workers come and go with the work.
+        """Return rules, pools and sweeps for a simulation of these sweeps in one session that starts with the plan.
 
-        Profiles ``apart`` stand as a ``ScalePlan`` says.
+        Without a plan it has as many workers as all sweeps together ask for.
         """
         planned = list(planned)
         if len({sweep.id for sweep in planned}) < len(planned):
             raise PlanningError("two of the sweeps to simulate have the same name")
-        profiles = self.manifest.profiles
+        profiles, policies = self.manifest.profiles, self.manifest.policies
         homes, workers, peaks = self.homes(), dict[str, int](), dict[str, Memory]()
         for sweep in planned:
             tag, profile = tag_of(sweep, planned), profiles[sweep.profile]
@@ -302,10 +313,8 @@ class Site:
             workers[tag] = workers.get(tag, 0) + sweep.workers
             if sweep.peak:
                 peaks[sweep.profile] = max(sweep.peak, peaks.get(sweep.profile, sweep.peak))
-        plan = ScalePlan(workers, apart=frozenset(apart))
-        rules = rules_for(
-            self, plan, adaptive=True, budget=budget, homes=homes, peaks=peaks, spread=spread, max_nodes=max_nodes
-        )
+        plan = plan or ScalePlan(workers)
+        rules = rules_for(self, plan, budget=budget, homes=homes, peaks=peaks, spread=spread, max_nodes=max_nodes)
         reached = {step: homes[step] for tag in workers for step in ladder(tag, rules.kinds)}
         used = {home.pool for home in reached.values()}
         rooms = {name: room for name, room in rules.pools.items() if name in used and isinstance(room, PoolRoom)}
@@ -318,6 +327,7 @@ class Site:
                     for name, group in sweep.jobs
                 ),
                 sweep.workers,
+                sweep.retry and policies.retry_of(sweep.retry),
             )
             for sweep in planned
         ]
@@ -331,6 +341,7 @@ class Site:
             caps={tag: self.worker_cpus(home.size, home.pool).cores for tag, home in reached.items()},
             durations={sweep.id: sweep.duration for sweep in planned},
             uses={sweep.id: sweep.cores or profiles[sweep.profile].limit.cpu.cores for sweep in planned},
+            startup_s=max((sweep.startup_s for sweep in planned), default=0.0),
         )
 
     def worker_cpus(self, size: Profile | Component, pool: str) -> Cpu:

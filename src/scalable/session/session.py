@@ -97,6 +97,8 @@ class ScalableSession:
         self.driver: Driver | None = None
         self.failing: dict[tuple[str, str | None], str] = {}
         """By sweep, and by asset where only its rows were meant: why it is not complete though nothing was raised."""
+        self.most: Money | None = None
+        """What it may spend, besides what is left of the budget."""
         self._journal: Journal | None = None
         self._end_cluster: Callable[[], None] | None = None
         self._lock = threading.RLock()
@@ -135,7 +137,7 @@ class ScalableSession:
 
     def validate(self) -> ValidationReport:
         """What is wrong or questionable in the manifest, and what the target's provider says of it."""
-        return self.report + ask_provider(self.spec(), self.report)
+        return self.report + ask_provider(self.manifest, self.spec(), self.report)
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
@@ -219,8 +221,9 @@ class ScalableSession:
 
     def money_left(self, site: Site, others: Others) -> Money | None:
         """What may be spent from now on, where something costs and the manifest has a budget in that money."""
+        most = self.most if self.most is not None and self.most.currency == others.currency else None
         if self.manifest.budget is None or others.currency != self.manifest.budget.monthly.currency:
-            return None
+            return most
         catch_up(self.folder)
         left = budget_left(site, history())
         assert left is not None, "there is a budget"
@@ -228,7 +231,7 @@ class ScalableSession:
         if left.amount <= 0:
             budget = self.manifest.budget.monthly
             raise PlanningError(f"nothing is left of this month's budget of {budget}; raise budget.monthly to start")
-        return left
+        return left if most is None else min(left, most, key=lambda money: money.amount)
 
     @property
     def folder(self) -> RunFolder:
@@ -299,6 +302,19 @@ class ScalableSession:
 
         return run_sweep(self, name, plan, tell, watched, asset, holder)
 
+    def run_pilot(
+        self, name: str, *, tell: Callable[[str], None] = logger.warning,
+        watched: Callable[[RunFolder], AbstractContextManager[object]] = nullcontext,
+    ) -> SweepOutcome:  # fmt: skip
+        """Measure one job of each distinct cost of a sweep, within ``policies.pilot``, so that plans rest on it.
+
+        Rows that it computes are stored and not computed again. The outcome tells of its own rows only.
+        """
+        from scalable.session.sweep.piloting import run_pilot
+        from scalable.session.sweep.running import run_sweep
+
+        return run_pilot(self, name, lambda session: run_sweep(session, name, None, tell, watched, pilot=True))
+
     def judge(self, sweep: str, asset: str | None, why: str) -> None:
         """Why a sweep is not complete, or nothing; what is true of all its rows is true of each asset's."""
         self.failing = {of: told for of, told in self.failing.items() if of[0] != sweep or asset not in (None, of[1])}
@@ -311,11 +327,12 @@ class ScalableSession:
         return replace(plan, origin=self.origin)
 
     @contextmanager
-    def opened(self, plan: AnyPlan) -> Iterator[Driver]:
-        """Started, and closed again by whoever started it."""
+    def opened(self, plan: AnyPlan, most: Money | None = None) -> Iterator[Driver]:
+        """Start the session and close it again, if it is not running; it may spend ``most`` at most."""
         if self.client is not None:
             yield self.live()
             return
+        self.most = most
         self.start(plan)
         try:
             yield self.live()

@@ -19,7 +19,7 @@ from scalable.store.interface import (
     Store,
 )
 from scalable.store.leases import TTL_S, Decide, Lease, Leases, Ticket, held
-from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun, SweepStatus
+from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun, SweepStatus
 
 PATIENCE_S = 5.0  # how long one try waits for another writer; three tries make a writer's stall visible in 15 s
 ASK_AGAIN_S = 10.0  # how often the database is asked again while rows wait in the outbox
@@ -40,6 +40,7 @@ def open_store(url: str, *, patience_s: float = PATIENCE_S, ask_again_s: float =
 __all__ = [
     "ALL",
     "TTL_S",
+    "AttemptRow",
     "Config",
     "ConfigChanged",
     "Damage",

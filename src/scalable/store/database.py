@@ -15,10 +15,11 @@ from scalable.store.dialects import dialect_of, explained
 from scalable.store.errors import ConfigChanged, LeaseLostError, RowError, StoreError
 from scalable.store.interface import Config, Filter
 from scalable.store.outbox import Entry, merged
-from scalable.store.rows import IncidentRow, Row, SweepRun, check_names, set_number, stored
+from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun, check_names, set_number, storable, stored
 from scalable.store.tables import (
     ROW_COLUMNS,
     TABLES,
+    attempts,
     config,
     config_history,
     create,
@@ -85,6 +86,8 @@ class Database:
         with self.writing() as connection:
             for token in {entry.token for entry in kept if entry.token is not None}:
                 self.check(connection, token)
+            if any(isinstance(entry.record, SweepRun) for entry in kept):
+                Configs(self).ensure(connection)
             for kind, table in TABLES.items():
                 if found := [entry for entry in kept if isinstance(entry.record, kind)]:
                     self.dialect.upsert(connection, table, found)
@@ -128,6 +131,17 @@ class Database:
             while some := list(islice(wanted, PAGE)):
                 for each in connection.execute(select(*ROW_COLUMNS).where(results.c.run_key.in_(some))):
                     found[each.run_key] = row(each._asdict())
+        return found
+
+    def attempts(self, keys: Iterable[str]) -> dict[str, list[AttemptRow]]:
+        wanted = iter(dict.fromkeys(keys))
+        columns = [attempts.c[each.name] for each in fields(AttemptRow)]
+        found: dict[str, list[AttemptRow]] = {}
+        with self.reading() as connection:
+            while some := list(islice(wanted, PAGE)):
+                statement = select(*columns).where(attempts.c.run_key.in_(some)).order_by(attempts.c.attempt)
+                for each in connection.execute(statement):
+                    found.setdefault(each.run_key, []).append(AttemptRow(**each._asdict()))
         return found
 
     def get(self, run_key: str) -> Row | None:
@@ -181,6 +195,15 @@ class Configs:
             found = connection.execute(select(*columns).order_by(config_history.c.version))
             return [Config(*each) for each in found]
 
+    def ensure(self, connection: Connection) -> None:
+        """Have a row of the configuration also while nothing was ever set, for those who ask the table itself."""
+        if current_config(connection).written_at is not None:
+            return
+        self.database.dialect.lock(connection, "config")
+        if current_config(connection).written_at is None:
+            now = self.database.now(connection)
+            connection.execute(insert(config).values(id=1, version=0, base_env={}, reason="", written_at=now))
+
     def set(self, wanted: Config, expect_version: int, now: float, token: int | None) -> Config:
         """Make ``wanted`` the current configuration if the version is the expected one."""
         with self.database.writing("config") as connection:
@@ -208,12 +231,27 @@ def checked_config(base_env: Mapping[str, Any], factor: str | None, variant: Any
     if not isinstance(reason, str) or not reason.strip():
         raise RowError(f"{where}: reason is {shown(reason)}; say why it is changed, for those who ask later")
     found = Config(0, stored(base_env, where, "base_env"), factor, variant, reason)
+    check_texts(found.base_env, f"{where}: base_env")
     check_names(found, where, "factor", "reason")
     if isinstance(variant, str):
         check_names(found, where, "variant")
     elif not isinstance(variant, bool):
         set_number(found, "variant", where, keep_whole=True)
     return found
+
+
+def check_texts(value: Any, where: str) -> None:
+    """Refuse texts that PostgreSQL cannot keep as JSON, in every database alike."""
+    match value:
+        case str() if value != storable(value):
+            raise RowError(f"{where} is {shown(value)}; write a text without the character 0 or half characters")
+        case Mapping():
+            for name, item in value.items():
+                check_texts(name, f"{where}: a key")
+                check_texts(item, f"{where}.{name}")
+        case list():
+            for number, item in enumerate(value):
+                check_texts(item, f"{where}[{number}]")
 
 
 def current_config(connection: Connection) -> Config:

@@ -233,10 +233,9 @@ def from_records(table: Table) -> postgresql.Insert:
 
 
 def upserting(table: Table, statement: Any) -> Executable:
-    [key] = table.primary_key
     changed: Executable = statement.on_conflict_do_update(
-        index_elements=[key],
-        set_={each.name: statement.excluded[each.name] for each in table.columns if each is not key},
+        index_elements=list(table.primary_key),
+        set_={each.name: statement.excluded[each.name] for each in table.columns if not each.primary_key},
         where=rank(statement.excluded) > rank(table.c),
     )
     return changed
@@ -244,7 +243,7 @@ def upserting(table: Table, statement: Any) -> Executable:
 
 def rank(columns: Any) -> Any:
     """``Entry.rank`` in the database's words."""
-    if "run_key" in columns:
+    if "run_status" in columns:
         counts = or_(columns.run_status == RowStatus.FINISHED.value, columns.marked)
         return tuple_(case((counts, 1), else_=0), columns.attempt, columns.marked, columns.digest)
     if "ended" in columns:

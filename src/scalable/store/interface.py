@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from scalable.store.leases import TTL_S, Leases
-from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun
+from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 
 
 class Fate(Enum):
@@ -103,7 +103,7 @@ class DeadLetter:
     reason: str
     tries: int
     kind: str
-    """``row``, ``sweep``, ``incident``, or ``line`` for one of an outbox that cannot be read."""
+    """``row``, ``attempt``, ``sweep``, ``incident``, or ``line`` for one of an outbox that cannot be read."""
     content: str
     """The line it is in an outbox."""
 
@@ -154,6 +154,14 @@ class Store(Protocol):
         """``put`` without waiting. Rows submitted meanwhile are written together, in the order they came."""
         ...
 
+    def submit_attempts(self, attempts: Iterable[AttemptRow]) -> Future[Receipt]:
+        """Note attempts without waiting. Of two notes of one attempt that with an end is kept."""
+        ...
+
+    def attempts(self, keys: Iterable[str]) -> dict[str, list[AttemptRow]]:
+        """Return what was tried for these rows, by key and in the order of the attempts."""
+        ...
+
     def put_run(self, run: SweepRun, *, token: int | None = None) -> Receipt:
         """Store where a sweep is. Having ended stays before running, and the later end before the earlier.
 
@@ -190,7 +198,7 @@ class Store(Protocol):
         ...
 
     def config(self) -> Config:
-        """The live configuration; version 0 while none was set."""
+        """The live configuration; version 0 while none was set. It has its row from the first sweep on."""
         ...
 
     def set_config(
@@ -211,7 +219,7 @@ class Store(Protocol):
         ...
 
     def config_history(self) -> list[Config]:
-        """Every version there was, the current one last."""
+        """Every version that was set, the current one last."""
         ...
 
     def dead_letters(self) -> list[DeadLetter]:

@@ -96,6 +96,18 @@ def finite(value: Any) -> Any:
     return value
 
 
+def decimal(value: Any) -> Any:
+    """Return a value in which floats that decimals cannot tell from other numbers are objects."""
+    match value:
+        case float() if not isfinite(value) or "e+" in repr(value) or repr(value) == "-0.0":
+            return {NOT_FINITE: repr(value)}
+        case dict():
+            return {key: decimal(item) for key, item in value.items()}
+        case list():
+            return [decimal(item) for item in value]
+    return value
+
+
 def from_json(text: str) -> Any:
     return json.loads(text, object_hook=not_finite if NOT_FINITE in text else None)
 

@@ -21,7 +21,7 @@ from zlib import crc32
 from scalable.store.errors import StoreError
 from scalable.store.interface import Damage
 from scalable.store.json_values import from_json
-from scalable.store.rows import IncidentRow, Row, SweepRun, content, digest
+from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun, content, digest
 
 MIDDLE = "-outbox-"
 ENDING = ".jsonl"
@@ -159,9 +159,10 @@ class Outbox:
         return end, lines
 
 
-Stored = Row | SweepRun | IncidentRow
-KINDS: dict[str, type[Row] | type[SweepRun] | type[IncidentRow]] = {
+Stored = Row | AttemptRow | SweepRun | IncidentRow
+KINDS: dict[str, type[Row] | type[AttemptRow] | type[SweepRun] | type[IncidentRow]] = {
     "row": Row,
+    "attempt": AttemptRow,
     "sweep": SweepRun,
     "incident": IncidentRow,
 }
@@ -194,7 +195,10 @@ class Entry:
     @property
     def key(self) -> tuple[type[Stored], str]:
         """Which row of which table it is."""
-        return type(self.record), self.record.run_key if isinstance(self.record, Row) else self.record.id
+        record = self.record
+        if isinstance(record, AttemptRow):
+            return AttemptRow, f"{record.run_key} {record.attempt}"
+        return type(record), record.run_key if isinstance(record, Row) else record.id
 
     @property
     def identity(self) -> tuple[type[Stored], str, str]:
@@ -210,7 +214,7 @@ class Entry:
         if isinstance(self.record, Row):
             row = self.record
             return row.finished or row.marked, row.attempt, row.marked, self.digest
-        if isinstance(self.record, SweepRun):
+        if isinstance(self.record, SweepRun | AttemptRow):
             return -1 if self.record.ended is None else self.record.ended, 0, False, self.digest
         return self.written_at, 0, False, self.digest
 

@@ -1,4 +1,4 @@
-"""What the store holds: a row per finished or failed run, an entry per sweep that was started, and incidents.
+"""What the store holds: a row per finished or failed run, its attempts, an entry per sweep that was started, incidents.
 
 All check themselves when they are made, which is where a run's result is made: a row that exists can be stored. The
 evidence of an incident stays in its run's folder; the store has what a person needs to decide whether to look there.
@@ -48,6 +48,7 @@ class SweepStatus(Enum):
     FINISHED = "finished"  # every expected row is there
     FAILED = "failed"  # ended with rows missing or failed
     INTERRUPTED = "interrupted"  # stopped before its end; can be resumed
+    LOST = "lost"  # its driver is gone without a word, which the next start found; can be resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,16 +82,17 @@ class Row:
     worker: str | None = None
     marked: bool = False
     """A person said that this attempt and earlier ones do not count, see ``Store.mark_failed``."""
+    run_id: str | None = None
+    """The run that computed it."""
     written_at: float | None = None
     """Unix seconds; the store fills it in when it takes the row."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.run_key, str) or not KEY.fullmatch(self.run_key):
-            raise RowError(f"{shown(self.run_key)} is not a row's key; write 32 to 128 hexadecimal digits, lower case")
+        check_key(self.run_key)
         where = f"row {self.run_key}"
         if self.name is None and self.sweep is None:
             raise RowError(f"{where} has neither a name nor a sweep; give it one of them")
-        check_names(self, where, "name", "sweep", "factor", "asset", "worker")
+        check_names(self, where, "name", "sweep", "factor", "asset", "worker", "run_id")
         check_names(self, where, "code_fingerprint", "config_fingerprint", "data_fingerprint")
         for name in ("fold", "buys", "attempt"):
             set_count(self, name, where, least=1 if name == "attempt" else 0)
@@ -129,6 +131,39 @@ class Row:
 
     def __hash__(self) -> int:
         return hash(self.run_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One try to compute a row. A row that is written closes all attempts up to its own."""
+
+    run_key: str
+    attempt: int
+    """Counted on from driver to driver."""
+    run_id: str
+    started: float
+    """Unix seconds, as is ``ended``."""
+    ended: float | None = None
+    """When it ended without a result; an attempt that neither has an end nor led to a row died with its driver."""
+    cause: str | None = None
+    """Of its end, as in ``scalable.engine.events.Loss``."""
+
+    def __post_init__(self) -> None:
+        check_key(self.run_key)
+        where = f"attempt {shown(self.attempt)} of row {self.run_key}"
+        check_names(self, where, "run_id", "cause")
+        set_count(self, "attempt", where, least=1)
+        for name in ("started", "ended"):
+            set_number(self, name, where)
+        if (self.ended is None) != (self.cause is None):
+            raise RowError(f"{where} has ended {shown(self.ended)} with cause {shown(self.cause)}; give both or none")
+
+    def to_dict(self) -> dict[str, Any]:
+        return as_dict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +247,14 @@ class IncidentRow:
 def content(record: Record) -> str:
     """Everything that is stored of a record but the time of writing, as one text.
 
-    A row that is not marked has no word of it, as rows had before they could be.
+    What rows did not have in earlier versions is left out where it says nothing: it would change their digests.
     """
     found = record.to_dict()
     found.pop("written_at", None)
     if found.get("marked") is False:
         del found["marked"]
+    if isinstance(record, Row) and record.run_id is None:
+        del found["run_id"]
     return to_json(found)
 
 
@@ -240,6 +277,11 @@ def as_dict(record: Any) -> dict[str, Any]:
 def reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """What reads all fields of a record at once, which is several times as fast as one by one."""
     return attrgetter(*names)
+
+
+def check_key(key: object) -> None:
+    if not isinstance(key, str) or not KEY.fullmatch(key):
+        raise RowError(f"{shown(key)} is not a row's key; write 32 to 128 hexadecimal digits, lower case")
 
 
 def check_names(record: Any, where: str, *names: str) -> None:

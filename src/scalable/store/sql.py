@@ -16,7 +16,7 @@ from scalable.store.interface import ALL, Config, DeadLetter, Fate, Filter, Rece
 from scalable.store.leases import TTL_S
 from scalable.store.leases.database import SqlLeases
 from scalable.store.outbox import Entry, Stored
-from scalable.store.rows import IncidentRow, Row, RowStatus, SweepRun
+from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
 from scalable.store.urls import location_of
 from scalable.store.writer import Pipeline, Writer
 
@@ -58,6 +58,13 @@ class SqlStore:
         if not receipt.safe:
             raise StoreError(f"nothing was marked: {receipt.reason}")
         return len(found)
+
+    def submit_attempts(self, attempts: Iterable[AttemptRow]) -> Future[Receipt]:
+        return self._submit(attempts, AttemptRow)
+
+    def attempts(self, keys: Iterable[str]) -> dict[str, list[AttemptRow]]:
+        self._check_open()
+        return self._database.attempts(keys)
 
     def put_run(self, run: SweepRun, *, token: int | None = None) -> Receipt:
         if token is not None:

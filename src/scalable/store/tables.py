@@ -29,16 +29,17 @@ from sqlalchemy import (
     inspect,
     select,
 )
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateColumn
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from scalable.store.errors import StoreError
-from scalable.store.json_values import from_json, to_json
+from scalable.store.json_values import decimal, from_json, to_json
 from scalable.store.outbox import Entry
-from scalable.store.rows import IncidentRow, Row, SweepRun
+from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun
 from scalable.wording import shown
 
-VERSION = 3
+VERSION = 4
 
 
 Code = Text().with_variant(Text(collation="C"), "postgresql")
@@ -59,6 +60,25 @@ class JsonText(TypeDecorator[Any]):
             return None if value is None else from_json(value)
         except ValueError as error:
             raise StoreError(f"{shown(value)} in the store is not JSON: {error}") from None
+
+
+class JsonDocument(TypeDecorator[Any]):
+    """JSON that PostgreSQL can look into; elsewhere it is text.
+
+    PostgreSQL keeps numbers as decimals: a float that it would give back as a whole number is written as an object.
+    """
+
+    impl = JsonText
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(postgresql.JSONB() if dialect.name == "postgresql" else JsonText())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return decimal(value) if dialect.name == "postgresql" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return from_json(json.dumps(value)) if dialect.name == "postgresql" else value
 
 
 class VariantText(TypeDecorator[Any]):
@@ -115,9 +135,22 @@ results = Table(
     Column("data_fingerprint", Text),
     Column("worker", Text),
     Column("marked", Boolean, nullable=False, server_default=false()),
+    Column("run_id", Text),
     Column("written_at", Double, nullable=False),
     Column("digest", Code, nullable=False),
     Index("finetune_results_sweep", "sweep"),
+)
+
+attempts = Table(
+    "scalable_attempts",
+    metadata,
+    Column("run_key", Code, primary_key=True),
+    Column("attempt", BigInteger, primary_key=True, autoincrement=False),
+    Column("run_id", Text, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("ended", Double),
+    Column("cause", Text),
+    Column("digest", Code, nullable=False),
 )
 
 runs = Table(
@@ -151,7 +184,7 @@ incidents = Table(
 
 def configuration_columns() -> list[Column[Any]]:
     return [
-        Column("base_env", JsonText, nullable=False),
+        Column("base_env", JsonDocument, nullable=False),
         Column("factor", Text),
         Column("variant", VariantText),
         Column("reason", Text, nullable=False),
@@ -207,8 +240,9 @@ counters = Table(
 
 schema = Table("scalable_schema", metadata, Column("version", BigInteger, primary_key=True, autoincrement=False))
 
-TABLES: dict[type[Row] | type[SweepRun] | type[IncidentRow], Table] = {
+TABLES: dict[type[Row] | type[AttemptRow] | type[SweepRun] | type[IncidentRow], Table] = {
     Row: results,
+    AttemptRow: attempts,
     SweepRun: runs,
     IncidentRow: incidents,
 }
@@ -218,7 +252,7 @@ ROW_COLUMNS = tuple(results.c[each.name] for each in fields(Row))
 def values(entry: Entry) -> dict[str, Any]:
     """An entry as the columns of its table."""
     found = {**entry.record.to_dict(), "digest": entry.digest}
-    if not isinstance(entry.record, SweepRun):
+    if "written_at" in TABLES[type(entry.record)].c:
         found["written_at"] = entry.written_at
     return found
 
@@ -261,8 +295,12 @@ def version_of(connection: Connection) -> int | None:
 
 
 def add_marked(connection: Connection) -> None:
-    column = CreateColumn(results.c.marked).compile(dialect=connection.dialect)
-    connection.exec_driver_sql(f"ALTER TABLE {results.name} ADD COLUMN {column}")
+    add_column(connection, results.c.marked)
+
+
+def add_column(connection: Connection, column: Column[Any]) -> None:
+    written = CreateColumn(column).compile(dialect=connection.dialect)
+    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
 
 
 def add_what_is_beside_rows(connection: Connection) -> None:
@@ -271,5 +309,14 @@ def add_what_is_beside_rows(connection: Connection) -> None:
     metadata.create_all(connection, tables=added)
 
 
-CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked, 2: add_what_is_beside_rows}
+def count_attempts(connection: Connection) -> None:
+    """Attempts, the run of a row, and a configuration whose keys PostgreSQL can be asked for."""
+    metadata.create_all(connection, tables=(attempts,))
+    add_column(connection, results.c.run_id)
+    if connection.dialect.name == "postgresql":
+        for table in (config, config_history):
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ALTER base_env TYPE jsonb USING base_env::jsonb")
+
+
+CHANGES: dict[int, Callable[[Connection], None]] = {1: add_marked, 2: add_what_is_beside_rows, 3: count_attempts}
 """What leads from each earlier version to the next."""

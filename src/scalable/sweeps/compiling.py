@@ -58,6 +58,11 @@ class Compiled:
             raise UnknownNameError(f"sweeps.{self.name}: {undefined('asset', asset, self.grid.assets)}")
         return replace(self, cells=tuple(each for each in self.cells if each[1].asset == asset), asset=asset)
 
+    def only(self, jobs: Iterable[CompiledJob]) -> Compiled:
+        """Return the rows of these jobs, with the keys they have in the whole sweep."""
+        wanted = {cell.run_key for job in jobs for cell in job.cells}
+        return replace(self, cells=tuple(each for each in self.cells if each[0].run_key in wanted))
+
     @property
     def expected(self) -> list[tuple[str, Cell]]:
         return [(cell.run_key, where) for cell, where in self.cells]

@@ -15,13 +15,14 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import blake2b
 from math import isnan
 from typing import Any
 
 import pytest
 
-from scalable.store import Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
+from scalable.store import AttemptRow, Fate, Filter, Row, RowError, RowStatus, Store, StoreError, SweepRun, SweepStatus
 from scalable.testing.store_extras import BesideRowsContract
 
 Opener = Callable[[], Store]
@@ -337,6 +338,25 @@ class StoreContract(BesideRowsContract):
         assert [run.id for run in store.runs()] == ["3", "2", "1", "0"]
         assert [run.id for run in store.runs("a")] == ["2", "0"]
 
+    def test_attempts_are_noted_by_row_and_number_and_keep_their_end(self, store: Store) -> None:
+        first = AttemptRow(run_key=key("a"), attempt=1, run_id="run-1", started=1.0)
+        lost = replace(first, ended=2.0, cause="worker lost")
+        others = [replace(first, attempt=2, run_id="run-2", started=3.0), replace(first, run_key=key("b"))]
+        for attempts in ([others[0], first], [lost], [first], [others[1]]):
+            assert store.submit_attempts(attempts).result(timeout=60).fate is Fate.COMMITTED
+        assert store.attempts([key("a"), key("b"), key("c")]) == {key("a"): [lost, others[0]], key("b"): [others[1]]}
+        assert store.attempts([]) == {} and store.keys() == set()
+
+    def test_an_attempt_has_a_row_a_number_and_both_or_none_of_end_and_cause(self) -> None:
+        given: dict[str, Any] = {"run_key": key("a"), "attempt": 1, "run_id": "run-1", "started": 1.0}
+        for wrong in ({"run_key": "a"}, {"attempt": 0}, {"ended": 2.0}, {"cause": "stuck"}, {"run_id": ""}):
+            with pytest.raises(RowError):
+                AttemptRow(**{**given, **wrong})
+
+    def test_a_row_knows_the_run_that_computed_it(self, store: Store) -> None:
+        store.put([a_row(1, run_id="run-1"), a_row(2)])
+        assert {row.run_id for row in store.rows()} == {"run-1", None}
+
     def test_a_closed_store_says_so(self, open_store: Opener) -> None:
         store = open_store()
         store.close()
@@ -344,6 +364,7 @@ class StoreContract(BesideRowsContract):
         for use in (
             lambda: store.put([a_row()]), store.keys, lambda: list(store.rows()), store.runs, store.replay,
             store.config, store.dead_letters, store.incidents, store.leases, lambda: store.find([]),
+            lambda: store.attempts([]), lambda: store.submit_attempts([]),
         ):  # fmt: skip
             with pytest.raises(StoreError, match="closed"):
                 use()

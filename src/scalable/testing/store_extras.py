@@ -23,6 +23,7 @@ from scalable.store import (
     Store,
     StoreError,
     SweepRun,
+    SweepStatus,
     Ticket,
     held,
 )
@@ -57,7 +58,7 @@ class BesideRowsContract:
         assert store.config_history() == []
 
     def test_a_configuration_comes_back_as_it_was_set(self, store: Store) -> None:
-        base_env = {"calibration": "isotonic", "folds": 5, "share": 0.1, "on": True, "list": [1, None, {"ü": "\0"}]}
+        base_env = {"calibration": "isotonic", "folds": 5, "share": 0.1, "on": True, "list": [1, None, {"ü": "ß"}]}
         written = store.set_config(
             base_env, factor="calibration", variant="isotonic", reason="it won", expect_version=0
         )
@@ -107,10 +108,30 @@ class BesideRowsContract:
         assert store.config() == succeeded[0]
 
     def test_a_configuration_that_cannot_be_stored_is_refused(self, store: Store) -> None:
-        for base_env, reason in (([1], "why"), ({"a": object()}, "why"), ({}, " ")):
+        unwritable: tuple[tuple[object, str], ...] = (
+            ([1], "why"), ({"a": object()}, "why"), ({}, " "),
+            ({"a": "\0"}, "why"), ({"a": [{"b": "\ud800"}]}, "why"), ({"\0": 1}, "why"),
+        )  # fmt: skip
+        for base_env, reason in unwritable:
             with pytest.raises(RowError):
                 store.set_config(base_env, factor="f", variant="v", reason=reason, expect_version=0)  # type: ignore[arg-type]
         assert store.config().version == 0
+
+    @pytest.mark.parametrize("value", [1e16, 1e300, -0.0, 0.1, 5e-324, 5.0, 5, 2**80, float("inf"), -float("inf")])
+    def test_a_number_of_the_configuration_keeps_its_kind_and_every_digit(self, store: Store, value: float) -> None:
+        back = set_config(store, 0, value=value, inside=[{"value": value}]).base_env
+        for number in (back["value"], back["inside"][0]["value"]):
+            assert (repr(number), type(number)) == (repr(value), type(value))
+
+    def test_a_configuration_that_was_never_set_is_none_to_the_history_also_after_a_sweep(self, store: Store) -> None:
+        for status in (SweepStatus.RUNNING, SweepStatus.FINISHED):
+            ended = None if status is SweepStatus.RUNNING else 2.0
+            store.put_run(SweepRun(id="1", sweep="s", started=1.0, ended=ended, status=status))
+        assert (store.config().version, store.config().base_env, store.config_history()) == (0, {}, [])
+        assert store.config().written_at is not None
+        assert set_config(store, 0, a=1).version == 1
+        store.put_run(SweepRun(id="2", sweep="s", started=3.0))
+        assert store.config().base_env == {"a": 1}
 
     def test_incidents_come_back_in_the_order_they_began(self, store: Store) -> None:
         late = IncidentRow(id="run-1/2", kind="stuck", started=20.0, sweep="a", run="x", worker="w", summary={"n": [1]})

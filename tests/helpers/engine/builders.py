@@ -30,6 +30,7 @@ from scalable.engine.events import (
 )
 from scalable.findings import Finding
 from scalable.manifest.policies import Policies
+from scalable.manifest.work import Retry
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
 from scalable.quantities import Cpu, Memory, Money
@@ -145,11 +146,16 @@ class World:
         workers: int | None = None,
         expected_s: float | None = None,
         memory: Memory | None = None,
+        charged: int = 0,
+        retry: Retry | None = None,
     ) -> World:
         """Submit a sweep now; its jobs are called ``name/1``, ``name/2``, …"""
         tag = on or {SweepKind.NORMAL: "standard", SweepKind.HEAVY: "heavy", SweepKind.FREE: "wfrb"}[kind]
-        made = tuple(Job(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory) for n in range(1, jobs + 1))
-        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, jobs))))
+        made = tuple(
+            Job(f"{name}/{n}", name, tag, expected_s=expected_s, memory=memory, charged=charged)
+            for n in range(1, jobs + 1)
+        )
+        self.happens(SweepSubmitted(Sweep(name, kind, made, workers or max(1, jobs), retry)))
         return self
 
     def with_job(self, name: str, on: str = "standard") -> World:

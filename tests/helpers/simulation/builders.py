@@ -38,6 +38,7 @@ class Cluster:
     durations: dict[str, JobLength] = field(default_factory=dict)
     uses: dict[str, float] = field(default_factory=dict)
     """Cores that a sweep's jobs can use; all of their worker's if nothing is said."""
+    minimum: int = 0
     faults: Faults = field(default_factory=Faults)
     seen: list[tuple[float, Event, list[Instruction]]] = field(default_factory=list)
 
@@ -47,6 +48,11 @@ class Cluster:
 
     def with_times(self, *, provision: float, idle: float) -> Cluster:
         self.provision_s, self.idle_s = provision, idle
+        return self
+
+    def keeping(self, minimum: int) -> Cluster:
+        """Keep so many standard workers, as a session without scaling does."""
+        self.minimum = minimum
         return self
 
     def with_policy(self, section: str, **values: Any) -> Cluster:
@@ -98,12 +104,12 @@ class Cluster:
 
     def rules(self) -> Rules:
         kinds = {
-            "standard": WorkerKind("standard", "compute", Memory.of_gib(8), larger="heavy"),
+            "standard": WorkerKind("standard", "compute", Memory.of_gib(8), minimum=self.minimum, larger="heavy"),
             "heavy": WorkerKind("heavy", "compute", Memory.of_gib(24), alone=True),
         }
         return Rules(kinds, {"compute": self.room()}, Policies.model_validate(self.policies))
 
-    def run(self, seed: int = 0) -> Outcome:
+    def run(self, seed: int = 0, *, startup_s: float = 0.0, closes: bool = True) -> Outcome:
         return simulate(
             self.rules(),
             {"compute": ModelPool(self.room(), cpus=15.6)},
@@ -115,4 +121,6 @@ class Cluster:
             faults=self.faults,
             script=self.script,
             journal=lambda now, event, instructions: self.seen.append((now, event, instructions)),
+            startup_s=startup_s,
+            closes=closes,
         )

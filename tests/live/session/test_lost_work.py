@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from scalable.errors import UsageError
+from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver.tasks import TaskError
 from tests.helpers.session.builders import Project
 from tests.helpers.session.tasks_of import tasks_of
@@ -69,6 +70,11 @@ def test_a_run_whose_worker_is_killed_is_run_again_on_another(project: Project) 
         ("first_try_waits", "worker lost")
     ]
     assert result["first_try_waits"] == int(note.read_text().split()[1])
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.worker, incident.run) == ("worker lost", "demeter-0", "first_try_waits")
+    with session.open_store() as store:
+        [row] = store.incidents()
+    assert (row.kind, row.run, row.summary["outcome"]) == ("worker lost", "first_try_waits", incident.outcome)
 
 
 @pytest.mark.journey

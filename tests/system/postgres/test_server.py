@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from scalable.store import Fate, Receipt, Store, StoreError, open_store
+from scalable.store import Config, Fate, Receipt, Store, StoreError, SweepRun, open_store
 from scalable.store.database import Database
 from scalable.store.urls import location_of, shown_url
 from scalable.testing.store import a_row, key
@@ -138,37 +138,55 @@ def test_commits_are_durable_even_where_the_server_is_told_to_be_quick(server_ur
     assert found == ["on", "2500ms"]
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_tables_of_an_earlier_version_are_brought_up_to_date_and_keep_their_rows(
     postgres: PrivatePostgres, server_url: str, version: int
 ) -> None:
     with open_store(server_url) as store:
         store.put([a_row()])
         [written] = store.rows()
+        locked = store.set_config({"a": [0.1, "ü"]}, factor="a", variant="b", reason="why", expect_version=0)
     make_old(postgres, server_url, version)
     for _ in range(2):
         with open_store(server_url) as store:
             store.put([a_row()])
             assert [row.written_at for row in store.rows()] == [written.written_at]
-            assert store.config().version == 0
+            assert store.config() == (locked if version == 3 else Config())
             assert [*store.leases().list(), *store.dead_letters(), *store.incidents()] == []
-    assert postgres.execute("SELECT max(version) FROM scalable_schema", server_url) == [(3,)]
+    assert postgres.execute("SELECT max(version) FROM scalable_schema", server_url) == [(4,)]
 
 
 def make_old(postgres: PrivatePostgres, url: str, version: int) -> None:
     added = (
         "ftf_config, ftf_config_history, scalable_incidents, scalable_dead_letters, scalable_leases, scalable_counters"
     )
-    postgres.execute(f"DROP TABLE {added}", url)
+    postgres.execute("DROP TABLE scalable_attempts", url)
+    postgres.execute("ALTER TABLE finetune_results DROP COLUMN run_id", url)
+    if version == 3:
+        for table in ("ftf_config", "ftf_config_history"):
+            postgres.execute(f"ALTER TABLE {table} ALTER base_env TYPE text", url)
+    else:
+        postgres.execute(f"DROP TABLE {added}", url)
     postgres.execute(f"UPDATE scalable_schema SET version = {version}", url)
     if version == 1:
         postgres.execute("ALTER TABLE finetune_results DROP COLUMN marked", url)
 
 
+def test_the_live_configuration_is_jsonb_and_has_its_row_from_the_first_sweep_on(
+    postgres: PrivatePostgres, server_url: str
+) -> None:
+    with open_store(server_url) as store:
+        store.put_run(SweepRun(id="1", sweep="s", started=1.0))
+        question = "SELECT version, jsonb_typeof(base_env), base_env->>'cleanlab' FROM ftf_config"
+        assert postgres.execute(question, server_url) == [(0, "object", None)]
+        store.set_config({"cleanlab": "off"}, factor="cleanlab", variant="off", reason="why", expect_version=0)
+        assert postgres.execute(question, server_url) == [(1, "object", "off")]
+
+
 def test_tables_of_a_newer_version_and_of_others_are_left_alone(postgres: PrivatePostgres, server_url: str) -> None:
     open_store(server_url).close()
     postgres.execute("INSERT INTO scalable_schema VALUES (7)", server_url)
-    assert "has tables of version 7, and this scalable knows version 3; update scalable" in refusal(server_url)
+    assert "has tables of version 7, and this scalable knows version 4; update scalable" in refusal(server_url)
     theirs = postgres.new_place()
     postgres.execute("CREATE TABLE finetune_results (id INTEGER)", theirs)
     assert "has a table finetune_results that scalable did not make" in refusal(theirs)

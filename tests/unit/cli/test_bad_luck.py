@@ -100,7 +100,7 @@ def test_control_characters_in_names_are_refused_and_not_printed(call: Call, tmp
         (("forecast", "options"), OPTIONS),
         (("forecast", "growth"), QUESTIONS),
         (("plan",), SWEEPS),
-        (("plan", "--sweep", "calibration"), ["calibration", "balance, safe", "7 min 5 s", "EUR 0.12", "CPU margin"]),
+        (("plan", "--sweep", "calibration"), ["calibration", "balance, safe", "7 min 5 s", "EUR 0.11", "CPU margin"]),
     ],
     ids=["margins", "options", "growth", "plan", "plan of a sweep"],
 )

@@ -8,12 +8,19 @@ import pytest
 
 from scalable.observe import RunFolder
 from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.store import IncidentRow, open_store
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.observe.builders import START, a_run, record, task
 
 __all__ = ["call"]  # a fixture
 
 RUNS = Path(".scalable/runs")
+MANIFEST = """
+version: 1
+project: {name: lab}
+targets: {here: {provider: local, max_workers: 1}}
+components: {model: {}}
+"""
 EVIDENCE = {
     "notes": ["child 4711 was forked and waits for a lock"],
     "processes": [{"pid": 4711, "parent": 4700, "state": "waiting", "command": "python x.py", "threads": 1}],
@@ -151,6 +158,26 @@ def test_failures_are_told_of_beside_incidents(call: Call, arguments: tuple[str,
     IncidentFolder(folder.path).open(stuck())
     out = call("incidents", *arguments).out
     assert "1 incident\n" in out and "2 failures" in out
+
+
+def test_incidents_of_a_run_whose_folder_is_elsewhere_come_from_the_store(call: Call) -> None:
+    Path("scalable.yaml").write_text(MANIFEST, encoding="utf-8")
+    assert call("incidents").status == 2 and not Path(".scalable/results.db").exists(), "who reads makes no store"
+    summary = {**stuck(outcome="retried: finished 4 s later").summary(), "folder": "pod-1:/state/runs/run-b"}
+    with open_store("sqlite:///.scalable/results.db") as store:
+        for number, run_id in enumerate(("run-a/1", "run-b/1", "run-b/2")):
+            row = IncidentRow(id=run_id, kind="stuck", started=START + number, worker="w2", summary=summary)
+            assert store.put_incident(row).safe
+    found = call("incidents", "--format", "json").json["incidents"]
+    assert [(each["run_id"], each["id"], each["stored"]) for each in found] == [("run-b", 1, True), ("run-b", 2, True)]
+    assert len(call("incidents", "--all", "--format", "json").json["incidents"]) == 3
+    assert call("incidents", "--run-id", "run-a", "--format", "json").json["incidents"][0]["run_id"] == "run-a"
+    listed = " ".join(call("incidents").out.split())
+    assert "run-b 2 incidents" in listed
+    assert "from the store; all of the evidence was written to pod-1:/state/runs/run-b" in listed
+    page = call("incidents", "show", "2", "--run-id", "run-b")
+    assert page.status == 0 and "wait (threading.py:327)" in page.out and "about to clean" in page.out
+    assert call("incidents", "show", "3").status == call("incidents", "--run-id", "run-c").status == 2
 
 
 def test_damaged_records_are_told_of(call: Call, told: RunFolder) -> None:

@@ -39,6 +39,11 @@ def test_a_run_that_was_stuck_is_told_when_it_is_found_and_when_it_is_run_again(
     assert trouble.new() == []
     write(folder, [record("retry", 80, run="other", cause="worker lost")])
     assert trouble.new() == ["2 retries: other is run again after: worker lost"]
+    gone = IncidentFolder(folder.path).open(Incident("node lost", worker="w1", evidence={"jobs": ["uni", "other"]}))
+    write(folder, [record("incident", 81, id=gone.id, incident="node lost", run="", worker="w1", text="node lost")])
+    assert trouble.new() == ["incident 2: w1 is gone with 2 jobs: node lost; scalable incidents show 2"]
+    write(folder, [record("retry", 82, run="other", cause="node lost")])
+    assert trouble.new() == ["3 retries: other is run again after: node lost (incident 2)"]
 
 
 def test_trouble_of_the_last_moment_is_shown_in_a_pipe_and_on_a_terminal(tmp_path: Path) -> None:

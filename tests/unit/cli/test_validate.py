@@ -100,6 +100,28 @@ def test_a_sweep_that_cannot_be_planned_is_refused_by_validate(
     assert finding["message"] in planned.err.replace("\n", " ")
 
 
+def test_what_the_provider_says_of_a_profile_stands_at_the_profile(call: Call, tmp_path: Path) -> None:
+    size = "{request: {cpu: 1, memory: 1GiB}, limit: {cpu: 1, memory: 900TiB}}"
+    targets = "targets: {here: {provider: local, processes: true}}\n"
+    write(tmp_path, f"{targets}profiles:\n  big: {size}\n{SWEEP.replace('run_minutes', 'profile: big, run_minutes')}")
+    warnings = [f for f in findings(call, "warnings").values() if f["code"] == "over-machine"]
+    assert [(finding["path"], finding["line"]) for finding in warnings] == [("profiles.big.memory", 5)]
+
+
+def test_an_image_that_profiles_lack_is_told_once_at_the_target(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, f"targets:\n  cloud: {{provider: aws, region: eu-west-1}}\n{SWEEP}")
+    lacking = [f for f in call("validate", "--format", "json").json["errors"] if f["code"] == "image"]
+    assert [(finding["path"], finding["line"]) for finding in lacking] == [("targets.cloud.image", 4)]
+
+
+def test_nothing_is_said_of_a_shipped_profile_that_this_machine_cannot_hold(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", lambda name: 1024)  # one MiB of memory
+    write(tmp_path, f"targets: {{here: {{provider: local, processes: true}}}}\n{SWEEP}")
+    assert "over-machine" not in {finding["code"] for finding in findings(call, "warnings").values()}
+
+
 LATEST = """targets:
   here: {provider: local, processes: true}
   there: {provider: kubernetes, image: 'x:latest'}

@@ -104,6 +104,14 @@ def test_one_run_at_a_time_and_a_lost_task_is_started_once_more_after_up_to_five
 
 
 @pytest.mark.usefixtures("airflow")
+def test_a_sweep_with_retries_of_its_own_is_started_again_by_them() -> None:
+    sweep = {"factor": "calibration", "assets": "defi_top5", "retry": {"delay": "5s"}}
+    dag, _ = loaded(sweeps={"calibration": sweep})
+    assert dag.default_args["retry_delay"] == timedelta(seconds=5)
+    assert dag.default_args["max_retry_delay"] == timedelta(seconds=300)
+
+
+@pytest.mark.usefixtures("airflow")
 def test_admission_comes_first_then_each_asset_and_the_last_looks_at_what_is_there_whatever_happened() -> None:
     _, tasks = loaded()
     assets = {name: as_airflow_reads(task.env["ASSET"]) for name, task in tasks.items() if "ASSET" in task.env}

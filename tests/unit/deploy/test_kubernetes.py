@@ -364,7 +364,7 @@ def test_the_driver_is_called_with_target_sweep_and_overlay() -> None:
     command = driver(render(text, overlay="deep"))["containers"][0]["command"]
     assert command == [
         *("python3", "-m", "scalable", "run", "scalable.yaml", "--target", "cluster"),
-        *("--sweep", "calibration", "--overlay", "deep"),
+        *("--sweep", "calibration", "--holder", "$(HOLDER)", "--overlay", "deep"),
     ]
 
 
@@ -372,7 +372,8 @@ def test_the_driver_knows_its_own_pod_and_keeps_off_the_nodes_of_workers() -> No
     spec = driver(render())
     env = spec["containers"][0]["env"]
     fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in env if "fieldRef" in str(one)}
-    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    job = "metadata.labels['batch.kubernetes.io/controller-uid']"
+    assert fields == {"POD_NAME": "metadata.name", "POD_IP": "status.podIP", "HOLDER": job}
     (term,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert term["preference"]["matchExpressions"] == [{"key": "pool", "operator": "NotIn", "values": ["compute"]}]
 

@@ -24,7 +24,8 @@ from scalable.engine.events import (
     SweepSubmitted,
 )
 from scalable.engine.queues import AHEAD_S
-from scalable.manifest.policies import Concurrency, Policies, Retry, Scaling, Stuck
+from scalable.manifest.policies import Concurrency, Policies, Scaling, Stuck
+from scalable.manifest.work import Retry
 from scalable.planning.placement import PoolRoom
 from scalable.planning.resources import Size
 from scalable.planning.simulation import Faults, NodeFault, World

@@ -11,12 +11,14 @@ from scalable.engine.events import (
     JobState,
     Loss,
     Progressed,
+    StartJob,
     SweepCancelled,
     SweepEnded,
     WorkerLeaving,
     WorkerLost,
 )
 from scalable.engine.rules import ANY_MEMORY
+from scalable.manifest.work import Retry
 from scalable.observe.incidents import Incident, more_memory
 from scalable.quantities import Memory
 from tests.helpers.engine.builders import World, a_world, gib
@@ -56,6 +58,28 @@ def test_a_second_transient_loss_fails_the_job_and_says_how_often_it_was_tried(c
     assert world.failure("s/1").state is JobState.FAILED
     assert world.failure("s/1").reason == f"{cause.value} after 2 attempts: connection reset"
     assert world.alerts("run-failed")[0].path == "s/1"
+
+
+def test_an_attempt_that_was_made_before_by_another_driver_counts() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", charged=1)
+    assert world.state("s/1") is JobState.RUNNING
+    world.loses("s/1", Loss.WORKER_LOST)
+    assert world.failure("s/1").reason == "worker lost after 2 attempts"
+
+
+def test_a_job_whose_attempts_were_all_made_before_fails_without_being_started() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", charged=2)
+    assert world.failure("s/1").state is JobState.FAILED
+    assert world.failure("s/1").reason.startswith("its 2 attempts were used by drivers that died")
+    assert world.all(StartJob) == []
+    assert world.alerts("run-failed")[0].path == "s/1"
+
+
+def test_a_sweep_with_a_policy_of_its_own_is_retried_by_it() -> None:
+    world = a_world().with_willing_cluster().with_sweep("s", retry=Retry(times=0)).with_sweep("t")
+    for job in ("s/1", "t/1"):
+        world.loses(job, Loss.WORKER_LOST)
+    assert (world.state("s/1"), world.state("t/1")) == (JobState.FAILED, JobState.DELAYED)
 
 
 def test_the_delay_doubles_with_every_retry_up_to_its_cap() -> None:

@@ -10,6 +10,7 @@ from scalable.catalogue import GROUPS
 from scalable.errors import UsageError
 from scalable.manifest import Loaded, Manifest, ManifestError, load_file, load_text
 from scalable.manifest.targets import LocalTarget, SlurmTarget
+from scalable.manifest.work import Retry
 from scalable.quantities import Cpu, Duration, Memory, Money
 from tests.helpers.paths import ROOT
 
@@ -213,6 +214,19 @@ def test_words_mean_what_yaml_1_2_says() -> None:
     assert found.sweeps["btc"].assets == ("NO", "off")
     assert found.policies.margins.spread is False
     assert found.policies.retry.delay == Duration(90)
+
+
+def test_what_a_sweep_or_task_does_not_say_of_its_retries_is_as_for_all() -> None:
+    found = manifest(
+        "components: {c: {}}\n"
+        "tasks: {t: {component: c, retry: {delay: 5s}}, u: {component: c}}\n"
+        "sweeps: {s: {factor: calibration, assets: [A], retry: {times: 0}}}\n"
+        "policies: {retry: {times: 3, cap: 10s}}\n"
+    )
+    policies = found.policies
+    assert policies.retry_of(found.tasks["t"].retry) == Retry(times=3, delay=Duration(5), cap=Duration(10))
+    assert policies.retry_of(found.tasks["u"].retry) == policies.retry
+    assert policies.retry_of(found.sweeps["s"].retry) == Retry(times=0, delay=Duration(60), cap=Duration(10))
 
 
 def test_merge_keys_give_defaults_that_ones_own_keys_override() -> None:

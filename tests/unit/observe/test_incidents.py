@@ -210,6 +210,21 @@ def test_advice_is_not_made_up() -> None:
     assert advice(Incident("stuck", evidence={"notes": None, "fork_warnings": "x"})) != ()
 
 
+def test_a_summary_has_the_guilty_stack_and_the_end_of_the_log_and_is_small() -> None:
+    stacks = [
+        {"pid": 1, "thread": "MainThread", "frames": ["wait (pool.py:7)"]},
+        {"pid": 2, "thread": "MainThread", "frames": ["lock (jobs.py:20)", *["f (x.py:1)"] * 99]},
+    ]
+    evidence = {"stacks": stacks, "log": [f"{line} {'x' * 5000}" for line in range(500)], "processes": [{}] * 10_000}
+    incident = Incident("stuck", guilty="lock in jobs.py:20", evidence=evidence)
+    summary = incident.summary()
+    [stack] = summary["evidence"]["stacks"]
+    assert (stack["pid"], len(stack["frames"])) == (2, 40)
+    assert [line.split()[0] for line in summary["evidence"]["log"]] == [str(line) for line in range(460, 500)]
+    assert len(json.dumps(summary)) < 100_000 and "processes" not in summary["evidence"]
+    assert Incident.of(summary).evidence["stacks"] == [stack]
+
+
 # Reports
 
 

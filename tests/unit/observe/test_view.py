@@ -525,6 +525,24 @@ def test_a_job_whose_rows_failed_is_one_failure_in_whatever_order_it_is_told(row
     assert session(view)["failures"] == 1
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_workers_that_are_lost_with_their_runs_are_counted_once(recorded: bool) -> None:
+    names = ["a", "b", "c"]
+    losses = [lost(name, 50) for name in names]
+    attempts = [attempt_ended(f"run {name}", "worker lost", at=50, worker=name) for name in names]
+    about = {"incident": "worker lost", "tag": "demeter", "text": "gone"}
+    incidents = [
+        record("incident", 50, id=number, run=f"run {name}", worker=name, **about)
+        for number, name in enumerate(names, 1)
+    ]
+    told = [event for pair in zip(losses, attempts, strict=True) for event in pair]
+    found = report(*map(joined, names), *told, *(incidents if recorded else []))
+    assert found["losses"] == {"worker lost": 3}
+    assert len(found["incidents"]) == 3
+    other = attempt_ended("run d", "raised", at=55, worker="a")
+    assert report(*map(joined, names), *told, other)["losses"] == {"raised": 1, "worker lost": 3}
+
+
 def test_a_job_whose_rows_fail_after_it_was_counted_as_done_is_counted_once() -> None:
     gauge = record("gauge", 3.5, tasks={"standard": {"waiting": 0, "running": 0, "done": 2, "failed": 0}})
     jobs = [record("run-ended", 3, run=name, state="finished") for name in ("A 1", "A 2")]

@@ -65,7 +65,6 @@ CALIBRATION = "calibration: {factor: calibration, assets: defi_top5, folds: 5, c
         (COMPUTE, "max: 6", "max: 4", "growth"),
         (COMPUTE, "max: 6", "max: 3", "all"),
         (COMPUTE, "min: 0", "min: 1", "plan"),
-        (COMPUTE, "provision: 3m", "provision: 4m", "months"),
         (COMPUTE, "provision: 3m", "provision: 4m", "plan"),
         (COMPUTE, "provision: 3m", "provision: 4m", "acceptance"),
         (COMPUTE, "idle: 10m", "idle: 12m", "months"),

@@ -109,6 +109,7 @@ def test_start_up_is_the_median_of_what_sessions_on_such_a_target_took() -> None
     found = plan_sweep(site, "calibration", history=history)
     assert found.ready_s == 3.0
     assert found.total_s == found.wall_s + 3.0
+    assert found.over_s == found.total_s
     assert "start-up 3 s (median of 3 measured)" in found.assumptions
     assert plan_sweep(site, "calibration").ready_s == 0
 

@@ -48,36 +48,52 @@ def price(point: Point) -> float:
     return float(point.cost.amount)
 
 
-def test_calibration_takes_five_workers_on_two_nodes() -> None:
+def test_calibration_takes_nine_workers_on_three_nodes() -> None:
+    """Five on two nodes would take 1050 s for EUR 0.15: nine take 630 s for EUR 0.17."""
     found = plan()
     assert (found.rows, found.units, found.rows_per_unit) == (225, 25, 9)
-    assert (found.workers_by_tag, found.nodes_peak) == ({"standard": 5}, 2)
+    assert (found.workers_by_tag, found.nodes_peak) == ({"standard": 9}, 3)
     assert found.grid == "3 variants × 5 assets × 5 folds × 3 costs"
 
 
 def test_time_is_shown_with_and_without_shared_searches() -> None:
     found = plan()
-    assert found.wall_s == pytest.approx(25 / 5 * 210)
-    assert found.wall_unshared_s == pytest.approx(225 / 5 * 210)
+    assert found.wall_s == pytest.approx(3 * 210), "25 jobs on 9 workers"
+    assert found.wall_unshared_s == pytest.approx(225 / 9 * 210)
 
 
-def test_cost_covers_start_and_idle_tail_and_is_shown_without_them_too() -> None:
+def test_cost_covers_the_idle_tail_and_is_shown_without_it_too() -> None:
     found = plan()
     assert found.cost is not None
     assert found.cost_computing is not None
-    seconds = 180 + 1050 + 600
-    assert float(found.cost.amount) == pytest.approx(0.1644 * 2 * seconds / 3600)
-    assert float(found.cost_computing.amount) == pytest.approx(0.1644 * 2 * 1050 / 3600)
-    assert found.node_hours == pytest.approx(2 * seconds / 3600)
+    seconds = 630 + 600
+    assert float(found.cost.amount) == pytest.approx(0.1644 * 3 * seconds / 3600)
+    assert float(found.cost_computing.amount) == pytest.approx(0.1644 * 3 * 630 / 3600)
+    assert found.node_hours == pytest.approx(3 * seconds / 3600)
     assert found.budget_left == Money.parse("115 EUR")
 
 
 def test_the_timeline_says_when_nodes_appear_work_and_go() -> None:
     found = plan()
     assert found.ready_s == 180
-    assert found.timeline == ((0, 2), (1830, 0))
-    assert {(span.up, span.worked_until, span.gone) for span in found.nodes} == {(180, 1230, 1830)}
-    assert found.utilisation == pytest.approx(25 * 210 * 4 / (2 * 1830 * 16))
+    assert found.timeline == ((180, 3), (1410, 0))
+    assert {(span.requested, span.up, span.gone) for span in found.nodes} == {(0, 180, 1410)}
+    assert max(span.worked_until for span in found.nodes) == 810
+    assert found.utilisation == pytest.approx(25 * 210 * 4 / (3 * 1230 * 16))
+
+
+def test_what_workers_were_seen_to_take_after_their_node_shifts_the_whole_timeline() -> None:
+    learned = History(startups={"kubernetes": (200.0, 220.0, 400.0)})
+    first, later = (plan_sweep(a_site(target="cluster"), "calibration", history=past) for past in (None, learned))
+    assert (first.ready_s, later.ready_s) == (180, 220)
+    assert later.timeline == ((180, 3), (1410 + 40, 0))
+    assert later.node_hours - first.node_hours == pytest.approx(3 * 40 / 3600, abs=1e-6)
+    assert later.wall_s == first.wall_s
+
+
+def test_sessions_that_found_their_nodes_there_do_not_shorten_the_wait_for_nodes() -> None:
+    found = plan_sweep(a_site(target="cluster"), "calibration", history=History(startups={"kubernetes": (5.0,)}))
+    assert found.timeline[0] == (180, 3)
 
 
 def test_a_heavy_factor_gets_the_heavy_profile_and_two_nodes_by_itself() -> None:
@@ -225,12 +241,12 @@ def test_measured_durations_replace_the_manifests() -> None:
 
 def test_too_few_measurements_do_not() -> None:
     found = plan(history=History(seconds={"calibration": (100.0,) * 4}))
-    assert found.wall_s == 1050
+    assert found.wall_s == 630
     assert "3.5 min a job (manifest; no history yet)" in found.assumptions
 
 
 def test_measurements_of_another_factor_do_not() -> None:
-    assert plan(history=History(seconds={"timeframe": (100.0,) * 9})).wall_s == 1050
+    assert plan(history=History(seconds={"timeframe": (100.0,) * 9})).wall_s == 630
 
 
 def test_measured_peaks_replace_the_observed_ones() -> None:
@@ -263,8 +279,8 @@ def test_a_plan_over_what_is_left_of_the_month_is_flagged() -> None:
 def test_request_packing_that_would_break_the_promise_is_a_warning_with_its_cure() -> None:
     (warning,) = plan().warnings
     assert (warning.code, warning.path) == ("packed-tighter", "sweeps.calibration")
-    assert "would put 5 workers on 1 node (20 CPU of burst on 16)" in warning.message
-    assert "the generated pods ask for 3.9 CPU each, so it takes 2" in warning.message
+    assert "would put 9 workers on 2 nodes (36 CPU of burst on 32)" in warning.message
+    assert "the generated pods ask for 3.9 CPU each, so it takes 3" in warning.message
     assert "spread: off" in warning.remedy
 
 
@@ -336,7 +352,7 @@ def test_all_sweeps_together_are_1350_rows_and_400_searches() -> None:
 
 
 def test_together_the_heavy_sweep_runs_alone_and_the_others_two_by_two() -> None:
-    campaign = plan_all(a_site())
+    campaign = plan_all(a_site(target="cluster"))
     walls = {found.sweep: found.wall_s for found in campaign.plans}
     heavy = walls.pop("n_features")
     assert heavy + sum(walls.values()) / 2 <= campaign.wall_s < heavy + sum(walls.values())
@@ -423,7 +439,7 @@ def test_where_cpus_are_charged_the_plan_says_what_they_cost() -> None:
 
 def test_a_plan_names_workers_and_their_size_for_providers() -> None:
     scale = plan().scale_plan
-    assert scale.workers_by_tag == {"standard": 5}
+    assert scale.workers_by_tag == {"standard": 9}
     assert (scale.resources_by_tag["standard"].cpus, scale.resources_by_tag["standard"].memory) == (4, "8GiB")
 
 
@@ -433,4 +449,4 @@ def test_a_plan_for_machines_has_the_shape_of_the_interface() -> None:
         *("sweep", "rows", "units", "workers_by_tag", "nodes_peak", "wall_s", "wall_unshared_s"),
         *("cost", "front", "assumptions", "warnings"),
     } <= set(record)
-    assert record["cost"] == {"amount": 0.1671, "currency": "EUR"}
+    assert record["cost"] == {"amount": 0.1685, "currency": "EUR"}

@@ -343,3 +343,11 @@ def test_the_engine_is_told_which_of_its_requests_the_figures_include() -> None:
     assert driver.covered() == 1, "nothing is known yet of the machine of a-1"
     driver.meter.counts = {"a-0", "a-1", "a-2"}.__contains__
     assert driver.covered() == 3, "the last was not answered yet"
+
+
+def test_a_pilot_spends_no_more_than_its_policy_allows(project: Project) -> None:
+    target = {"max_workers": 1, "cpu_price": EURO_A_SECOND}
+    bounds = {"policies": {"pilot": {"cost": f"{KEPT + 6} EUR"}}}
+    pilot = session(project, target, "0.01 if depth == 1 else 0.9", **bounds).run_pilot("trial")
+    assert "budget of EUR 66.00" in pilot.stopped and 0 < pilot.finished < pilot.expected
+    assert report(project)["cost"]["amount"] < KEPT + 6

@@ -11,7 +11,7 @@ import pytest
 
 import scalable
 from scalable.chaos import workloads
-from scalable.engine.events import Job, JobState, Sweep, SweepKind
+from scalable.engine.events import Job, JobState, Loss, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
 from scalable.session.driver.driver import Driver
 from scalable.session.driver.execution import JobCall
@@ -192,6 +192,40 @@ def test_a_run_whose_worker_is_lost_is_run_again_on_another(project: Project, wo
     assert (lost["worker"], first["worker"], second["worker"]) == ("demeter-0", "demeter-0", "demeter-1")
     assert [record["outcome"] for record in project.journal("attempt-ended")] == ["worker lost", "finished"]
     assert [(record["run"], record["cause"]) for record in project.journal("retry")] == [("hang_once", "worker lost")]
+
+
+def test_a_lost_worker_is_an_incident_with_the_outcome_of_its_jobs_also_in_the_store(
+    project: Project, world: World
+) -> None:
+    tasks = tasks_of(project.module(CODE), "hang_once", folder=str(project.folder))
+    session = project.session(tasks=tasks, policies={"retry": {"times": 1, "delay": "0.1s"}})
+    with session:
+        session.folder.log("demeter-0").write_text("about to die\n", encoding="utf-8")
+        world.at(5, world.lose, "demeter-0", Loss.NODE_LOST, "its node is gone")
+        session.run_tasks()
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.worker, incident.run) == ("node lost", "demeter-0", "hang_once")
+    assert (incident.guilty, incident.evidence["jobs"]) == ("its node is gone", ["hang_once"])
+    assert incident.evidence["log"] == ["about to die"]
+    assert incident.outcome.startswith("retried: finished")
+    with session.open_store() as store:
+        [row] = store.incidents()
+    assert (row.id, row.kind, row.worker, row.sweep) == (f"{session.folder.run_id}/1", "node lost", "demeter-0", None)
+    assert row.summary["outcome"] == incident.outcome
+    assert row.summary["evidence"]["log"] == ["about to die"]
+    assert row.summary["folder"].endswith(str(session.folder.path))
+
+
+def test_a_lost_worker_without_jobs_is_an_incident_and_one_that_we_sent_away_is_none(
+    project: Project, world: World
+) -> None:
+    session = project.session(target={"max_workers": 2})
+    with session:
+        world.lose("demeter-0")
+        world.sleep(5)
+        session.scale({"demeter": 0})
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.worker, incident.run, incident.evidence["jobs"]) == ("demeter-0", "", [])
 
 
 def test_a_missing_module_ends_a_sweep_before_it_starts(project: Project) -> None:

@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from scalable.cluster.base import DeploymentSpec, get_provider
 from scalable.engine import Rules
-from scalable.manifest import load_file
+from scalable.manifest import load_file, load_text
 from scalable.planning.campaign import plan_all
 from scalable.planning.components import plan_components
 from scalable.planning.history import History
 from scalable.planning.loads import sweep_load
-from scalable.planning.placement import PoolRoom
+from scalable.planning.placement import OpenRoom
+from scalable.planning.resources import ScalePlan
 from scalable.planning.rules import rules_for
 from scalable.planning.site import Site
 from scalable.quantities import Money
+from scalable.session.driver.records import AnyPlan
+from scalable.session.money.tariffs import hourly_prices
 from tests.helpers.paths import ROOT
 from tests.helpers.planning.builders import MACHINE
 
@@ -38,33 +42,61 @@ def a_site(path: Path, target: str) -> Site:
     return Site(load_file(path, env={}, target=target).manifest, target, MACHINE)
 
 
-def simulated(site: Site) -> Rules:
-    """Of all sweeps of a manifest together."""
-    planned = [sweep_load(site, name, History()).planned(2) for name in site.manifest.sweeps]
-    return site.stage(planned, budget=BUDGET).rules
+@pytest.mark.parametrize(("path", "target"), CASES)
+def test_the_forecast_simulates_a_plan_with_the_rules_of_a_session_that_starts_with_it(
+    path: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = a_site(path, target)
+    simulated: list[Rules] = []
+    monkeypatch.setattr(
+        "scalable.planning.site.rules_for", lambda *given, **options: note(simulated, rules_for(*given, **options))
+    )
+    if site.manifest.components:  # nothing is simulated for them; a forecast would get these
+        plan: AnyPlan = plan_components(site, target)
+        site.stage([], plan=plan.scale_plan)
+    else:
+        plan = plan_all(site)
+    assert simulated[-1] == rules_for(site, plan.scale_plan)
+    for each in getattr(plan, "plans", ()):
+        assert rules_for(site, each.scale_plan) in simulated
 
 
-def live(site: Site, target: str) -> Rules:
-    """Of a session that was started with its own plan."""
-    plan = plan_components(site, target) if site.manifest.components else plan_all(site)
-    return rules_for(site, plan.scale_plan, budget=BUDGET)
-
-
-def kinds(given: Rules) -> dict[str, tuple[object, ...]]:
-    return {tag: (kind.memory, kind.slots, kind.larger, kind.alone, kind.pool) for tag, kind in given.kinds.items()}
-
-
-def pools(given: Rules) -> dict[str, tuple[object, ...]]:
-    rooms = [room for room in given.pools.values() if isinstance(room, PoolRoom)]
-    assert len(rooms) == len(given.pools)
-    return {room.name: (room.price, room.max_nodes) for room in rooms}
+def note(seen: list[Rules], rules: Rules) -> Rules:
+    seen.append(rules)
+    return rules
 
 
 @pytest.mark.parametrize(("path", "target"), CASES)
-def test_both_worlds_have_the_same_rules(path: Path, target: str) -> None:
+def test_both_worlds_have_the_same_rules_within_a_budget(path: Path, target: str) -> None:
     site = a_site(path, target)
-    forecast, run = simulated(site), live(site, target)
-    assert kinds(forecast) == kinds(run)
-    assert pools(forecast) == pools(run)
-    assert (forecast.policies, forecast.budget) == (run.policies, run.budget)
+    planned = [sweep_load(site, name, History()).planned(2) for name in site.manifest.sweeps]
+    plan = ScalePlan(dict.fromkeys(site.homes(), 2))
+    run = rules_for(site, plan, budget=BUDGET)
+    assert site.stage(planned, plan=plan, budget=BUDGET).rules == run
     assert {kind.pool for kind in run.kinds.values()} <= set(site.pools)
+
+
+PRICED = """
+version: 1
+project: {name: priced}
+targets:
+  queue: {provider: slurm, queue: batch, cpu_price: 0.0123456789 EUR/h}
+  fargate: {provider: aws, region: eu-west-1, cluster_type: fargate}
+  machines: {provider: gcp, region: europe-west1, project_id: p}
+  here: {provider: local, max_workers: 2, cpu_price: 0.01 EUR/h}
+components:
+  model: {cpus: 3, memory: 7GiB}
+  big: {cpus: 4, memory: 16GiB}
+"""
+
+
+@pytest.mark.parametrize("target", ["queue", "fargate", "machines", "here"])
+def test_the_meter_counts_with_the_prices_of_the_rules(target: str) -> None:
+    manifest = load_text(PRICED, env={}, target=target).manifest
+    site, plan = Site(manifest, target, MACHINE), ScalePlan({"model": 1, "big": 1})
+    rooms = rules_for(site, plan).pools.values()
+    prices = {tag: price for room in rooms if isinstance(room, OpenRoom) for tag, price in room.prices.items()}
+    spec = DeploymentSpec.from_manifest(manifest, target_name=target)
+    metered = hourly_prices(get_provider(spec.target.provider), spec, plan, site)
+    assert set(metered) == {"model", "big"}
+    assert metered == prices

@@ -63,6 +63,16 @@ def test_an_asset_alone_is_complete_with_its_rows_and_all_assets_are_the_sweep(s
     assert sweeps.grid() == 2 * "ddddttttdddd"
 
 
+def test_a_run_of_the_whole_sweep_ends_the_place_of_its_holder_unless_it_is_interrupted(sweeps: Sweeps) -> None:
+    with open_store(STORE) as store:
+        for error, left in ((KeyboardInterrupt, 1), (ValueError, 0)):
+            with pytest.raises(error), Slot(store, "trial", SweepKind.NORMAL, 1, print, HOLDER, whole=True):
+                raise error
+            assert len(store.leases().list()) == left
+        assert sweeps.session().run_sweep("trial", holder=HOLDER).complete
+        assert store.leases().list() == []
+
+
 def test_a_driver_that_is_started_again_computes_what_is_missing_and_adds_no_attempts(sweeps: Sweeps) -> None:
     blocker = sweeps.project.folder / "break-2-1"
     blocker.touch()

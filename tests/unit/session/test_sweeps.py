@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import socket
 import threading
 import time
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +19,15 @@ import pytest
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
 from scalable.session.driver.driver import SLOT
+from scalable.session.driver.ledger import Ledger
 from scalable.session.sweep.execution import SweepExecution, counted
 from scalable.session.sweep.running import requested
-from scalable.store import Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
+from scalable.store import AttemptRow, Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
 from tests.helpers.waiting import LONG_S, soon, until
 
+STORE = "sqlite:///.scalable/results.db"
 DIE = "from tests.helpers.session.virtual_workers import die; die"
 
 pytestmark = pytest.mark.usefixtures("world")
@@ -247,6 +251,103 @@ def test_rows_that_are_lost_with_their_process_say_that_others_were_computed_in_
     outcome = sweeps.run(variants=[1], assets=["A"], folds=1)
     [why] = set(outcome.failed.values())
     assert len(outcome.failed) == 2 and "left" in why and why.endswith("(computed together with 1 other row)")
+
+
+def die_with(sweeps: Sweeps, drivers: int, **changes: Any) -> None:
+    """Have so many drivers, one after the other, begin every row of the sweep and die."""
+    with open_store(STORE) as store:
+        keys = sweeps.session(**changes).compile("trial", store).where
+        for number in range(1, drivers + 1):
+            store.submit_attempts(
+                AttemptRow(run_key=key, attempt=number, run_id=f"run-{number}", started=float(number)) for key in keys
+            ).result()
+
+
+def test_attempts_of_drivers_that_died_count_and_a_row_without_any_left_fails_unstarted(sweeps: Sweeps) -> None:
+    die_with(sweeps, 2, variants=[1], folds=1)
+    outcome = sweeps.run(variants=[1], folds=1)
+    assert len(outcome.failed) == 6 and sweeps.executed() == []
+    assert {(row.attempt, row.run_id) for row in sweeps.rows()} == {(2, sweeps.project.runs()[-1].name)}
+    assert all("used by drivers that died" in reason for reason in outcome.failed.values())
+    assert sweeps.run(variants=[1], folds=1).complete, "who starts it after that gives it new attempts"
+    assert {row.attempt for row in sweeps.rows()} == {3}
+
+
+def test_an_attempt_that_died_with_its_driver_leaves_one_less(sweeps: Sweeps) -> None:
+    sweeps.rewrite('    note(f"fitted', f"    note('tried'); {DIE}('killed by another', 'gone'); note(f\"fitted")
+    die_with(sweeps, 1, variants=[1], assets=["A"], folds=1)
+    outcome = sweeps.run(variants=[1], assets=["A"], folds=1)
+    assert len(outcome.failed) == 2 and sweeps.executed().count("tried") == 1
+    assert {row.attempt for row in sweeps.rows()} == {2}
+
+
+def test_an_attempt_is_in_the_store_before_its_worker_has_it_and_its_end_after(sweeps: Sweeps) -> None:
+    look = f"""
+    import sqlite3
+    [(n,)] = sqlite3.connect(".scalable/results.db").execute("SELECT count(*) FROM scalable_attempts")
+    note(f"noted {{n}}")
+    if n == 2:
+        {DIE}("crashed", "")
+    note(f"fitted"""
+    sweeps.rewrite('    note(f"fitted', look.removeprefix("\n"))
+    assert sweeps.run(variants=[1], assets=["A"], folds=1).complete
+    assert [line for line in sweeps.executed() if "noted" in line] == ["noted 2", "noted 4"]
+    with open_store(STORE) as store:
+        for attempts in store.attempts(row.run_key for row in sweeps.rows()).values():
+            assert [(one.attempt, one.cause) for one in attempts] == [(1, "crashed"), (2, None)]
+
+
+def test_a_sweep_that_is_stopped_by_us_costs_no_attempt(sweeps: Sweeps) -> None:
+    sweeps.rewrite('    note(f"fitted', '    import time; time.sleep(60); note(f"fitted')
+    session = sweeps.session()
+    with session.open_store() as store:
+        plan = session.plan_sweep("trial")
+        compiled = session.compile("trial", store)
+        with session.opened(plan) as driver:
+            execution = SweepExecution(driver, compiled, store, requested(session, "trial", plan), {})
+
+            async def interrupted() -> None:
+                running = asyncio.ensure_future(execution.run())
+                await soon(sweeps.executed)
+                running.cancel()
+                await asyncio.wait({running})
+
+            driver.cluster.sync(interrupted)
+        attempts = [one for found in store.attempts(compiled.where).values() for one in found]
+        assert attempts and {one.cause for one in attempts} == {"stopped"}
+        assert Ledger(store, "run-2", compiled.where, {}).charged(compiled.where) == 0
+
+
+def test_a_sweep_retries_as_it_says_itself_and_else_as_the_policies_say(sweeps: Sweeps) -> None:
+    sweeps.rewrite('    note(f"fitted', f"    note('tried'); {DIE}('killed by another', 'gone'); note(f\"fitted")
+    sweeps.run(variants=[1], assets=["A"], folds=1, retry={"times": 3})
+    assert sweeps.executed().count("tried") == 4
+    assert {row.attempt for row in sweeps.rows()} == {4}
+
+
+def test_a_run_whose_driver_is_gone_is_closed_as_lost_by_the_next_and_that_of_a_living_one_is_not(
+    sweeps: Sweeps,
+) -> None:
+    with open_store(STORE) as store:
+        store.put_run(SweepRun(id="run-1 trial", sweep="trial", started=1.0, expected=24))
+        living, dead = (
+            store.leases(3600).ask("trial", SweepKind.FREE.value, holder)
+            for holder in ("another-host:1", f"{socket.gethostname()}:{2**30}")
+        )
+        for ticket in (living, dead):
+            ticket.try_take(lambda holders, before: "")
+
+        def first() -> SweepRun:
+            return store.runs("trial")[0]
+
+        sweeps.session().run_sweep("trial", asset="A")
+        assert first().status is SweepStatus.RUNNING
+        living.release()
+        sweeps.session().run_sweep("trial", asset="BB")
+        assert (first().status, first().reason) == (SweepStatus.LOST, "its driver is gone") and first().ended
+        store.put_run(SweepRun(id="run-2 trial", sweep="trial", started=time.time() + 5, expected=24))
+        sweeps.session().run_sweep("trial", asset="CCC", holder="tasks of one run")
+        assert [run.status for run in store.runs("trial")][-1] is SweepStatus.RUNNING, "another task of the same holder"
 
 
 def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Project) -> None:

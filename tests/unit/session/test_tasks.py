@@ -12,7 +12,7 @@ import pytest
 from scalable import ManifestError
 from scalable.errors import UsageError
 from scalable.session.driver.tasks import TaskError, as_json, run_tasks
-from scalable.store import open_store
+from scalable.store import AttemptRow, open_store
 from tests.helpers.session.builders import Project, here
 from tests.helpers.session.tasks import a_session
 from tests.helpers.waiting import until
@@ -142,6 +142,25 @@ def test_an_error_that_may_pass_is_tried_again_after_a_while_and_told(project: P
     [retry] = project.journal("retry")
     assert (retry["run"], retry["tag"], retry["cause"]) == ("flaky", "demeter", "transient")
     assert [one["alert"] for one in project.journal("alert") if "state" not in one] == ["retry-used"]
+
+
+def test_a_task_retries_as_it_says_itself_and_else_as_the_policies_say(project: Project) -> None:
+    text = failure(project, {"flaky": ("always_flaky", {"retry": {"times": 2}}), "other": ("always_flaky", {})})
+    assert "flaky: failed: transient after 3 attempts" in text and "other: failed: transient after 2 attempts" in text
+
+
+def test_attempts_at_a_task_by_drivers_that_died_count(project: Project) -> None:
+    session = a_session(project, {"count": ("count", {"arguments": {"note": str(project.folder / "calls")}})})
+    with session, session.open_store() as store:
+        session.run_tasks()
+        (first,) = store.rows()
+        for number in (2, 3):
+            died = AttemptRow(run_key=first.run_key, attempt=number, run_id="run-1", started=1.0)
+            store.submit_attempts([died]).result()
+        with pytest.raises(TaskError, match="its 2 attempts were used by drivers that died"):
+            session.run_tasks()
+        (row,) = store.rows()
+        assert row.finished and row.attempt == 1, "a failed row never takes the place of a finished one"
 
 
 def test_an_error_that_does_not_pass_is_given_up_after_the_retries(project: Project) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from scalable.engine.events import JobLost, JobState, KillJob, Loss, Paused, Resumed, StartJob
+from scalable.engine.events import BoundsSet, JobLost, JobState, KillJob, Loss, Paused, Resumed, StartJob
 from scalable.findings import Finding
 from scalable.planning.resources import Size
 from scalable.planning.simulation import Outcome
@@ -72,15 +72,76 @@ def test_a_node_is_there_after_provisioning_and_gone_after_idling() -> None:
         assert span.worked_until == 240 + 2 * 210
         assert span.gone == 240 + 2 * 210 + 420, "its workers go at once, then it idles"
     assert outcome.over == outcome.nodes[0].gone
-    assert outcome.node_steps() == [(0, 2), (outcome.over, 0)]
+    assert outcome.node_steps() == [(240, 2), (outcome.over, 0)]
 
 
-def test_what_is_paid_covers_start_and_idle_tail() -> None:
+def test_what_is_paid_begins_with_the_node_and_covers_its_idle_tail() -> None:
     outcome = a_cluster().with_sweep("s", 10, 5).run()
-    assert outcome.node_hours()["compute"] == pytest.approx(2 * (180 + 420 + 600) / HOUR)
+    assert outcome.node_hours()["compute"] == pytest.approx(2 * (420 + 600) / HOUR)
     assert outcome.node_hours(computing_only=True)["compute"] == pytest.approx(2 * 420 / HOUR)
     price = {"compute": Money.parse("0.1644 EUR")}
-    assert float(outcome.cost(price, "EUR").amount) == pytest.approx(0.1644 * 2 * 1200 / HOUR)
+    assert float(outcome.cost(price, "EUR").amount) == pytest.approx(0.1644 * 2 * 1020 / HOUR)
+
+
+def quick() -> Cluster:
+    """Nodes of one worker each, that come after 20 s and go after 30 s."""
+    return a_cluster().with_nodes(3, request=15.6).with_times(provision=20, idle=30)
+
+
+def node_seconds(outcome: Outcome) -> float:
+    return outcome.node_hours()["compute"] * HOUR
+
+
+def test_a_session_closes_with_its_last_row_and_its_nodes_go_after_their_idle_time() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run()
+    assert outcome.node_steps() == [(20, 1), (75, 0)]
+    assert outcome.worker_steps == [(20, 1), (45, 0)]
+    assert node_seconds(outcome) == 55
+
+
+@pytest.mark.parametrize("minimum", [0, 3])
+def test_all_nodes_of_a_session_go_when_it_closes(minimum: int) -> None:
+    """The third worker has nothing to do after 30 s; if it is kept, so is its node."""
+    cluster = quick().with_policy("scaling", cooldown="0s").with_sweep("s", 5, 3, Fixed(10)).keeping(minimum)
+    outcome = cluster.run()
+    assert outcome.node_steps()[0] == (20, 3)
+    assert outcome.over == 20 + 20 + 30
+    assert node_seconds(outcome) == (3 * 50 if minimum else 2 * 50 + 40)
+
+
+def test_workers_that_have_not_joined_when_a_session_closes_never_do() -> None:
+    """Their nodes come all the same, and idle."""
+    cluster = quick().with_sweep("s", 1, 1, Fixed(5)).keeping(1)
+    cluster.script.append((24, BoundsSet("standard", 2, 2)))
+    outcome = cluster.run()
+    assert outcome.peak_workers == {"standard": 1}
+    assert outcome.node_steps() == [(20, 1), (44, 2), (55, 1), (74, 0)]
+
+
+def test_a_session_stays_open_for_a_sweep_that_is_still_to_come() -> None:
+    outcome = quick().with_sweep("a", 1, 1, Fixed(25)).with_sweep("b", 1, 1, Fixed(25), at=60).run()
+    assert outcome.sweeps["b"].started == 60, "its node is still there"
+    assert outcome.node_steps() == [(20, 1), (60 + 25 + 30, 0)]
+    assert len(outcome.nodes) == 1
+
+
+def test_a_retry_keeps_the_session_open_until_it_ends() -> None:
+    cluster = quick().with_policy("retry", delay="10s").with_sweep("s", 1, 1, Fixed(25))
+    outcome = cluster.with_fault("s/0", FaultKind.TRANSIENT).run()
+    assert outcome.complete
+    assert outcome.ended == 20 + 12.5 + 10 + 25
+    assert outcome.node_steps() == [(20, 1), (outcome.ended + 30, 0)]
+
+
+def test_without_closing_workers_stay_for_the_cooldown() -> None:
+    cluster = quick().with_sweep("s", 1, 1, Fixed(25))
+    assert cluster.run(closes=False).over == 120 + 30
+
+
+def test_workers_join_after_the_start_up_they_usually_take() -> None:
+    outcome = quick().with_sweep("s", 1, 1, Fixed(25)).run(startup_s=7)
+    assert outcome.started == 27
+    assert outcome.node_steps() == [(20, 1), (82, 0)]
 
 
 def test_a_second_sweep_within_the_idle_time_finds_the_nodes_still_there() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalable.errors import UsageError
-from scalable.store import Row, StoreError, StoreUrlError, open_store
+from scalable.store import Row, StoreError, StoreUrlError, SweepRun, open_store
 from scalable.testing.store import a_row, key
 from tests.helpers.store.trouble import another_writer, no_more_pages
 
@@ -139,7 +139,7 @@ def test_the_tables_can_be_read_with_nothing_but_sqlite(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "results.db")
     statement = "SELECT variant, json_extract(metrics, '$.sharpe'), value FROM finetune_results ORDER BY run_key"
     assert set(connection.execute(statement)) == {("isotonic", 1.5, None), ("4", 1.25, None), (None, None, "[1]")}
-    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(3,)]
+    assert connection.execute("SELECT version FROM scalable_schema").fetchall() == [(4,)]
     assert connection.execute("SELECT count(*) FROM finetune_runs").fetchone() == (0,)
     connection.close()
 
@@ -188,7 +188,7 @@ def test_a_row_changed_by_hand_into_nonsense_is_named(tmp_path: Path) -> None:
             connection.close()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_rows(
     tmp_path: Path, version: int
 ) -> None:
@@ -197,9 +197,10 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_ro
         store.put([a_row()])
         [written] = store.rows()
     connection = sqlite3.connect(tmp_path / "results.db")
-    for table in ("ftf_config", "ftf_config_history", "scalable_incidents", "scalable_dead_letters", "scalable_leases"):
+    added = ["ftf_config", "ftf_config_history", "scalable_incidents", "scalable_dead_letters", "scalable_leases"]
+    for table in ["scalable_attempts", *([*added, "scalable_counters"] if version < 3 else [])]:
         connection.execute(f"DROP TABLE {table}")
-    connection.execute("DROP TABLE scalable_counters")
+    connection.execute("ALTER TABLE finetune_results DROP COLUMN run_id")
     connection.execute("UPDATE scalable_schema SET version = ?", (version,))
     if version == 1:
         connection.execute("ALTER TABLE finetune_results DROP COLUMN marked")
@@ -214,6 +215,15 @@ def test_a_database_of_an_earlier_version_is_brought_up_to_date_and_keeps_its_ro
         assert store.mark_failed([key("row")], "wrong prices") == 1
         store.put([a_row()])
         assert [row.error for row in store.rows()] == ["wrong prices"]
+        assert store.attempts([key("row")]) == {}
+
+
+def test_the_live_configuration_has_a_row_for_those_who_read_the_table_from_the_first_sweep_on(tmp_path: Path) -> None:
+    with open_store(f"sqlite:///{tmp_path}/results.db") as store:
+        store.put_run(SweepRun(id="1", sweep="s", started=1.0))
+    connection = sqlite3.connect(tmp_path / "results.db")
+    assert connection.execute("SELECT version, base_env FROM ftf_config").fetchall() == [(0, "{}")]
+    connection.close()
 
 
 def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
@@ -223,7 +233,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     connection.execute("INSERT INTO scalable_schema VALUES (7)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 3; update scalable"):
+    with pytest.raises(StoreError, match="has tables of version 7, and this scalable knows version 4; update scalable"):
         open_store(url)
 
 

@@ -17,6 +17,7 @@ from scalable.errors import UsageError
 from scalable.manifest.load import read
 from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
+from scalable.observe.files import write_beside
 from scalable.observe.folders import runs_dir
 from scalable.planning.loads import route
 
@@ -135,13 +136,9 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
     before = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     for name, text in files.items():
         path = folder / name
-        beside = path.with_name(f".{path.name}.new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
+            write_beside(path, text, private=False)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
             raise UsageError(f"cannot write {path}: {error.strerror}; name another folder: --output DIR") from None
     return sorted(before - set(files))

@@ -168,7 +168,7 @@ def show_months(projected: Sequence[Month], screen: Console) -> None:
         rows.append(
             ("  total", f"{projection.margin} left of {projection.budget}", Text(str(projection.total), style="bold"))
         )
-        rows.append(("  bill", f"list prices, {projection.start_and_idle} for start and idle", str(projection.bill)))
+        rows.append(("  bill", f"list prices, {projection.start_and_idle} for idle nodes", str(projection.bill)))
         screen.print(Text(projection.name, style="bold"))
         show_table(screen, ("", "", ">"), rows)
         screen.print()

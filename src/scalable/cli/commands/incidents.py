@@ -1,10 +1,14 @@
-"""``scalable incidents``: what went wrong in a run, where, what was done about it and what would prevent it."""
+"""``scalable incidents``: what went wrong in a run, where, what was done about it and what would prevent it.
+
+Of a run whose folder is elsewhere, such as that of a driver in a pod that is gone, the store tells the main part.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +16,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from scalable.cli.output import Cell, console, facts, note, print_json, show_table
-from scalable.errors import UsageError
+from scalable.cli import context
+from scalable.cli.output import Cell, console, errors, facts, note, print_json, show_table
+from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.evidence import evidence_lines
-from scalable.observe.fields import listed
-from scalable.observe.incidents import HIGH, Incident, IncidentFolder
+from scalable.observe.fields import listed, text
+from scalable.observe.folders import UnknownRunError
+from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, span
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
 from scalable.wording import plural
@@ -29,23 +35,27 @@ SECONDS_UP_TO = 600  # 300 s is known by that name
 class RunTrouble:
     """The incidents of one run, and what else went wrong in it."""
 
-    folder: RunFolder
+    run_id: str
+    folder: str
+    """Where its files are; on which machine, if they are elsewhere."""
     incidents: list[Incident]
-    damaged: dict[str, str]
+    damaged: dict[str, str] = field(default_factory=dict)
     """Files that could not be read, and why."""
-    failures: int
-    """Tasks and jobs that failed, with an incident or without."""
+    failures: int = 0
+    """Tasks and jobs that failed, with an incident or without; of a run whose folder is elsewhere it is not known."""
+    stored: bool = False
+    """Whether this is what the store has, because the folder is elsewhere."""
 
     @classmethod
-    def of(cls, folder: RunFolder) -> RunTrouble:
-        known = IncidentFolder(folder.path)
-        return cls(folder, known.all(), known.damaged, RunView.of(read(folder.journal)).failed)
+    def of(cls, run: RunFolder) -> RunTrouble:
+        known = IncidentFolder(run.path)
+        return cls(run.run_id, str(run.path), known.all(), known.damaged, RunView.of(read(run.journal)).failed)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action is not None:
         return show_one(options)
-    runs = [RunTrouble.of(folder) for folder in chosen(options)]
+    runs = chosen(options)
     if options.format == "json":
         print_json(as_json(runs))
         return 0
@@ -55,34 +65,68 @@ def run(options: argparse.Namespace) -> int:
         if at:
             screen.print()
         show_list(screen, each)
-    if not troubled:
-        nothing = (
-            f"no run in {runs_dir()} has incidents" if options.all else f"{runs[0].folder.run_id} has no incidents"
-        )
-        screen.print(nothing, soft_wrap=True)
+    if not troubled:  # a run that is only in the store is there because it had some
+        where = f"no run in {runs_dir()} has" if options.all else f"{runs[0].run_id} has no"
+        screen.print(f"{where} incidents", soft_wrap=True)
     return 0
 
 
-def chosen(options: argparse.Namespace) -> Sequence[RunFolder]:
-    """Return the run that is meant, or all of them."""
-    if not options.all:
-        return [RunFolder.find(options.run_id, manifest=options.manifest)]
-    if options.run_id is not None:
-        raise UsageError("--all and --run-id cannot both be given")
-    return [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
+def chosen(options: argparse.Namespace) -> list[RunTrouble]:
+    """Return the run that is meant, or all of them; from the store if there is no folder of them."""
+    if options.all:
+        if options.run_id is not None:
+            raise UsageError("--all and --run-id cannot both be given")
+        runs = [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
+        return [RunTrouble.of(run) for run in runs] or from_store(options)
+    try:
+        return [RunTrouble.of(RunFolder.find(options.run_id, manifest=options.manifest))]
+    except UnknownRunError:
+        runs_there = from_store(options)
+        named = [run for run in runs_there if options.run_id in (None, run.run_id)]
+        if not named:
+            raise
+        return named[-1:]
+
+
+def from_store(options: argparse.Namespace) -> list[RunTrouble]:
+    """Return what the manifest's store has, by run, the latest last; nothing where there is no store."""
+    if not os.environ.get("SCALABLE_STORE_URL") and not context.manifest_path(options.manifest).exists():
+        return []
+    from scalable.cli.commands.dlq import store_url  # a store is seldom needed and takes a second to import
+    from scalable.show.report.material import existing
+    from scalable.store import open_store
+
+    try:
+        with open_store(existing(store_url(options), Path())) as store:
+            rows = store.incidents()
+    except ScalableError as error:
+        errors().print(note("!", f"the store cannot be asked: {error}", "bold yellow"))
+        return []
+    runs: dict[str, RunTrouble] = {}
+    for row in rows:
+        run_id, _, number = row.id.rpartition("/")
+        told = {"kind": row.kind, "started": row.started, "run": row.run, "worker": row.worker}
+        incident = Incident.of({**row.summary, **told, "id": int(number) if number.isdecimal() else 0})
+        runs.setdefault(run_id, RunTrouble(run_id, text(row.summary.get("folder")), [], stored=True))
+        runs[run_id].incidents.append(incident)
+    return list(runs.values())
 
 
 def as_json(runs: Sequence[RunTrouble]) -> dict[str, Any]:
-    entries = [{"run_id": each.folder.run_id, **incident.to_dict()} for each in runs for incident in each.incidents]
-    broken = [str(each.folder.path / "incidents" / name) for each in runs for name in each.damaged]
-    failures = {each.folder.run_id: each.failures for each in runs if each.failures}
+    entries = [entry(each, incident) for each in runs for incident in each.incidents]
+    broken = [str(Path(each.folder) / "incidents" / name) for each in runs for name in each.damaged]
+    failures = {each.run_id: each.failures for each in runs if each.failures}
     return {"incidents": entries, "damaged": broken, "failures": failures}
 
 
+def entry(run: RunTrouble, incident: Incident) -> dict[str, Any]:
+    return {"run_id": run.run_id, "folder": run.folder, "stored": run.stored, **incident.to_dict()}
+
+
 def show_list(screen: Console, trouble: RunTrouble) -> None:
-    folder, incidents = trouble.folder, trouble.incidents
+    incidents = trouble.incidents
     had = f" {plural(len(incidents), 'incident')}" if incidents else "has no incidents"
-    screen.print(f"{folder.run_id} {had}", style="bold", soft_wrap=True)
+    screen.print(f"{trouble.run_id} {had}", style="bold", soft_wrap=True)
     rows: list[list[Cell]] = [
         [
             f"{incident.id}",
@@ -98,11 +142,13 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     if trouble.failures:
-        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {folder.run_id}  names them"
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {trouble.run_id}  names them"
         screen.print(line, soft_wrap=True)
     tell_of(screen, trouble.damaged)
+    tell_source(screen, trouble)
     if rows:
-        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        latest = RunFolder.latest()
+        of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {trouble.run_id}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 
 
@@ -111,22 +157,35 @@ def tell_of(screen: Console, damaged: dict[str, str]) -> None:
         screen.print(note("·", f"{Path('incidents') / name} could not be read: {why}", "dim"))
 
 
+def tell_source(screen: Console, trouble: RunTrouble) -> None:
+    if trouble.stored:
+        where = one_line(trouble.folder) or "the folder of its run"
+        screen.print(note("·", f"from the store; all of the evidence was written to {where}", "dim"))
+
+
 def show_one(options: argparse.Namespace) -> int:
     if options.all:
         raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
-    folder = RunFolder.find(options.run_id, manifest=options.manifest)
-    known = IncidentFolder(folder.path)
-    incident = known.get(incident_number(options.number, known))
+    [run] = chosen(options)
+    number = incident_number(options.number, run)
+    by_number = {incident.id: incident for incident in run.incidents}
+    if run.stored and number not in by_number:
+        raise UnknownIncidentError(
+            f"incident {number} is not in the store; of {run.run_id} it has {span([*by_number])}"
+        )
+    incident = by_number[number] if number in by_number else IncidentFolder(run.folder).get(number)
     if options.format == "json":
-        print_json({"incidents": [{"run_id": folder.run_id, **incident.to_dict()}], "damaged": []})
+        print_json({"incidents": [entry(run, incident)], "damaged": []})
     else:
-        show_page(console(), incident)
+        screen = console()
+        show_page(screen, incident)
+        tell_source(screen, run)
     return 0
 
 
-def incident_number(written: str | None, known: IncidentFolder) -> int:
+def incident_number(written: str | None, run: RunTrouble) -> int:
     if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
-        there = ", ".join(map(str, known.numbers()[:20])) or "there are none"
+        there = ", ".join(str(incident.id) for incident in run.incidents[:20]) or "there are none"
         question = "which one?" if written is None else f"{written!r} is no number of an incident;"
         raise UsageError(f"{question} write e.g.  scalable incidents show 1  (known: {there})")
     return int(written)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from scalable.cli.output import console
 from scalable.errors import UsageError
+from scalable.observe.files import write_beside
 
 
 def run(options: argparse.Namespace) -> int:
@@ -18,13 +18,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"{path} exists; --force overwrites it")
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is not a file; name one, e.g. scalable.yaml")  # a device or pipe would be replaced
-    beside = path.with_name(f"{path.name}.new")
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        write_beside(path, text, private=False)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
     shown = "" if path == Path("scalable.yaml") else f" {path}"
     screen = console()

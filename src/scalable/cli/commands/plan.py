@@ -1,4 +1,4 @@
-"""``scalable plan``: what sweeps will need, take and cost. Starts nothing."""
+"""``scalable plan``: what sweeps will need, take and cost. Starts nothing, but for a pilot where one is asked for."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from rich.text import Text
 
 from scalable.cli import context
 from scalable.cli.output import console, errors, facts, margin_text, node_chart, note, print_json, show_table, working
+from scalable.errors import UsageError
+from scalable.manifest import Loaded
 from scalable.planning.campaign import Campaign, plan_all
 from scalable.planning.components import ComponentPlan, plan_components
 from scalable.planning.front import Choice
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.quantities import Duration
-from scalable.wording import plural
+from scalable.wording import plural, undefined
 
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
+    if options.pilot:
+        run_pilots(loaded, options)
     site = context.site(options, loaded, context.pin(options, loaded))
     result: Plan | Campaign | ComponentPlan
     if options.sweep is None and not loaded.manifest.sweeps:
@@ -41,6 +45,21 @@ def run(options: argparse.Namespace) -> int:
         errors().print(f"{text}; --over-budget accepts it", style="bold red")
         return 1
     return 0
+
+
+def run_pilots(loaded: Loaded, options: argparse.Namespace) -> None:
+    """Measure the sweep that is named, or all of them, before they are planned."""
+    from scalable.cli.commands.run import orderly_end, pilot
+    from scalable.session.session import ScalableSession
+
+    if options.sweep is not None and options.sweep not in loaded.manifest.sweeps:
+        raise UsageError(undefined("sweep", options.sweep, loaded.manifest.sweeps))
+    names = [options.sweep] if options.sweep is not None else list(loaded.manifest.sweeps)
+    if not names:
+        raise UsageError("--pilot is about sweeps, and the manifest has none")
+    with orderly_end():
+        for name in names:
+            pilot(ScalableSession(loaded, context.manifest_path(options.manifest)), name)
 
 
 def show(screen: Console, result: Plan | Campaign | ComponentPlan) -> None:
@@ -95,7 +114,7 @@ def plan_facts(plan: Plan) -> list[tuple[str, str]]:
     if plan.cost is not None:
         money = str(plan.cost)
         if plan.cost_computing != plan.cost:  # where workers are charged, not nodes, both are one
-            money += f", start and idle tail included ({plan.cost_computing} while computing)"
+            money += f", idle tail included ({plan.cost_computing} while computing)"
         if plan.budget_left is not None:
             money += f"; {plan.budget_left} of this month's budget left"
         pairs.append(("cost", money))

@@ -36,6 +36,7 @@ from scalable.wording import plural, undefined
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 LONGEST = 400  # characters of a task's result that are shown to people
+WORTH_A_PILOT_S = 300.0  # a shorter sweep is its own pilot
 
 
 class Stopped(KeyboardInterrupt):
@@ -115,12 +116,11 @@ def check_script(path: str) -> None:
 
 
 def check_about_sweeps(options: argparse.Namespace) -> None:
-    for name, given in (
-        ("--asset", options.asset),
-        ("--here", options.here),
-        ("--holder", options.holder),
-        ("--profile", options.profile),
-    ):
+    about_sweeps = {
+        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot,
+        "--profile": options.profile,
+    }  # fmt: skip
+    for name, given in about_sweeps.items():
         if given:
             raise UsageError(f"{name} is about a sweep; name one: --sweep S")
 
@@ -154,8 +154,13 @@ def only_sweep(manifest: Manifest) -> str | None:
 
 def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) -> int:
     """Compute what the store lacks, then show what it has: results, decision, and where they are."""
+    if options.pilot:
+        pilot(session, name)
     with Waiting("getting ready") as waiting:
         plan = session.plan_sweep(name, objective=options.objective, policy=options.policy)
+        if not options.pilot and not plan.measured and plan.wall_s > WORTH_A_PILOT_S:
+            offer = f"planned at {Duration(plan.wall_s)}, but nothing was measured yet"
+            waiting.tell(f"{offer}: scalable plan --sweep {quote(name)} --pilot  runs a few jobs and plans from them")
         if plan.over_budget and not options.over_budget:
             rest, some = plan.budget_left, plan.budget_left is not None and plan.budget_left.amount > 0
             remedy = "--over-budget  runs it until that is used up" if some else "raise budget.monthly to run it"
@@ -171,6 +176,18 @@ def run_sweep(session: ScalableSession, name: str, options: argparse.Namespace) 
     if session.run is not None:
         conclude(session.run, "job")
     return 0 if outcome.complete else 1
+
+
+def pilot(session: ScalableSession, name: str) -> None:
+    """Run a pilot and say what it measured."""
+    with Waiting("getting ready") as waiting:
+        outcome = session.run_pilot(name, watched=waiting.over, tell=waiting.tell)
+    if not outcome.computed:
+        text = "nothing to measure: its rows are there" if outcome.complete else "no job ended in the pilot's time"
+    else:
+        text = f"{plural(outcome.computed, 'row')} measured in {Duration(outcome.seconds)}"
+        text += f", {len(outcome.failed)} failed: {outcome.why()}" if outcome.failed else ""
+    errors().print(f"pilot of {name}: {text}", soft_wrap=True)
 
 
 class Waiting:

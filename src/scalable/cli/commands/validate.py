@@ -121,7 +121,7 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
         path, folder = f"targets.{target}", str(context.manifest_path(options.manifest).resolve().parent)
         try:
             spec = DeploymentSpec.from_manifest(manifest, target_name=target, folder=folder)
-            yield from ask_provider(spec, loaded.report)
+            yield from ask_provider(manifest, spec, loaded.report)
         except ImportError as error:
             kind = manifest.targets[target].provider
             text = f"{kind} cannot be used here: {error}"

@@ -163,10 +163,11 @@ def paid_so_far(pools: Iterable[PoolState], now: float) -> tuple[float, float, f
         for node in (*pool.past, *pool.nodes.values()):
             if node.permanent or not price:
                 continue
-            spent += price * (min(now, node.gone) - node.requested) / 3600
+            spent += price * max(0.0, min(now, node.gone) - node.up) / 3600
             if node.gone < NEVER:
                 continue
-            end = (max(now, node.up) if node.workers else node.empty_since) + pool.model.room.idle_s
-            due += price * (end - now) / 3600
+            begin = max(now, node.up)
+            end = (begin if node.workers else node.empty_since) + pool.model.room.idle_s
+            due += price * (end - begin) / 3600
             growing += price if node.workers and node.up <= now else 0.0
     return spent, growing, due

@@ -12,7 +12,7 @@ from scalable.quantities import Money
 
 @dataclass(frozen=True, slots=True)
 class NodeSpan:
-    """A node's life; billed from the request until it is gone."""
+    """A node's life; it is paid from when it is up until it is gone, as the bill counts it."""
 
     pool: str
     node: str
@@ -73,13 +73,13 @@ class Outcome:
         return f"{which}: {why}"
 
     def node_hours(self, *, computing_only: bool = False) -> dict[str, float]:
-        """Hours paid per pool; ``computing_only`` leaves out provisioning and the idle tail."""
+        """Hours paid per pool; ``computing_only`` leaves out the idle tail."""
         hours: dict[str, float] = {}
         for span in self.nodes:
             if span.permanent:
                 continue
-            begin, end = (span.up, min(span.gone, self.ended)) if computing_only else (span.requested, span.gone)
-            hours[span.pool] = hours.get(span.pool, 0.0) + max(0.0, end - begin) / 3600
+            end = min(span.gone, self.ended) if computing_only else span.gone
+            hours[span.pool] = hours.get(span.pool, 0.0) + max(0.0, end - span.up) / 3600
         return hours
 
     def cost(self, prices: dict[str, Money], currency: str, *, computing_only: bool = False) -> Money:
@@ -94,7 +94,7 @@ class Outcome:
         changes: dict[float, int] = {}
         for span in self.nodes:
             if not span.permanent:
-                changes[span.requested] = changes.get(span.requested, 0) + 1
+                changes[span.up] = changes.get(span.up, 0) + 1
                 changes[span.gone] = changes.get(span.gone, 0) - 1
         return running_total(changes)
 

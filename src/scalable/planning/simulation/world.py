@@ -61,17 +61,20 @@ def simulate(
     faults: Faults | None = None,
     script: Iterable[tuple[float, Event]] = (),
     journal: Journal | None = None,
+    startup_s: float = 0.0,
+    closes: bool = True,
 ) -> Outcome:
     """Run the sweeps, all submitted at once, to their end and until the last node is gone.
 
     ``caps`` are the CPUs of a worker by tag; ``uses``, by sweep, the cores a job's duration was measured with and that
-    it can use at most: all of its worker's if nothing is said.
+    it can use at most: all of its worker's if nothing is said. A worker joins ``startup_s`` after its node is up. A
+    session that ``closes`` ends with its last sweep, and its workers with it.
     """
-    world = World(rules, pools, caps, durations or {}, seed, faults or Faults(), journal, uses or {})
-    for sweep in sweeps:
-        world.at(0.0, world.deliver, SweepSubmitted(sweep))
-    for when, event in script:
-        world.at(when, world.deliver, event)
+    world = World(rules, pools, caps, durations or {}, seed, faults or Faults(), journal, uses or {}, startup_s)
+    world.closes = closes
+    for when, event in [*((0.0, SweepSubmitted(sweep)) for sweep in sweeps), *script]:
+        world.scripted += 1
+        world.at(when, world.follow_script, event)
     with uncollected():
         return world.run()
 
@@ -89,6 +92,7 @@ class World:
         faults: Faults,
         journal: Journal | None = None,
         uses: Mapping[str, float] | None = None,
+        startup_s: float = 0.0,
     ) -> None:
         self.engine = Engine(rules)
         self.rules = rules
@@ -97,6 +101,12 @@ class World:
         """How long the jobs of a sweep take."""
         self.uses = uses or {}
         """With how many cores they take so long."""
+        self.usual_startup_s = startup_s
+        self.closes = False
+        """The session ends with the last sweep."""
+        self.closed = False
+        self.scripted = 0
+        """Events of the script that are still to come."""
         self.chance = random.Random(seed)
         self.faults = faults
         self.journal = journal
@@ -126,7 +136,7 @@ class World:
         engine, agenda = self.engine, self.agenda
         steps = 0
         while True:
-            wake = engine.next_wake()
+            wake = engine.next_wake() if not self.closed else NEVER
             if agenda and agenda[0][0] <= wake:
                 when, _, action, arguments = heapq.heappop(agenda)
                 self.now = max(self.now, when)
@@ -141,7 +151,13 @@ class World:
                 raise ScalableError(f"the simulation does not end: {steps} steps, now {self.now:.0f} s")
         return self.close()
 
+    def follow_script(self, event: Event) -> None:
+        self.scripted -= 1
+        self.deliver(event)
+
     def deliver(self, event: Event) -> None:
+        if self.closed:
+            return
         if isinstance(event, SweepSubmitted):
             self.outcome.sweeps[event.sweep.id] = SweepSpan()
         instructions = self.engine.handle(event, self.now)
@@ -178,6 +194,8 @@ class World:
             case SweepEnded(sweep, complete):
                 span = self.outcome.sweeps[sweep]
                 span.ended, span.complete = self.now, complete
+                if self.closes:
+                    self.at(self.now, self.close_session)
             case Finding():
                 self.outcome.alerts.append(instruction)
 
@@ -217,7 +235,7 @@ class World:
 
     def startup_s(self, worker: str) -> float:
         """Return how long a worker takes to join once its node is up."""
-        return 0.0
+        return self.usual_startup_s
 
     def node_up(self, node: Node) -> None:
         if node.gone == NEVER:
@@ -243,13 +261,24 @@ class World:
         tag = node.workers[worker]
         self.execution.abandon(worker, node)
         pool.take(node, worker, self.now)
-        self.worker_changes[self.now] = self.worker_changes.get(self.now, 0) - 1
-        self.live_workers[tag] -= 1
+        if worker in self.engine.view.workers:
+            self.worker_changes[self.now] = self.worker_changes.get(self.now, 0) - 1
+            self.live_workers[tag] -= 1
         if not node.workers and not node.permanent:
             self.at(node.empty_since + pool.model.room.idle_s, self.expire, node, node.empty_since)
         self.at(self.now, self.report, WorkerLost(worker, cause))
         self.place_waiting(pool)
         self.report_spend()
+
+    def close_session(self) -> None:
+        """Send all workers away, those that have not joined among them, unless something is still to be done."""
+        if self.scripted or not all(sweep.ended for sweep in self.engine.view.sweeps.values()):
+            return
+        self.closed = True
+        for pool in self.pools.values():
+            pool.waiting.clear()
+        for worker in list(self.where):
+            self.remove_worker(worker, Loss.STOPPED)
 
     def place_waiting(self, pool: PoolState) -> None:
         waiting, pool.waiting = pool.waiting, []

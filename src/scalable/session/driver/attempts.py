@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from scalable.engine import Engine
     from scalable.observe.folders import RunFolder
     from scalable.observe.journal import Journal
+    from scalable.session.driver.ledger import Ledger
 
 logger = logging.getLogger("scalable")
 
@@ -45,6 +47,8 @@ class LiveAttempt:
     content: bytes
     begun: bool = True
     """Not if it waits on its worker behind others."""
+    handed: bool = False
+    """Its worker has it; before, its start is noted in the store."""
     told: float = 0.0
     """When the journal was last told how far it is."""
     seen: dict[str, Any] = field(default_factory=dict)
@@ -85,8 +89,13 @@ class Attempts:
         """Of jobs that lost an attempt, until they end."""
         self.incidents = Incidents(folder, journal, engine.view.rules.policies.stuck.after.seconds)
         self.conversation = Conversation(cluster, self.report)
+        self.ledgers: dict[str, Ledger] = {}
+        """By job: who counts its attempts in the store."""
+        self.handing: deque[tuple[LiveAttempt, asyncio.Task[None] | None]] = deque()
+        """In the order in which workers are to begin them; what must be noted first has a task."""
 
     def close(self) -> None:
+        self.handing.clear()
         self.conversation.close()
 
     # Out
@@ -112,11 +121,32 @@ class Attempts:
         self.cluster.scheduler.serving.add(attempt.address)
         if attempt.begun:
             self.journal.write("attempt-started", **attempt.facts)
-        self.conversation.give(member.address, attempt.key, content)
+        noted = None
+        if attempt.begun and (ledger := self.ledgers.get(job)) is not None:
+            noted = asyncio.ensure_future(ledger.begin(job, len(past), attempt.started))
+            noted.add_done_callback(self.hand_over)
+        self.handing.append((attempt, noted))
+        self.hand_over()
+
+    def hand_over(self, noted: object = None) -> None:
+        """Give workers what is noted in the store, and what only waits on them and is noted when it begins."""
+        while self.handing and ((first := self.handing[0][1]) is None or first.done()):
+            attempt = self.handing.popleft()[0]
+            attempt.handed = True
+            if self.under_way.get(attempt.key) is attempt:
+                self.conversation.give(attempt.address, attempt.key, attempt.content)
+
+    def withdraw(self, attempt: LiveAttempt, cause: Loss, text: str) -> None:
+        """End an attempt that its worker has not been given yet."""
+        self.end(attempt, cause.value, message=text)
+        self.handle(JobLost(attempt.job, attempt.number, cause, None, text))
 
     def take_back(self, job: str, number: int) -> None:
         if attempt := self.under_way.get(f"{job}-attempt-{number}"):
-            self.conversation.take_back(attempt.address, attempt.key)
+            if attempt.handed:
+                self.conversation.take_back(attempt.address, attempt.key)
+            else:
+                self.withdraw(attempt, Loss.STOPPED, "taken back before it began")
 
     def kill(self, job: str, number: int, cause: Loss) -> None:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
@@ -126,12 +156,20 @@ class Attempts:
             text = f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
                 text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
+            if not attempt.handed:
+                self.withdraw(attempt, cause, text)
+                return
             wanted = after if cause is Loss.STUCK and silent else None
             self.conversation.kill(attempt.address, attempt.key, cause.value, text, wanted)
 
-    def abandon(self, lost: WorkerLost) -> None:
-        """Nobody waits any longer for attempts on a worker that is gone."""
-        for attempt in [one for one in self.under_way.values() if one.worker == lost.worker]:
+    def abandon(self, lost: WorkerLost, tag: str, *, wanted: bool) -> None:
+        """Nobody waits any longer for attempts on a worker that is gone; unless that was wanted, it is an incident."""
+        abandoned = [attempt for attempt in self.under_way.values() if attempt.worker == lost.worker]
+        if not wanted:
+            begun = [attempt.facts for attempt in abandoned if attempt.begun]
+            limit, address = self.cluster.templates[tag].memory, abandoned[0].address if abandoned else ""
+            self.incidents.worker_lost(lost, tag, begun, limit, address)
+        for attempt in abandoned:
             self.end(
                 attempt, lost.cause.value, peak=lost.peak.bytes if lost.peak else None,
                 message=lost.message or lost.cause.value,
@@ -193,6 +231,8 @@ class Attempts:
         if not attempt.begun and not seconds and cause:
             return  # taken back before it began: nothing happened that anyone would want to read of
         self.begin(attempt, seconds or 0.0)
+        if cause and (ledger := self.ledgers.get(attempt.job)) is not None:
+            ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
             message=message,
@@ -207,8 +247,10 @@ class Attempts:
                 self.guarded[told["key"]] = {**told, "worker": member.name, "tag": member.tag, "at": now}
             return
         attempt.seen = told
-        if not told["waits"]:
+        if not told["waits"] and not attempt.begun:
             self.begin(attempt, told["seconds"])
+            if (ledger := self.ledgers.get(attempt.job)) is not None:
+                ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
         if told["progressed"]:
             now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
@@ -237,6 +279,13 @@ class Attempts:
         self.journal.write("fork", **where, **facts)
         if facts.get("policy") == "deny" and not facts.get("allowed"):
             self.incidents.fork_refused(where, facts)
+
+    def leave(self, ledger: Ledger) -> None:
+        """Note what is still under way as stopped, which costs no retry: its sweep or task was ended by us."""
+        for attempt in [one for one in self.under_way.values() if self.ledgers.get(one.job) is ledger and one.begun]:
+            past = len(self.engine.view.jobs[attempt.job].past)
+            ledger.note(attempt.job, past, attempt.started, Loss.STOPPED.value)
+        self.ledgers = {job: each for job, each in self.ledgers.items() if each is not ledger}
 
     # What others want to know
 
@@ -276,6 +325,7 @@ class Attempts:
 
     def job_ended(self, job: str, state: JobState, reason: str) -> None:
         """A job will not be tried again: keep what it did if it failed, and say in its incidents what became of it."""
+        self.ledgers.pop(job, None)
         content = self.lost_work.pop(job, None)
         self.incidents.concluded(job, state, reason)
         if content is None or state is JobState.FINISHED or len(content) > LARGEST_SAVED:

@@ -344,7 +344,7 @@ class Driver:
                 cause = Loss(facts["cause"]) if kind == "worker-lost" else Loss.STOPPED
                 peak = Memory(facts["peak"]) if "peak" in facts else None
                 lost = WorkerLost(facts["worker"], cause, peak, facts.get("detail", ""))
-                self.attempts.abandon(lost)
+                self.attempts.abandon(lost, facts["tag"], wanted=kind == "worker-removed")
                 self.handle(lost)
             case "workers-refused":
                 self.refusals.append(facts["reason"])

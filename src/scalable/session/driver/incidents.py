@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scalable.engine.events import JobState
+from scalable.engine.events import JobState, WorkerLost
 from scalable.errors import ScalableError
-from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.incidents import NORMAL, Incident, IncidentFolder
 from scalable.quantities import Duration, Memory
+from scalable.wording import some_of
 from scalable.worker.runner import ends
+from scalable.worker.runner.evidence import last_lines
 
 if TYPE_CHECKING:
     from scalable.cluster.workers import Member
@@ -21,16 +24,36 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scalable")
 
+NAMED = 5  # jobs of a lost worker whose outcomes are told
+
+
+@dataclass(slots=True)
+class Unsettled:
+    """An incident of jobs that have not ended."""
+
+    number: int
+    since: float
+    """When it was found, by a clock that nobody sets."""
+    jobs: int = 1
+    outcomes: dict[str, str] = field(default_factory=dict)
+    """What became of its jobs, of those that have ended."""
+
+    def outcome(self) -> str:
+        if self.jobs == 1:
+            return next(iter(self.outcomes.values()))
+        return some_of([f"{job}: {outcome}" for job, outcome in self.outcomes.items()], NAMED)
+
 
 class Incidents:
     def __init__(self, folder: RunFolder, journal: Journal, stuck_after_s: float) -> None:
+        self.run = folder
         self.folder = IncidentFolder(folder.path)
         self.journal = journal
         self.stuck_after_s = stuck_after_s
-        self.unsettled: dict[str, list[tuple[int, float]]] = {}
-        """Incidents of jobs that have not ended, with the moment each was found."""
-        self.also: Callable[[Incident], None] | None = None
-        """Hears of every incident, and again of what became of it: who keeps them where other machines can see them."""
+        self.unsettled: dict[str, list[Unsettled]] = {}
+        """By job, until it ends."""
+        self.listeners: list[Callable[[Incident], None]] = []
+        """Hear of every incident, and again of what became of it: who keeps them where other machines can see them."""
         self.refused: set[tuple[str, int]] = set()
         """Places of forks that were told of already; a job may try again and again."""
 
@@ -72,6 +95,33 @@ class Incidents:
         self.opened(where, time.time() - told["seconds"], told, limit)
         self.conclude(told["key"], "failed: its future raises the error")
 
+    def worker_lost(
+        self, lost: WorkerLost, tag: str, attempts: Sequence[Mapping[str, Any]], limit: Memory | None, address: str
+    ) -> None:
+        """A worker is gone that nobody wanted to go, with these attempts on it."""
+        jobs = [attempt["run"] for attempt in attempts]
+        alone = attempts[0] if len(attempts) == 1 else {}
+        evidence: dict[str, Any] = {"jobs": jobs, "log": list(last_lines(self.run.log(lost.worker)))}
+        evidence |= {"peak": lost.peak.bytes if lost.peak else None, "limit": limit.bytes if limit else None}
+        now = time.time()
+        self.write(
+            Incident(
+                kind=lost.cause.value,
+                run=alone.get("run", ""),
+                attempt=alone.get("attempt", 0),
+                worker=lost.worker,
+                tag=tag,
+                host=host_of(address),
+                started=now,
+                found=now,
+                guilty=lost.message or lost.cause.value,
+                evidence=evidence,
+                outcome="" if jobs else "it had no jobs",
+                severity=NORMAL,  # no code is to blame, however often it happens
+            ),
+            jobs,
+        )
+
     def fork_refused(self, where: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         place = (str(facts.get("file")), int(facts.get("line") or 0))
         if place in self.refused:
@@ -97,24 +147,29 @@ class Incidents:
     def concluded(self, job: str, state: JobState, reason: str) -> None:
         """A job will not be tried again."""
         if job in self.unsettled:
-            found = min(moment for _, moment in self.unsettled[job])
+            found = min(each.since for each in self.unsettled[job])
             after = f"finished {Duration(time.monotonic() - found)} later"
             self.conclude(job, f"retried: {after}" if state is JobState.FINISHED else f"{state.value}: {reason}")
 
     def conclude(self, job: str, outcome: str) -> None:
-        for number, _ in self.unsettled.pop(job, []):
+        for each in self.unsettled.pop(job, []):
+            each.outcomes[job] = outcome
             try:
-                self.tell(self.folder.update(number, outcome=outcome))
+                self.tell(self.folder.update(each.number, outcome=each.outcome()))
             except (ScalableError, OSError) as error:
-                logger.warning("incident %d keeps its old outcome: %s", number, error)
+                logger.warning("incident %d keeps its old outcome: %s", each.number, error)
 
-    def write(self, incident: Incident) -> None:
+    def write(self, incident: Incident, jobs: Sequence[str] | None = None) -> None:
+        """Record an incident of these jobs, or of the one it names."""
         try:
             known = self.folder.open(incident)
         except (ScalableError, OSError) as error:  # a full disk must not end a run
             logger.warning("an incident cannot be recorded: %s", error)
             return
-        self.unsettled.setdefault(known.run, []).append((known.id, time.monotonic()))
+        jobs = [known.run] if jobs is None else jobs
+        unsettled = Unsettled(known.id, time.monotonic(), len(jobs))
+        for job in jobs:
+            self.unsettled.setdefault(job, []).append(unsettled)
         self.tell(known)
 
     def tell(self, known: Incident) -> None:
@@ -122,8 +177,8 @@ class Incidents:
             "incident", id=known.id, incident=known.kind, run=known.run, worker=known.worker, tag=known.tag,
             text=known.guilty, severity=known.severity, outcome=known.outcome,
         )  # fmt: skip
-        if self.also is not None:
-            self.also(known)
+        for listener in list(self.listeners):
+            listener(known)
 
 
 def host_of(address: str) -> str:

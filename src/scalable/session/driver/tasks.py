@@ -18,6 +18,8 @@ from scalable.observe.redact import redact_text
 from scalable.quantities import Memory
 from scalable.session.driver.driver import Driver
 from scalable.session.driver.execution import JobCall
+from scalable.session.driver.incident_rows import IncidentRows
+from scalable.session.driver.ledger import Ledger
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
 from scalable.wording import not_defined
@@ -58,6 +60,13 @@ async def run_tasks(
     ``peaks`` are what earlier runs used, by ``run:<task>``: what will not fit is not tried. Cached results are kept in
     ``cache_dir``.
     """
+    async with IncidentRows(driver.attempts.incidents, store, lambda job: job.partition("#")[0] in tasks):
+        return await results_of(driver, tasks, store, peaks, cache_dir)
+
+
+async def results_of(
+    driver: Driver, tasks: Mapping[str, Task], store: Store, peaks: Mapping[str, Memory], cache_dir: str | None
+) -> dict[str, Any]:
     receipts: list[asyncio.Future[Receipt]] = []
     results: dict[str, Any] = {}
     problems: dict[str, str] = {}
@@ -65,6 +74,7 @@ async def run_tasks(
     left = dict(tasks)
     keys = {name: key_of((name, task.run, task.arguments, task.needs)) for name, task in tasks.items()}
     before = store.find(list(keys.values()))
+    ledger = Ledger(store, driver.attempts.folder.run_id, keys.values(), before)
     try:
         while left or running:
             for name, task in list(left.items()):
@@ -72,21 +82,23 @@ async def run_tasks(
                     problems[name] = f"not started: {', '.join(broken)} did not finish"
                     del left[name]
                 elif all(need in results for need in task.needs):
+                    peak = peaks.get(f"run:{name}")
                     running[name] = asyncio.ensure_future(
-                        start(driver, name, left.pop(name), results, peaks.get(f"run:{name}"), cache_dir)
+                        start(driver, name, left.pop(name), results, peak, cache_dir, ledger, keys[name])
                     )
             if not running:
                 continue
             done, _ = await asyncio.wait(running.values(), return_when=asyncio.FIRST_COMPLETED)
             for name in [name for name, one in running.items() if one in done]:
                 job, state, value = running.pop(name).result()
-                row = row_of(driver, job, name, keys[name], state, value, before.get(keys[name]))
+                row = row_of(driver, job, name, keys[name], state, value, ledger)
                 receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
                 if state is JobState.FINISHED:
                     results[name] = value
                 else:
                     problems[name] = f"{state.value}: {value}"
     finally:  # nobody waits any longer for what still runs
+        driver.attempts.leave(ledger)
         for one in running.values():
             one.cancel()
     for receipt in await asyncio.gather(*receipts):
@@ -106,14 +118,24 @@ async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
 
 
 async def start(
-    driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None
-) -> tuple[str, JobState, Any]:
+    driver: Driver, name: str, task: Task, results: Mapping[str, Any], peak: Memory | None, cache_dir: str | None,
+    ledger: Ledger, key: str,
+) -> tuple[str, JobState, Any]:  # fmt: skip
     arguments = {**task.arguments, **{need: results[need] for need in task.needs}}
     work = JobCall(Call(str(task.run), task.cache, tuple(task.outputs.items()), cache_dir), arguments)
     before = sum(job == name or job.startswith(f"{name}#") for job in driver.engine.view.jobs)
     tag = fitting(driver.engine.view.rules.kinds, task.component, peak)
-    job = Job(f"{name}#{before + 1}" if before else name, f"task {name} {before}", tag, memory=peak)
-    futures = await driver.submit(Sweep(job.sweep, SweepKind.FREE, (job,), workers=1), {job.id: work})
+    job = Job(
+        f"{name}#{before + 1}" if before else name,
+        f"task {name} {before}",
+        tag,
+        memory=peak,
+        charged=ledger.charged([key]),
+    )
+    ledger.rows[job.id] = (key,)
+    driver.attempts.ledgers[job.id] = ledger
+    retry = task.retry and driver.engine.view.rules.policies.retry_of(task.retry)
+    futures = await driver.submit(Sweep(job.sweep, SweepKind.FREE, (job,), 1, retry), {job.id: work})
     try:
         return job.id, *await futures[job.id]
     except asyncio.CancelledError:
@@ -128,8 +150,8 @@ def fitting(kinds: Mapping[str, WorkerKind], tag: str, peak: Memory | None) -> s
     return tag
 
 
-def row_of(driver: Driver, job: str, name: str, key: str, state: JobState, value: Any, earlier: Row | None) -> Row:
-    """A task's row: its key is what it calls and with what. Its attempts follow those of the row that is there."""
+def row_of(driver: Driver, job: str, name: str, key: str, state: JobState, value: Any, ledger: Ledger) -> Row:
+    """A task's row: its key is what it calls and with what. Its attempts follow those that were made before."""
     record = driver.engine.view.jobs[job]
     finished = state is JobState.FINISHED
     row = Row(
@@ -137,8 +159,9 @@ def row_of(driver: Driver, job: str, name: str, key: str, state: JobState, value
         name=name,
         run_status=RowStatus.FINISHED if finished else RowStatus.FAILED,
         error=None if finished else redact_text(str(value)),
-        attempt=(earlier.attempt if earlier is not None else 0) + max(1, len(record.past) + finished),
+        attempt=ledger.final(key, len(record.past) + finished),
         worker=record.worker or None,
+        run_id=ledger.run_id,
     )
     try:
         return replace(row, value=as_json(value)) if finished else row

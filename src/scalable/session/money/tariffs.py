@@ -9,6 +9,7 @@ from scalable.cluster.base import DeploymentProvider, DeploymentSpec, Landlord, 
 from scalable.errors import PlanningError
 from scalable.planning.places import places
 from scalable.planning.resources import ScalePlan, allocatable
+from scalable.planning.rules import hourly
 from scalable.planning.site import Site
 from scalable.quantities import Duration, Money
 from scalable.session.money.accounts import Others
@@ -75,7 +76,7 @@ def tariff_of(
 ) -> Tariff | None:
     """By node where the backend tells of nodes, else by worker where it has a price for one, else by planned nodes."""
     observed = isinstance(launcher, Landlord)
-    if not observed and (workers := hourly_prices(provider, spec, plan)):
+    if not observed and (workers := hourly_prices(provider, spec, plan, site)):
         workers, others = in_one_currency(workers)
         hired = spec.target.provider in HIRING
         said = (AS_HIRED, *others) if hired else others
@@ -94,12 +95,13 @@ def tariff_of(
     return Tariff(PACKED, currency_of(prices), pools=rents, places=fills, assumed=(packed, *assumed))
 
 
-def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan) -> dict[str, Money]:
-    """What one worker of each tag costs an hour; empty where nothing is charged."""
-    prices = {}
+def hourly_prices(provider: DeploymentProvider, spec: DeploymentSpec, plan: ScalePlan, site: Site) -> dict[str, Money]:
+    """Return what a worker of each tag costs an hour: as the engine's rules say, else as its provider does."""
+    homes, prices = site.homes(), {}
     for tag in spec.components:
-        estimate = provider.estimate_cost(spec, ScalePlan({tag: 1}, plan.resources_by_tag))
-        if estimate is not None:
+        if (price := hourly(site, homes[tag])) is not None:
+            prices[tag] = price
+        elif (estimate := provider.estimate_cost(spec, ScalePlan({tag: 1}, plan.resources_by_tag))) is not None:
             prices[tag] = Money.parse(f"{estimate.total_hourly:.6f} {estimate.currency}")
     return prices
 

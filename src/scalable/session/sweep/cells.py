@@ -11,6 +11,7 @@ from typing import Any
 
 from scalable.observe.sweep_progress import spans
 from scalable.sweeps.compiling import Compiled, CompiledJob
+from scalable.sweeps.grid import Cell
 
 MOST_CELLS = 20_000  # of a grid that is told; more are finer than the points of a screen
 LONGEST_AXES = 40_000  # characters of all labels together
@@ -21,10 +22,12 @@ class Cells:
     """Where the rows of a compiled sweep are in its whole grid, also if only some of its rows are meant."""
 
     def __init__(self, compiled: Compiled) -> None:
-        grid, only = compiled.grid, compiled.asset
+        grid = compiled.grid
         self.grid = grid
-        meant = [position for position, cell in enumerate(grid) if only is None or cell.asset == only]
-        self.at = {work.run_key: place for (work, _), place in zip(compiled.cells, meant, strict=True)}
+        places = enumerate(grid)  # in the order of the compiled rows, so that one pass finds all of them
+        self.at = {
+            work.run_key: next(place for place, cell in places if alike(cell, where)) for work, where in compiled.cells
+        }
         self.axes = {
             "variant": [str(variant) for variant in grid.variants],
             "asset": list(grid.assets),
@@ -59,3 +62,8 @@ class Cells:
                 portion, length = {}, 0
         if portion:
             yield portion
+
+
+def alike(cell: Cell, where: Cell) -> bool:
+    """Return whether two cells are the same one; 1 and true are variants of their own."""
+    return cell == where and type(cell.variant) is type(where.variant)

@@ -24,11 +24,12 @@ from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.planning.expected import base_of
 from scalable.session.driver.execution import JobCall
+from scalable.session.driver.incident_rows import IncidentRows
+from scalable.session.driver.ledger import Ledger
 from scalable.session.sweep.cells import Cells
 from scalable.session.sweep.outcomes import SweepOutcome, lacking, outcome_of
 from scalable.store import (
     Fate,
-    IncidentRow,
     Row,
     RowError,
     RowStatus,
@@ -44,13 +45,12 @@ from scalable.sweeps.units import Computed
 from scalable.wording import plural
 
 if TYPE_CHECKING:
-    from scalable.observe.incidents import Incident
+    from scalable.manifest.work import Retry
     from scalable.quantities import Memory
     from scalable.session.driver.driver import Driver
 
 STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
 ASK_STORE_EVERY_S = 1.0
-IN_COLUMNS = ("id", "kind", "run", "worker", "started", "evidence")  # of an incident, or too large for a store
 
 logger = logging.getLogger("scalable")
 
@@ -67,8 +67,12 @@ class Request:
     """Of a job, as far as known."""
     peak: Memory | None = None
     target: str | None = None
+    retry: Retry | None = None
     since: float | None = None
     """Rows that failed after this moment are not tried again."""
+    pilot: bool = False
+    limit_s: float | None = None
+    """Jobs that have not ended after so many seconds are stopped."""
 
 
 class SweepExecution:
@@ -97,12 +101,12 @@ class SweepExecution:
         """Why jobs were not run, if some were stopped."""
         self.aside = ""
         """Why rows became dead letters, if some did."""
-        self.incidents = asyncio.Lock()
-        """What became of an incident arrives after the incident."""
         self.jobs: dict[str, CompiledJob] = {}
         """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
+        self.ledger: Ledger
+        """Counts the attempts; made when something is computed."""
         self.code = compiled.workload.code_fingerprint()
 
     async def run(self) -> SweepOutcome:
@@ -115,12 +119,12 @@ class SweepExecution:
         self.tell_start(expected, expected - len(missing), missing)
         await asyncio.to_thread(self.store.put_run, started)
         try:
-            self.driver.attempts.incidents.also = self.keep_incident
-            try:
-                await self.compute(missing)
-            finally:
-                self.driver.attempts.incidents.also = None
-                await self.settle()
+            incidents, ours = self.driver.attempts.incidents, self.jobs.__contains__
+            async with IncidentRows(incidents, self.store, ours, self.compiled.name):
+                try:
+                    await self.compute(missing)
+                finally:
+                    await self.settle()
             return await self.conclude(started)
         except ScalableError as error:
             await asyncio.to_thread(self.store.put_run, ended(started, SweepStatus.FAILED, str(error)))
@@ -146,27 +150,37 @@ class SweepExecution:
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
             base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
             reads=sorted(self.compiled.workload.reads), code=self.code,
-            trials=self.compiled.grid.trials, **self.cells.start(known - failed, failed),
+            trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 
     async def compute(self, missing: list[str]) -> None:
         """Give the engine every job that lacks rows, and commit what comes back."""
         name, request = self.compiled.name, self.request
+        run_id = self.driver.attempts.folder.run_id
+        ledger = self.ledger = await asyncio.to_thread(Ledger, self.store, run_id, missing, self.before)
         engine = self.driver.engine.view
         sweep = unused(name, engine.sweeps)
         jobs, works = self.jobs, {}
         for place in self.compiled.units_of(missing):
             job = unused(place.name, engine.jobs)
             jobs[job] = place
+            ledger.rows[job] = tuple(cell.run_key for cell in place.cells)
             marked = any(cell.run_key in self.before and self.before[cell.run_key].marked for cell in place.cells)
             works[job] = JobCall(self.compiled.unit(place, request.artefacts, fresh=marked))
         for portion in self.cells.of_jobs(jobs):
             self.driver.journal.write("sweep-units", sweep=name, unit_cells=portion)
         submitted = tuple(
-            Job(job, sweep, request.tag, place.group, request.expected_s, request.peak) for job, place in jobs.items()
-        )
-        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers), works)
+            Job(
+                job, sweep, request.tag, place.group, request.expected_s, request.peak,
+                charged=ledger.charged(ledger.rows[job]),
+            )
+            for job, place in jobs.items()
+        )  # fmt: skip
+        self.driver.attempts.ledgers |= dict.fromkeys(jobs, ledger)
+        futures = await self.driver.submit(Sweep(sweep, request.kind, submitted, request.workers, request.retry), works)
         waiting = {asyncio.ensure_future(self.follow(job, futures[job], jobs[job].cells)) for job in jobs}
+        if request.limit_s is not None:
+            limit = asyncio.get_running_loop().call_later(request.limit_s, self.driver.handle, SweepCancelled(sweep))
         try:
             for done in asyncio.as_completed(waiting):
                 await done
@@ -174,6 +188,9 @@ class SweepExecution:
             self.driver.handle(SweepCancelled(sweep))
             raise
         finally:
+            if request.limit_s is not None:
+                limit.cancel()
+            self.driver.attempts.leave(ledger)
             for one in waiting:
                 one.cancel()
 
@@ -184,7 +201,7 @@ class SweepExecution:
             self.stopped = str(value)
             return  # not run: the rows are missing, and a resumed sweep computes them
         record = self.driver.engine.view.jobs[job]
-        attempt, worker = max(1, len(record.past) + (state is JobState.FINISHED)), record.worker or None
+        tries, worker = len(record.past) + (state is JobState.FINISHED), record.worker or None
         others = f" (computed together with {plural(len(cells) - 1, 'other row')})" if len(cells) > 1 else ""
         found: list[Computed] = (
             value
@@ -195,23 +212,22 @@ class SweepExecution:
             self.executed.update(one.executed)
         if any(self.compiled.workload.shared_by in one.executed for one in found):
             self.fresh.add(job)
-        rows = [self.storable(one, attempt, worker) for one in found if not one.unkept]
+        rows = [self.storable(one, tries, worker) for one in found if not one.unkept]
         if rows:
             self.write(job, rows)
         if unkept := next((one.unkept for one in found if one.unkept), ""):
             raise ArtefactError(unkept)  # every other job would be computed in vain, too
 
-    def storable(self, one: Computed, attempt: int, worker: str | None) -> Row:
+    def storable(self, one: Computed, tries: int, worker: str | None) -> Row:
         """Metrics that no store can hold are the end of their row only."""
         try:
-            return self.row(one, attempt, worker)
+            return self.row(one, tries, worker)
         except RowError as error:
             reason = str(error).removeprefix(f"row {one.run_key}: ")  # rows that fail alike are told together
-            return self.row(Computed(one.run_key, error=reason), attempt, worker)
+            return self.row(Computed(one.run_key, error=reason), tries, worker)
 
-    def row(self, one: Computed, attempt: int, worker: str | None) -> Row:
+    def row(self, one: Computed, tries: int, worker: str | None) -> Row:
         where = self.compiled.where[one.run_key]
-        earlier = self.before.get(one.run_key)
         work = self.works[one.run_key]
         return Row(
             run_key=one.run_key,
@@ -225,12 +241,13 @@ class SweepExecution:
             buys=counted(one.metrics.get("buys")),
             elapsed_s=round(one.elapsed_s, 6) if not one.error else None,
             run_status=RowStatus.FAILED if one.error else RowStatus.FINISHED,
-            attempt=attempt + (earlier.attempt if earlier is not None else 0),
+            attempt=self.ledger.final(one.run_key, tries),
             error=redact_text(one.error) if one.error else None,
             code_fingerprint=self.code,
             config_fingerprint=key_of(dict(work.configuration)),
             data_fingerprint=self.compiled.data[where.asset],
             worker=worker,
+            run_id=self.ledger.run_id,
         )
 
     def write(self, job: str, rows: list[Row]) -> None:
@@ -241,24 +258,6 @@ class SweepExecution:
         task = asyncio.ensure_future(writing)
         self.writing.add(task)
         task.add_done_callback(self.writing.discard)
-
-    def keep_incident(self, known: Incident) -> None:
-        """The evidence stays in the run's folder; the store has what says whether to look there."""
-        if known.run not in self.jobs:
-            return  # of somebody else's work in the same session
-        summary = {name: value for name, value in known.to_dict().items() if name not in IN_COLUMNS}
-        row = IncidentRow(
-            id=f"{self.driver.attempts.folder.run_id}/{known.id}", kind=known.kind, sweep=self.compiled.name,
-            started=known.started or known.found or time.time(), run=known.run, worker=known.worker or None,
-            summary=summary,
-        )  # fmt: skip
-        self.keep(self.store_incident(row))
-
-    async def store_incident(self, row: IncidentRow) -> None:
-        async with self.incidents:
-            receipt = await asyncio.to_thread(self.store.put_incident, row)
-        if not receipt.safe:
-            logger.warning("incident %s is not in the store: %s", row.id, receipt.reason)
 
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""

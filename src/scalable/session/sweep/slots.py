@@ -6,7 +6,8 @@ dies loses it after a while, and who cannot reach the store starts nothing more 
 
 Several processes are one holder where an outer scheduler fans a sweep out into tasks: who names a holder joins the
 slot that this holder has, and leaves it to the others. Such a slot bears longer silence, since from one task to the
-next nobody may be there to keep it; ``give_back`` ends it.
+next nobody may be there to keep it; ``give_back`` ends it. A run of the whole sweep ends it, too, when it comes to its
+own end: it has no other tasks, but a driver that was lost or interrupted is started again and goes on in its slot.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from scalable import proc
 from scalable.engine.events import SweepKind
 from scalable.engine.sweeps import obstacle
 from scalable.session.operate.dependencies import STORE
@@ -44,8 +46,9 @@ class Slot:
     """Use as ``with``: entered when the sweep may run, left when it has ended."""
 
     def __init__(
-        self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None], holder: str = ""
-    ) -> None:
+        self, store: Store, name: str, kind: SweepKind, normal: int, tell: Callable[[str], None], holder: str = "",
+        whole: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.kind = kind
         self.normal = normal
@@ -60,6 +63,8 @@ class Slot:
         """Why nothing is started now; empty while the slot is held."""
         self.shared = bool(holder)
         """Others have it, too: what ends here does not end it."""
+        self.whole = whole
+        """The whole sweep is run under it, so that its own end is that of its slot."""
         self.life = SHARED_LIFE_S if holder else LIFE_S
         self.store = store
         self.ticket = asked(store, name, kind, holder)
@@ -99,7 +104,9 @@ class Slot:
         self.over = True
         self.stir.set()
         self.thread.join()
-        self.leave()
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        if not self.shared or (self.whole and not interrupted):
+            self.leave()
 
     @contextmanager
     def held_for(self, driver: Driver) -> Iterator[None]:
@@ -183,8 +190,6 @@ class Slot:
                 self.ticket.release()
 
     def leave(self) -> None:
-        if self.shared:
-            return
         with suppress(StoreError):  # it expires by itself
             self.ticket.release()
 
@@ -193,6 +198,15 @@ def asked(store: Store, name: str, kind: SweepKind, holder: str) -> Ticket:
     if holder:
         return store.leases(SHARED_LIFE_S).ask(name, kind.value, holder, shared=True)
     return store.leases(LIFE_S).ask(name, kind.value, f"{socket.gethostname()}:{os.getpid()}")
+
+
+def gone(lease: Lease) -> bool:
+    """Return whether the holder of a lease that has not expired is a process of this machine that has ended."""
+    host, _, pid = lease.holder.rpartition(":")
+    if host != socket.gethostname() or not pid.isdecimal():
+        return False
+    process = proc.look(int(pid))
+    return process is None or not process.alive
 
 
 def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:

@@ -10,13 +10,14 @@ import random
 import signal
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from scalable import chaos
 from scalable.chaos.victims import Processes
 from scalable.errors import ScalableError
-from scalable.store import SweepStatus, open_store
+from scalable.store import RowStatus, SweepStatus, open_store
 from tests.helpers.sweeps.faults.fixtures import Make
 from tests.helpers.sweeps.faults.miniature import (
     WITHIN_S,
@@ -154,6 +155,34 @@ def test_a_sweep_whose_server_is_killed_has_its_rows_once_and_computes_nothing_a
     make: Make, own_postgres: PrivatePostgres, seed: int
 ) -> None:
     kill_all(make, seed, ("store", "driver", "store"), IN_ONE_SWEEP // 2, own_postgres)
+
+
+def began(mini: Miniature, calls: list[str]) -> bool:
+    return [each for each in mini.executed() if each in calls] == calls
+
+
+def test_a_row_is_tried_as_often_as_the_policy_says_however_often_its_driver_is_killed(make: Make) -> None:
+    policies = {"retry": {"delay": "0s", "times": 1}, "concurrency": {"normal": 50}}
+    mini = make(sections={"policies": policies}, sweep={"variants": [1], "assets": ["A"], "folds": 1, "costs_bps": [1]})
+    hold = mini.folder / "hold"
+    hold.touch()
+    for calls in (["fitted-A-1-0"], ["fitted-A-1-0"] * 2):
+        started = mini.start()
+        wait_for(partial(began, mini, calls), f"{len(calls)} calls", started)
+        started.process.kill()
+        assert started.wait() == -signal.SIGKILL and mini.gone()
+    hold.unlink()
+    started = mini.run()
+    assert started.process.returncode == 1, started.said()
+    [row] = mini.rows().values()
+    assert (row.run_status, row.attempt) == (RowStatus.FAILED, 2)
+    assert "used by drivers that died" in str(row.error) and mini.executed().count("fitted-A-1-0") == 2
+    assert mini.run().process.returncode == 0, "who starts it after that gives it new attempts"
+    [row] = mini.rows().values()
+    assert row.finished and row.attempt == 3
+    with open_store(mini.store_url) as store:
+        lost, failed, finished = SweepStatus.LOST, SweepStatus.FAILED, SweepStatus.FINISHED
+        assert [run.status for run in store.runs()] == [lost, lost, failed, finished]
 
 
 @pytest.mark.journey

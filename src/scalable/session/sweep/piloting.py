@@ -1,0 +1,67 @@
+"""A pilot: one job of each distinct cost, run before a plan, so that the plan rests on measured times and peaks.
+
+It is the sweep itself, cut down to a few jobs and bounded in time and money: rows that a pilot computes are stored, and
+the sweep does not compute them again. Where not one job ends in time and the workload takes as long as its trials, a
+second pilot has fewer trials; its rows are thrown away, since they are not the sweep's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from copy import copy
+from typing import TYPE_CHECKING
+
+from scalable.errors import ScalableError
+from scalable.planning.expected import is_shipped
+from scalable.sweeps.compiling import Compiled, CompiledJob
+from scalable.sweeps.grid import Grid
+
+if TYPE_CHECKING:
+    from scalable.session.session import ScalableSession
+    from scalable.session.sweep.outcomes import SweepOutcome
+
+MOST_JOBS = 12  # more say little more about the mean, and the time of a pilot is short
+FEWER_TRIALS = 10  # a second pilot has a tenth of the trials: minutes become seconds
+
+
+class PilotError(ScalableError):
+    """A pilot in which every row failed: the sweep would fail, too."""
+
+
+def sample(compiled: Compiled, most: int = MOST_JOBS) -> list[CompiledJob]:
+    """Return one job of each variant and asset, the middle one of its folds; every variant before a second asset."""
+    alike: dict[tuple[tuple[str, ...], str], list[CompiledJob]] = {}
+    for job in compiled.units:
+        variants = tuple(dict.fromkeys(str(compiled.where[cell.run_key].variant) for cell in job.cells))
+        alike.setdefault((variants, job.group), []).append(job)
+    turns: dict[tuple[str, ...], list[CompiledJob]] = {}
+    for (variants, _), jobs in alike.items():
+        turns.setdefault(variants, []).append(jobs[len(jobs) // 2])
+    longest = max(map(len, turns.values()), default=0)
+    return [jobs[turn] for turn in range(longest) for jobs in turns.values() if turn < len(jobs)][:most]
+
+
+def run_pilot(session: ScalableSession, name: str, run: Callable[[ScalableSession], SweepOutcome]) -> SweepOutcome:
+    """Run a pilot with ``run``, which gets the session to run it in; raise ``PilotError`` if all of it failed."""
+    outcome = run(session)
+    if not outcome.finished and not outcome.failed and (fewer := with_fewer_trials(session, name)) is not None:
+        with tempfile.TemporaryDirectory(prefix="scalable-pilot-") as folder:
+            fewer.manifest = fewer.manifest.model_copy(update={"store": f"sqlite:///{folder}/rows.db"})
+            outcome = run(fewer)
+    if outcome.failed and not outcome.finished:
+        raise PilotError(f"every row of the pilot of {name} failed: {outcome.why()}")
+    return outcome
+
+
+def with_fewer_trials(session: ScalableSession, name: str) -> ScalableSession | None:
+    """Return a session whose sweep has fewer trials, or nothing where trials say nothing about time."""
+    sweep = session.manifest.sweeps[name]
+    trials = Grid.of(sweep, session.manifest.groups).trials
+    if not is_shipped(sweep) or trials < 2:
+        return None
+    fewer = sweep.model_copy(update={"trials": max(1, trials // FEWER_TRIALS)})
+    manifest = session.manifest.model_copy(update={"sweeps": {**session.manifest.sweeps, name: fewer}})
+    smaller = copy(session)
+    smaller.manifest = manifest
+    return smaller
