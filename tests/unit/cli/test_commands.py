@@ -334,7 +334,11 @@ def test_an_unset_variable_is_named_by_every_command(call: Call, arguments: tupl
 def test_history_of_the_runs_folder_is_used(example: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALABLE_RUNS_DIR", "elsewhere")
     (tmp_path / "elsewhere").mkdir()
-    history = {"seconds": {"calibration": [100.0] * 5}, "peaks": {"calibration": "3 GiB"}, "sessions": [{}] * 10}
+    history = {
+        "seconds": {"calibration": [100.0] * 5},
+        "peaks": {"calibration": "3 GiB"},
+        "sessions": [{"target": "cluster"}] * 10,
+    }
     (tmp_path / "elsewhere/history.json").write_text(json.dumps(history), encoding="utf-8")
     record = example("plan", "--sweep", "calibration", "--policy", "manual", "--format", "json").json
     assert record["wall_s"] == 500
