@@ -5,6 +5,14 @@ The public names are imported when they are first used, so that ``import scalabl
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # python -m … is just being started
+    started = [after for flag, after in zip(sys.orig_argv, sys.orig_argv[1:], strict=False) if flag == "-m"][:1]
+    if started and started[0].partition(".")[0] == "scalable":
+        # the current folder is first on the path then: a file in it that is called typing.py would be imported
+        del sys.path[0]
+
 from typing import TYPE_CHECKING
 
 from scalable.exports import exports

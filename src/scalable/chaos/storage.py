@@ -20,7 +20,7 @@ from scalable.chaos.victims import Processes, environment
 from scalable.manifest import load_file
 from scalable.observe import RunFolder
 from scalable.quantities import Memory
-from scalable.store.urls import file_of
+from scalable.store.urls import file_of, rooted
 
 LARGEST_BALLOON = Memory.parse("10GiB")  # more is a mistake more often than a wish, and takes long to write
 LEAST_FREE = Memory.parse("16MiB")  # with less, the machine itself may not be able to recover
@@ -47,13 +47,12 @@ def store_of(run: RunFolder, url: str | None = None) -> Path:
     """Return the file of the store that a live run writes to, found as the run itself found it."""
     process = Processes(run).driver()
     env, facts = environment(process.pid), run.facts()
+    folder = Path(f"/proc/{process.pid}/cwd").resolve()  # what the environment says is meant from there
     asked = url or env.get("SCALABLE_STORE_URL")
     if not asked:
-        asked = load_file(Path(facts["manifest"]), env=env, target=facts.get("target")).manifest.store
-    scheme, slashes, place = asked.partition(":///")
-    if slashes and not place.startswith(("/", "~")):  # it means the folder the run was started in
-        asked = f"{scheme}{slashes}{Path(f'/proc/{process.pid}/cwd').resolve() / place}"
-    return file_of(asked)
+        manifest = load_file(Path(facts["manifest"]), env=env, target=facts.get("target")).manifest
+        asked, folder = manifest.store, manifest.folder
+    return file_of(rooted(asked, folder))
 
 
 @contextmanager

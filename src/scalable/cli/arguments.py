@@ -95,10 +95,12 @@ def planning_commands(add: Add) -> None:
         "plan --sweep calibration",
         "plan --sweep calibration --pilot     run a few jobs first, and plan from what they take",
         'plan --sweep calibration --objective "minimize time" --policy aggressive',
-        "plan --format json",
+        "plan --format json --output plan.json",
     )
     manifest_options(plan)
     plan.add_argument("--sweep", metavar="NAME", help="one sweep (default: all, run as admission allows)")
+    plan.add_argument("--dry-run", action="store_true", help="start nothing, not even a pilot")
+    plan.add_argument("--output", metavar="F", help="write it to a file")
     pilot_option(plan)
     choice_options(plan)
     seed_option(plan)
@@ -131,6 +133,7 @@ def running_commands(add: Add) -> None:
         "run",
         "run a sweep, the manifest's tasks, or a workflow script with a live session",
         "run --sweep calibration",
+        "run --sweep calibration --dry-run",
         "run",
         "run --target hpc --workflow pipeline.py",
         "run --workflow pipeline.py -- --year 2030     arguments after -- are the script's",
@@ -144,6 +147,7 @@ def running_commands(add: Add) -> None:
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
     run.add_argument("--profile", metavar="P", help="with --here: the size of its worker (default: as planned)")
     run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
+    run.add_argument("--dry-run", action="store_true", help="show the plan, as scalable plan does; start nothing")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
 
     status = add("status", "show what is running now", "status", "status --watch", "status --format json")
@@ -221,11 +225,13 @@ def sweep_commands(add: Add) -> None:
     slots = add(
         "slots", "show which sweeps run or wait among all that share the store, or take a slot for several runs",
         "slots", "slots take calibration --holder nightly-1     then: run --sweep calibration --holder nightly-1",
-        "slots leave calibration --holder nightly-1",
+        "slots leave calibration --holder nightly-1", "slots stop node-7:4711     who waits for a slot gives up",
     )  # fmt: skip
-    actions = ("list", "take", "leave")
+    actions = ("list", "take", "leave", "stop")
     slots.add_argument("action", nargs="?", default="list", choices=actions, metavar="ACTION", help="|".join(actions))
-    slots.add_argument("sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep")
+    slots.add_argument(
+        "sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep; stop: the holder or run that waits"
+    )
     slots.add_argument("--profile", metavar="P", help="take: the size of its workers (default: as planned)")
     slots.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
     of_a_store(slots)
@@ -335,10 +341,13 @@ def operator_commands(add: Add) -> None:
     forget.add_argument("--target", metavar="T", help="default: SCALABLE_TARGET, then the manifest's first")
     forget.add_argument("--overlay", metavar="O", help="an overlay to apply on top of the target's")
     format_option(forget)
-    mark_names = "NAME: a sweep, a run, or the key of a row"
+    mark_names = "NAME: a sweep, a task, a run, a job or row as it is printed, or the key of a row"
     example = 'mark-failed calibration --reason "wrong prices in March"'
     mark = about("mark-failed", "let results count no longer, to be computed again", example, names=mark_names)
-    mark.add_argument("--reason", required=True, metavar="TEXT", help="what is wrong with them, for those who ask")
+    mark.add_argument("--reason", metavar="TEXT", help="what is wrong with them, for those who ask; needed to mark")
+    mark.add_argument("--undo", action="store_true", help="let marked rows that had a result count again")
+    mark.add_argument("--dry-run", action="store_true", help="show which rows are meant, change nothing")
+    yes_option(mark)
     dlq = add(
         "dlq",
         "list, replay or drop what the store's database refused for good",

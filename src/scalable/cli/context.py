@@ -17,7 +17,10 @@ from scalable.errors import UsageError
 from scalable.manifest import Loaded, load_text
 from scalable.manifest.load import read
 from scalable.manifest.targets import installed_providers
+from scalable.observe.folders import project_folder
 from scalable.session.machine import history, site_of
+from scalable.store import Store, open_store
+from scalable.sweeps.loading import open_results
 from scalable.wording import undefined
 
 if TYPE_CHECKING:
@@ -46,6 +49,14 @@ def load_named(
     """For who looks at what is there, which a sweep that cannot run does not take away."""
     target = target or env.get("SCALABLE_TARGET") or None
     return load_text(text, file, env=env, target=target, overlay=overlay, providers=installed_providers())
+
+
+def opened_store(options: argparse.Namespace, env: Mapping[str, str] = os.environ) -> Store:
+    """Open the store that is there, for who works with its content; where the environment names it, no manifest."""
+    path = manifest_path(options.manifest, env)
+    if url := env.get("SCALABLE_STORE_URL"):
+        return open_store(url, folder=project_folder(path), create=False)
+    return open_results(load_named(read(path), str(path), None, None, env).manifest, create=False)
 
 
 def manifest_path(named: str | None, env: Mapping[str, str] = os.environ) -> Path:
@@ -85,4 +96,15 @@ def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 
 
-__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "pin", "seed", "site", "with_profile"]
+__all__ = [
+    "history",
+    "load",
+    "load_named",
+    "load_whole",
+    "manifest_path",
+    "opened_store",
+    "pin",
+    "seed",
+    "site",
+    "with_profile",
+]

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import io
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from scalable.cli.output import working
+from scalable.cli.output import Screen, Trimmed, console, pipe_width, working
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.liveness import State, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
-__all__ = ["ACT_WITHIN_S", "LOOK_WITHIN_S", "asked", "chosen", "confirmed", "over", "save", "state", "trusted"]
+__all__ = [
+    "ACT_WITHIN_S", "LOOK_WITHIN_S", "agreed", "asked", "chosen", "confirmed", "over", "save", "save_shown", "state",
+    "trusted",
+]  # fmt: skip
 
 
 def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
@@ -23,8 +29,12 @@ def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
     Where the command changes something and several run, it must be named.
     """
     if options.run_id is not None:
-        return RunFolder.open(options.run_id)
-    runs = [run for run in running() if options.manifest is None or run.is_of(options.manifest)]
+        return RunFolder.find(options.run_id, manifest=options.manifest)
+    runs = [
+        run
+        for run in running(runs_dir(manifest=options.manifest))
+        if options.manifest is None or run.is_of(options.manifest)
+    ]
     if acts and len(runs) > 1:
         names = ", ".join(run.run_id for run in runs)
         raise UsageError(f"{len(runs)} sessions are running; say which with --run-id: {names}")
@@ -32,7 +42,7 @@ def chosen(options: argparse.Namespace, *, acts: bool = False) -> RunFolder:
         return runs[0]
     folder = RunFolder.latest(manifest=options.manifest)
     if folder is None:
-        raise NoAnswerError(f"nothing is running; no run is recorded in {runs_dir()}")
+        raise NoAnswerError(f"nothing is running; no run is recorded in {runs_dir(manifest=options.manifest)}")
     return folder
 
 
@@ -55,6 +65,28 @@ def confirmed(question: str, yes: bool) -> bool:
         return True
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def agreed(question: str, yes: bool, remedy: str) -> bool:
+    """Return whether somebody agrees to what cannot simply be repeated: a script must have said so."""
+    if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"nobody can be asked here; {remedy}")
+    return confirmed(question, yes)
+
+
+def save_shown(path: Path, form: str, content: dict[str, Any], show: Callable[[Screen], None]) -> None:
+    """Write what a command would print to a file: ``content`` as JSON, else what ``show`` prints."""
+    if form == "json":
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    else:
+        page = io.StringIO()
+        plain = Screen(
+            file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
+        )
+        show(plain)
+        text = page.getvalue()
+    save(path, text.encode())
+    console().print(f"wrote {path}", soft_wrap=True)
 
 
 def trusted(folder: RunFolder, named: str | None) -> bool:

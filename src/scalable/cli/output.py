@@ -21,6 +21,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from scalable.observe.redact import redact_text
 from scalable.quantities import Duration
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def harmless(text: str) -> str:
 
 
 def print_traceback(error: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback of a job or script on stderr, where no terminal obeys it."""
-    sys.stderr.write(harmless("".join(traceback.format_exception(type(error), error, trace))))
+    """Print the traceback of a job or script on stderr, without secrets, where no terminal obeys it."""
+    sys.stderr.write(harmless(redact_text("".join(traceback.format_exception(type(error), error, trace)))))
 
 
 def nobody_reads() -> bool:

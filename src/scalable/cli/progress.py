@@ -310,8 +310,11 @@ def what(incident: Incident) -> str:
     if incident.kind == "stuck":
         silent = (incident.threshold_s or 0) + (incident.found_after_s or 0)
         return f"{incident.run} was stuck{f' {limit(round(silent))}' if silent else ''}{within}, killed"
+    if incident.kind == "over its walltime":
+        return f"{incident.run} was over its walltime{within}, killed"
     if incident.kind == "out of memory":
-        return f"{incident.run} ran out of memory, killed; {more_memory(incident)}"
+        end = "raised MemoryError" if incident.evidence.get("raised") else "ran out of memory, killed"
+        return f"{incident.run} {end}; {more_memory(incident)}"
     if incident.kind == "fork refused":
         return f"{incident.run} was refused a fork{within}"
     return f"{incident.run} {incident.kind}{within}"

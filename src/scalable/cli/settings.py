@@ -15,12 +15,18 @@ from scalable.findings import Finding, Severity
 from scalable.manifest.checks import OWN_KEYS, undefined
 from scalable.manifest.models import Manifest
 from scalable.manifest.work import Sweep
+from scalable.sweeps.project import in_project
 
 Settings = Mapping[str, Any]
 
 
-def impossible(manifest: Manifest) -> Iterator[Finding]:
-    """Yield what is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
+def impossible(manifest: Manifest) -> list[Finding]:
+    """Return what is unknown, out of range or contradicts itself in the settings of sweeps without ``run``."""
+    with in_project(manifest.folder):
+        return list(contradictions(manifest))
+
+
+def contradictions(manifest: Manifest) -> Iterator[Finding]:
     sweeps = {name: sweep for name, sweep in manifest.sweeps.items() if sweep.run is None}
     if not sweeps:
         return

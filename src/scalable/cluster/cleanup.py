@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command(backend: str, *arguments: str) -> list[str]:
     """Return the command line that starts this program."""
-    return [sys.executable, "-m", "scalable.cluster.cleanup", backend, *arguments]
+    return [sys.executable, "-P", "-m", "scalable.cluster.cleanup", backend, *arguments]
 
 
 def parser() -> argparse.ArgumentParser:

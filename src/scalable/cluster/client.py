@@ -15,28 +15,12 @@ from distributed.core import clean_exception
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from scalable.cluster.base import ClusterHandle, Fate
+from scalable.cluster.base import ClusterHandle
 from scalable.cluster.cluster import TaggedCluster, forgive_interrupts
-from scalable.errors import ScalableError, UnknownTagError, UsageError
+from scalable.cluster.scheduler import WorkerKilledError as WorkerKilledError
+from scalable.errors import UnknownTagError, UsageError
 from scalable.wording import not_defined, plural
 from scalable.worker.guarded import Guarded
-
-
-class WorkerKilledError(KilledWorker, ScalableError):
-    """A task was given up because every worker that tried it died; says of what the last one died."""
-
-    def __init__(self, task: Any, last_worker: Any, allowed_failures: int, fate: Fate | None = None) -> None:
-        super().__init__(task, last_worker, allowed_failures)
-        self.args = (task, last_worker, allowed_failures, fate)
-        self.fate = fate
-
-    def __str__(self) -> str:
-        tries = plural(self.allowed_failures + 1, "worker")
-        text = f"{self.task} was given up after {tries} died of it"
-        name = getattr(self.last_worker, "name", self.last_worker)
-        if self.fate is not None:
-            text += f"; the last, {name}, was lost: {self.fate.cause.value} ({self.fate.detail})"
-        return text
 
 
 class ClientClosedError(ClosedClientError, UsageError):
@@ -45,6 +29,9 @@ class ClientClosedError(ClosedClientError, UsageError):
 
 class ScalableClient(Client):
     """``submit`` and ``map`` take a ``tag``; everything else is a ``distributed.Client``."""
+
+    guards_all = False
+    """Whether tasks run in runner processes unless they say otherwise: the manifest's ``policies.guard``."""
 
     def __init__(self, cluster: TaggedCluster | ClusterHandle | Any = None, **options: Any) -> None:
         if cluster is None and not (
@@ -78,18 +65,29 @@ class ScalableClient(Client):
         *args: Any,
         tag: str | None = None,
         n: int = 1,
-        guarded: bool = False,
+        guarded: bool | None = None,
         **kw: Any,
     ) -> Future[Any]:
         """Run ``func`` on a worker of a kind; it takes ``n`` of the slots of that worker.
 
-        ``guarded`` runs it in a process of its own beside the worker, where it can be limited, looked at and killed
-        without harm to anything else.
+        A plain task runs in a thread of the worker and is not protected: a hang is not found, a crash or too much
+        memory takes the worker with all its tasks along. ``guarded=True`` runs it in a process of its own beside the
+        worker, where it can be limited, looked at and killed without harm to anything else. Without ``guarded``,
+        the manifest's ``policies.guard`` decides: ``asked`` (plain) or ``all`` (guarded). What asks Dask for its
+        worker (``get_worker``, ``get_client``, ``secede``) needs to be plain.
+
+        >>> client.submit(train, 2020, tag="model", guarded=True).result()  # doctest: +SKIP
         """
+        guarded = self.is_guarded(guarded, kw)
         self.prepare(func, tag, n, kw)
         if (kw.get("resources") or guarded) and named_by_content(kw):
             kw["key"] = key_for(func, args, kw, guarded)
         return super().submit(Guarded(func) if guarded else func, *args, **kw)
+
+    def is_guarded(self, guarded: bool | None, kw: dict[str, Any]) -> bool:
+        """Return whether a task is to run in a runner process; an actor lives in its worker."""
+        plain = bool(kw.get("actor") or kw.get("actors"))
+        return self.guards_all and not plain if guarded is None else guarded
 
     def prepare(self, func: Callable[..., Any], tag: str | None, n: int, kw: dict[str, Any]) -> None:
         """Refuse what cannot work, and say in Dask's words where the rest shall run."""
@@ -107,10 +105,11 @@ class ScalableClient(Client):
         *iterables: Collection[Any],
         tag: str | None = None,
         n: int = 1,
-        guarded: bool = False,
+        guarded: bool | None = None,
         **kw: Any,
     ) -> list[Future[Any]]:
         """Run ``func`` on each element, on workers of a kind; ``guarded`` as in ``submit``."""
+        guarded = self.is_guarded(guarded, kw)
         self.prepare(func, tag, n, kw)
         if (kw.get("resources") or guarded) and named_by_content(kw):
             iterables = tuple(map(list, iterables))
@@ -196,7 +195,7 @@ class ScalableClient(Client):
 
     def _handle_task_erred(self, key: Any = None, exception: Any = None, traceback: Any = None) -> None:
         _, error, _ = clean_exception(exception, traceback)
-        if isinstance(error, KilledWorker) and self.tagged is not None:
+        if isinstance(error, KilledWorker) and not isinstance(error, WorkerKilledError) and self.tagged is not None:
             self.tagged.keep(self._explain(key, error, traceback))
         else:
             super()._handle_task_erred(key, exception, traceback)
@@ -208,8 +207,13 @@ class ScalableClient(Client):
             fate = await self.tagged.losses.fate_of(error.last_worker.address)
         except asyncio.CancelledError:  # the cluster closes: what is known must do
             fate = None
-        explained = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate)
+        limit = next((kind.memory for kind in self.tagged.templates.values() if kind.tag in resources_of(error)), None)
+        explained = WorkerKilledError(error.task, error.last_worker, error.allowed_failures, fate, limit)
         super()._handle_task_erred(key, explained, traceback)
+
+
+def resources_of(error: KilledWorker) -> Collection[str]:
+    return getattr(error.last_worker, "resources", None) or ()
 
 
 def security_at(address: str) -> Security | None:

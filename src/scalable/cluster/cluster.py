@@ -27,11 +27,12 @@ from distributed.utils import silence_logging_cmgr
 from scalable.cluster.base import Fate, Launcher, Warned, WorkerTemplate
 from scalable.cluster.diagnosis.observing import LOOK_EVERY_S, Observer
 from scalable.cluster.scheduler import FairScheduler
-from scalable.cluster.security import Scratch, off_the_path
+from scalable.cluster.security import Scratch
 from scalable.cluster.workers import STOP_WITHIN_S, Losses, Member, Replacements, Watcher
 from scalable.engine.events import Loss
 from scalable.errors import UnknownTagError, UsageError
 from scalable.wording import not_defined
+from scalable.worker.runner.path import off_the_path
 
 logger = logging.getLogger("scalable")
 
@@ -198,6 +199,7 @@ class TaggedCluster(Cluster):
             self.scheduler = await FairScheduler(
                 security=self.security,
                 running=self.losses.running_on,
+                fate=self.losses.known_fate,
                 local_directory=str(self.scratch.path),
                 **self._scheduler_options,
             )

@@ -21,7 +21,7 @@ from scalable import proc
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, Fate, Launched, Launcher, LaunchRefused, WorkerTemplate
 from scalable.cluster.cluster import TaggedCluster
 from scalable.cluster.provider import TaggedProvider
-from scalable.cluster.security import Scratch, certified, off_the_path
+from scalable.cluster.security import Scratch, certified
 from scalable.engine.events import Loss
 from scalable.findings import Finding
 from scalable.manifest.targets import LocalTarget
@@ -37,7 +37,7 @@ from scalable.worker.main import first_cause
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_START
 from scalable.worker.reaper import Reaper
 from scalable.worker.runner.memory import memory_limits
-from scalable.worker.runner.path import python_path
+from scalable.worker.runner.path import off_the_path, python_path
 from scalable.worker.runner.process import WORKER_MARK
 from scalable.worker.runners import Runners
 
@@ -165,7 +165,7 @@ class ProcessLauncher:
             self.reaper.on_death(["rm", "-rf", *map(str, self.leftovers)])  # a driver that is killed cannot
             with os.fdopen(append_private(log), "ab") as output:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "scalable.worker", *options.arguments()],
+                    [sys.executable, "-P", "-m", "scalable.worker", *options.arguments()],
                     env={**os.environ, **python_path(), **template.environment, WORKER_MARK: mark},
                     stdin=subprocess.DEVNULL,
                     stdout=output,

@@ -3,21 +3,27 @@
 Dask holds a worker's death against all tasks it had been given, and gives those up that saw a few deaths. Tagged tasks
 are all given out at once, so one task that always kills its worker would take its neighbours with it. Here only tasks
 that were running are blamed, as far as that can be known: by a note the worker kept, or by what it last reported, which
-it does twice a second. Where nothing is known all are blamed, as Dask does.
+it does twice a second. Where nothing is known all are blamed, as Dask does. A task that was alone on a worker which
+ran out of memory is given up at once: another worker of that size would not do.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from heapq import nsmallest
 from time import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from distributed import Scheduler
 from distributed.protocol import pickle
+from distributed.scheduler import KilledWorker
 
+from scalable.cluster.base import Fate
+from scalable.engine.events import Loss
 from scalable.errors import ScalableError
+from scalable.quantities import Memory
+from scalable.wording import plural
 
 if TYPE_CHECKING:
     from scalable.cluster.cluster import TaggedCluster
@@ -26,14 +32,25 @@ if TYPE_CHECKING:
 class FairScheduler(Scheduler):
     """Dask's scheduler, with blame for a worker's death on the tasks that were running."""
 
-    def __init__(self, *args: Any, running: Callable[[str], set[str] | None], **options: Any) -> None:
-        """Take ``running``, which tells the keys that the worker at an address noted, if it keeps such a note."""
+    def __init__(
+        self,
+        *args: Any,
+        running: Callable[[str], set[str] | None],
+        fate: Callable[[str], Fate | None] = lambda address: None,
+        **options: Any,
+    ) -> None:
+        """Take what is known of the worker at an address.
+
+        ``running`` tells the keys that it noted, if it keeps such a note; ``fate`` why it is gone, if that is known.
+        """
         super().__init__(*args, **options)
-        self.running_on = running
+        self.running_on, self.fate_of = running, fate
         self.unreadable: set[str] = set()
         """Addresses of workers that said that they cannot read a task."""
         self.blamed: dict[Any, str] = {}
         """Tasks that were running on the worker that died last, with its address, until someone takes note of it."""
+        self.died_of: dict[str, tuple[Any, ...]] = {}
+        """The keys of the same tasks, by the address of their worker, until it is known why that died."""
         self.serving: set[str] = set()
         """Addresses of workers that have runs, which Dask knows nothing of."""
 
@@ -51,9 +68,13 @@ class FairScheduler(Scheduler):
         if worker is not None and not expected:
             guilty = blamed(worker, self.running_on(address), address in self.unreadable)
             self.blamed = {task.key: address for task in guilty}
+            self.died_of[address] = tuple(self.blamed)
             for task in worker.processing:
                 if task not in guilty:
                     task.suspicious -= 1  # makes up for the one that Dask adds now
+            if len(guilty) == 1 and (fate := self.fate_of(address)) and fate.cause is Loss.OUT_OF_MEMORY:
+                [task] = guilty
+                task.suspicious = max(task.suspicious, self.allowed_failures)  # so that Dask gives it up now
         self.unreadable.discard(address)
         return await super().remove_worker(address, stimulus_id=stimulus_id, expected=expected, close=close)
 
@@ -80,6 +101,36 @@ def fits(task: Any, left: Counter[str]) -> bool:
     return all(units <= left[name] for name, units in (task.resource_restrictions or {}).items())
 
 
+class WorkerKilledError(KilledWorker, ScalableError):
+    """A task was given up because of the workers that died while they ran it; says of what the last one died."""
+
+    def __init__(
+        self,
+        task: Any,
+        last_worker: Any,
+        allowed_failures: int,
+        fate: Fate | None = None,
+        limit: Memory | None = None,
+    ) -> None:
+        super().__init__(task, last_worker, allowed_failures)
+        self.args = (task, last_worker, allowed_failures, fate, limit)
+        self.fate, self.limit = fate, limit
+
+    def __str__(self) -> str:
+        name = getattr(self.last_worker, "name", self.last_worker)
+        if self.fate is not None and self.fate.cause is Loss.OUT_OF_MEMORY:
+            size = Memory.to_ask_for(self.fate.peak, self.limit)
+            return (
+                f"{self.task} was given up: its worker {name} was lost: out of memory ({self.fate.detail}); "
+                f"it would be so again on a worker of that size, ask for {f'memory: {size.exact}' if size else 'more'}"
+            )
+        tries = plural(self.allowed_failures + 1, "worker")
+        text = f"{self.task} was given up after {tries} died of it"
+        if self.fate is not None:
+            text += f"; the last, {name}, was lost: {self.fate.cause.value} ({self.fate.detail})"
+        return text
+
+
 class NoWorkerError(ScalableError):
     """A task was given up because no worker of its kind can be had; says why not."""
 
@@ -99,20 +150,26 @@ def give_up(cluster: TaggedCluster, tag: str, reason: str, spared: Collection[An
     scheduler = cluster.scheduler
     waiting = [*scheduler.unrunnable, *scheduler.queued]
     lost = [task for task in waiting if task.key not in spared and is_hopeless(cluster, task, tag)]
-    moment = f"no-worker-{time()}"
+    return fail(scheduler, {task.key: NoWorkerError(str(task.key), tag, reason) for task in lost})
+
+
+def give_up_large(scheduler: Any, keys: Collection[Any], worker: str, fate: Fate, limit: Memory | None) -> list[Any]:
+    """Fail a task that was alone on a worker which ran out of memory, as soon as that is known; the keys failed."""
+    tasks = [scheduler.tasks[key] for key in keys if len(keys) == 1 and key in scheduler.tasks]
+    left = [task for task in tasks if task.state in ("processing", "no-worker", "queued")]
+    return fail(scheduler, {task.key: WorkerKilledError(task.key, worker, 0, fate, limit) for task in left})
+
+
+def fail(scheduler: Any, errors: Mapping[Any, Exception]) -> list[Any]:
+    """End tasks with errors, by their keys."""
+    moment = f"given-up-{time()}"
     recommendations: dict[Any, Any] = {}
-    for task in lost:
-        error = NoWorkerError(str(task.key), tag, reason)
+    for key, error in errors.items():
         recommendations |= scheduler.transition(
-            task.key,
-            "erred",
-            stimulus_id=moment,
-            exception=pickle.dumps(error),
-            exception_text=str(error),
-            cause=task.key,
+            key, "erred", stimulus_id=moment, exception=pickle.dumps(error), exception_text=str(error), cause=key
         )
     scheduler.transitions(recommendations, stimulus_id=moment)
-    return [task.key for task in lost]
+    return list(errors)
 
 
 def is_hopeless(cluster: TaggedCluster, task: Any, tag: str) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 import weakref
 from datetime import UTC, datetime, timedelta
@@ -80,8 +79,3 @@ def remove(folder: Path, owner: int) -> None:
     """Remove a folder, unless this is a forked child of its owner."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def off_the_path(folder: str) -> None:
-    """Take a folder off ``sys.path`` again, where Dask put it; nothing is ever imported from it."""
-    sys.path[:] = [entry for entry in sys.path if entry != folder]

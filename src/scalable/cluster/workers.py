@@ -18,7 +18,7 @@ from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from scalable.cluster.base import Fate, Launched, LaunchRefused, Witness, WorkerTemplate
-from scalable.cluster.scheduler import give_up
+from scalable.cluster.scheduler import give_up, give_up_large
 from scalable.engine.events import Loss
 from scalable.engine.fleet import LATE_AFTER_S, START_DELAY_S, YOUNG_S
 from scalable.wording import plural
@@ -53,8 +53,8 @@ class Member:
     noticed: bool = False
     """It will go soon, and another one was asked for in its place."""
     waits: str = ""
-    worked: bool = False
-    """Tasks were running on it when it died."""
+    died_of: tuple[Any, ...] = ()
+    """Keys of tasks that were running on it when it died."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -140,7 +140,7 @@ class Losses:
         if member.leaving:
             member.address = None
         else:
-            member.worked = address in self.cluster.scheduler.blamed.values()
+            member.died_of = self.cluster.scheduler.died_of.pop(address, ())
             self.cluster.keep(self.bury(member))
 
     async def bury(self, member: Member) -> None:
@@ -149,9 +149,16 @@ class Losses:
             fate = Fate(Loss.PREEMPTED, f"left after notice; {fate.detail}")
         if member.address:
             self.fates[member.address] = fate  # before the rest of it is ended: someone may be waiting for the reason
+        if fate.cause is Loss.OUT_OF_MEMORY:  # also where the backend said so later than the scheduler lost the worker
+            give_up_large(self.cluster.scheduler, member.died_of, member.name, fate, member.template.memory)
         with suppress(TimeoutError):
             await asyncio.wait_for(member.launched.stop(gently=False), STOP_WITHIN_S)
         self.cluster.over(member, fate)
+
+    def known_fate(self, address: str) -> Fate | None:
+        """Return why a worker is gone, if its backend knows that without being asked."""
+        launched = next((m.launched for m in self.cluster.members.values() if m.address == address), None)
+        return self.fates.get(address) or (launched.fate if launched is not None else None)
 
     def running_on(self, address: str) -> set[str] | None:
         """Return keys of the tasks that a worker was doing when it died, if it kept a note of them."""
@@ -192,7 +199,7 @@ class Replacements:
     def lost(self, member: Member, fate: Fate) -> None:
         """Count a worker that is gone without having been told to, and start another."""
         if member.joined:
-            young = not member.worked and member.age_s < YOUNG_S
+            young = not member.died_of and member.age_s < YOUNG_S
             self.short_lives[member.tag] = self.short_lives[member.tag] + 1 if young else 0
             self.failed_starts[member.tag] = 0
         else:

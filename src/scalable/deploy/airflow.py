@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scalable.cluster.kubernetes.objects import amounts, label, spread, text
+from scalable.cluster.kubernetes.objects import DISK, DISK_LIMIT, DISK_REQUEST, amounts, label, spread, text, with_disk
 from scalable.deploy.airflow_text import HEAD, IMPORT_KUBERNETES, KUBERNETES, SETTINGS, TASKS
 from scalable.deploy.deployment import HOME
 from scalable.errors import UnknownNameError, UsageError
@@ -32,8 +32,8 @@ IN_IMAGE = f"{HOME}/scalable.yaml"
 """Where the manifest is in the image; another one may be named when the DAG is triggered."""
 BESIDE = Memory.parse("1GiB")  # Airflow's own process in a task's pod, and the driver of its worker
 SMALL = {  # of tasks that only ask the store: most of their work is Airflow's own start
-    "requests": amounts(Size(Cpu.of(0.25), BESIDE)),
-    "limits": amounts(Size(Cpu.of(1), BESIDE)),
+    "requests": {**amounts(Size(Cpu.of(0.25), BESIDE)), DISK: DISK_REQUEST},
+    "limits": {**amounts(Size(Cpu.of(1), BESIDE)), DISK: DISK_LIMIT},
 }
 STORE = "SCALABLE_STORE_URL"
 WIDTH = 120
@@ -112,10 +112,11 @@ def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, pr
             )
     place = places(manifest)[profile]
     apart = spread(place, {})
-    worker = {
-        "requests": {**written(target.resources.requests), **larger(place.request)},
-        "limits": {**written(target.resources.limits), **larger(place.limit)},
-    }
+    requests, limits = with_disk(
+        {**written(target.resources.requests), **larger(place.request)},
+        {**written(target.resources.limits), **larger(place.limit)},
+    )
+    worker = {"requests": requests, "limits": limits}
     rules = [{"max_skew": apart["maxSkew"], "min_domains": apart["minDomains"]}] if apart else []
     tolerations = [dict(one) for one in (*(each.written for each in target.tolerations), *place.tolerations)]
     secrets = {one: [value.secret, value.key] for one, value in target.env.items() if isinstance(value, SecretKey)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from shlex import quote
 
 import yaml
@@ -33,14 +34,25 @@ def files(deployment: Deployment) -> dict[str, str]:
     return texts
 
 
+MARK = f"x{token_hex(16)}x"  # nobody can have it in a manifest
+MARKED = re.compile(rf"""(["']?){MARK}(\.[\w.]+?){MARK}\1""")
+
+
 def mark(name: str) -> str:
-    """Stands for a value of Helm's while all else is written; YAML quotes it, so that numbers stay texts."""
-    return f"@{{.{name}}}@"
+    """Stand for a value of Helm's while all else is written."""
+    return f"{MARK}.{name}{MARK}"
 
 
 def template(text: str) -> str:
-    """Marks as Helm reads them; braces that somebody has in a manifest are kept from being read."""
-    return re.sub(r"@\{(\.[\w.]+)\}@", r"{{ \1 }}", text.replace("{{", '{{ "{{" }}'))
+    """Return marks as Helm reads them; braces that somebody has in a manifest are kept from being read.
+
+    An operator's value is quoted: it stays one text whatever is in it, also in the manifest within the ConfigMap.
+    """
+
+    def read(match: re.Match[str]) -> str:
+        return f"{{{{ {match[2]}{' | quote' if match[2].startswith('.Values.') else ''} }}}}"
+
+    return MARKED.sub(read, text.replace("{{", '{{ "{{" }}'))
 
 
 def parametrised(deployment: Deployment) -> Deployment:

@@ -114,7 +114,7 @@ def deployment(
     destinations: list[Destination] = []
     findings = [*source.secrets(), *unfit(source, manifest, target), *connected(source, manifest, target, destinations)]
     if findings:
-        raise ManifestError(ValidationReport.of(findings), {source.file: source.shown})
+        raise ManifestError(ValidationReport.of(findings), {source.file: source.text})
     assert target.image is not None
     site = KubernetesSite.of(DeploymentSpec.from_manifest(manifest, target_name=name), "run")
     project = dns_label(manifest.project.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, pod_spec
+from scalable.cluster.kubernetes.objects import SCRATCH, STAYS, beside_work, emptied, pod_spec
 from scalable.cluster.kubernetes.provider import METRICS_PORT
 from scalable.deploy.access import DRIVER, metadata
 from scalable.deploy.deployment import HOME, STATE, Deployment
@@ -77,14 +77,14 @@ def driver_spec(deployment: Deployment) -> Object:
     spec = pod_spec(
         site, "driver", deployment.image, command(deployment), env, requests=deployment.driver, limits=deployment.driver
     )
-    state = {"persistentVolumeClaim": {"claimName": target.claim}} if target.claim else {"emptyDir": {}}
+    empty = emptied(spec["containers"][0]["resources"]["limits"])
+    state = {"persistentVolumeClaim": {"claimName": target.claim}} if target.claim else {"emptyDir": empty}
     spec |= {
         "serviceAccountName": DRIVER,
         "automountServiceAccountToken": True,  # the driver's alone: it makes pods
         "terminationGracePeriodSeconds": CLOSING_S,
         "volumes": [
-            {"name": "tmp", "emptyDir": {}},
-            {"name": "scratch", "emptyDir": {}},
+            *({"name": name, "emptyDir": empty} for name in ("tmp", "scratch")),
             {"name": "state", **state},
             {"name": "manifest", "configMap": {"name": config_name(deployment)}},
         ],
@@ -108,6 +108,6 @@ def driver_spec(deployment: Deployment) -> Object:
 
 
 def command(deployment: Deployment) -> list[str]:
-    line = [deployment.settings.python, "-m", "scalable", "run", FILE, "--target", deployment.target]
+    line = [deployment.settings.python, "-P", "-m", "scalable", "run", FILE, "--target", deployment.target]
     line += ["--sweep", deployment.sweep, "--holder", "$(HOLDER)"] if deployment.sweep is not None else []
     return line + (["--overlay", deployment.overlay] if deployment.overlay else [])

@@ -31,7 +31,7 @@ def rendered(deployment: Deployment, folder: Path, project: Path, *, helm: bool 
     else:
         files = {name: written(documents) for name, documents in objects(deployment).items()}
         steps = plain_steps(deployment, folder)
-    where = f"--file {quote(str(folder / 'Dockerfile'))} --tag {deployment.image} {quote(str(project))}"
+    where = f"--file {quote(str(folder / 'Dockerfile'))} --tag {quote(deployment.image)} {quote(str(project))}"
     image = f"docker build {where}  # then docker push"
     files |= dockerfile.files(deployment, folder, project)
     files["README.md"] = readme(deployment, [image, *steps])

@@ -11,6 +11,7 @@ from scalable.errors import UsageError
 from scalable.findings import Finding, SourcePlace
 from scalable.manifest import layers, tree
 from scalable.manifest.load import choose_target, dotted
+from scalable.manifest.secrets import VARIABLE, Path, literal, scalars
 from scalable.observe.redact import looks_secret, redact_text
 
 STORE = "SCALABLE_STORE_URL"
@@ -18,9 +19,6 @@ WRITTEN_OUT = ("image", "namespace")
 """Of the target; the cluster's copy has their values, so that no variable must be known there."""
 PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
 PAIR = re.compile(r"[\s-]*([\w.-]+):\s+[^\s{$]\S*\s*")
-VARIABLE = re.compile(r"\$\{[^{}]*\}")
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +103,12 @@ class Source:
     def secrets(self) -> Iterator[Finding]:
         """Values that many could read in the cluster, as text, in an overlay or in a comment."""
         lines = set()
-        for path, node in scalars(self.root):
-            bare = VARIABLE.sub("", node.text)
-            name = next((part for part in reversed(path) if isinstance(part, str)), "")
-            held = isinstance(node.value, str) and bare == node.text and looks_secret(name)
-            if (held or redact_text(bare) != bare) and not reference(self.root, path):
-                lines.add(node.place.line)
-                yield exposed(dotted(path), node.place)
+        for path, node in literal(self.root):
+            lines.add(node.place.line)
+            yield exposed(dotted(path), node.place)
         for number, line in enumerate(self.text.splitlines(), 1):
             if number not in lines and (PASSWORD.search(line) or in_comment(line)):
                 yield exposed("", SourcePlace(self.file, number, 1))
-
-    @property
-    def shown(self) -> str:
-        """The text as it may be printed beside findings."""
-        return "\n".join(map(redact_text, self.text.splitlines()))
 
     def with_values(self, values: Mapping[str, str]) -> str:
         """Return the text with these values of the target written out."""
@@ -159,23 +148,6 @@ def in_comment(line: str) -> bool:
     prose = comment.replace(": ", " ")
     written = PAIR.fullmatch(comment)
     return redact_text(prose) != prose or (written is not None and looks_secret(written[1]))
-
-
-def reference(root: tree.Node, path: Path) -> bool:
-    """Return whether a value only names a Secret: {secret: NAME, key: KEY}."""
-    above = tree.locate(root, path[:-1])[1]
-    return isinstance(above, tree.Mapping) and set(above.items) == {"secret", "key"}
-
-
-def scalars(node: tree.Node, path: Path = ()) -> Iterator[tuple[Path, tree.Scalar]]:
-    if isinstance(node, tree.Scalar):
-        yield path, node
-    elif isinstance(node, tree.Sequence):
-        for at, item in enumerate(node.items):
-            yield from scalars(item, (*path, at))
-    else:
-        for name, item in node.items.items():
-            yield from scalars(item, (*path, name))
 
 
 def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:

@@ -84,7 +84,7 @@ def plan(loaded: Loaded, folder: Path) -> tuple[Sequence[Mapping[str, int]], lis
     from scalable.planning.plan import plan_sweep
 
     try:
-        past = history()
+        past = history(loaded.manifest.folder)
     except PlanningError as error:
         remedy = "move that file away; plans then start without history"
         return [], [fail("history", f"earlier runs cannot be read: {error}", remedy)]

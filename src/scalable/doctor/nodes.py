@@ -110,7 +110,7 @@ def port(target: SlurmTarget, far: dict[str, str]) -> Finding:
 
 def folders(case: Case, target: SlurmTarget) -> Iterator[Finding]:
     """Folders that workers read or write must be seen by their nodes."""
-    wanted = {"runs-folder": runs_dir().absolute()}
+    wanted = {"runs-folder": runs_dir(manifest=case.folder).absolute()}
     if target.code == "shared":
         wanted["project-folder"] = case.folder
     if target.logs_location:

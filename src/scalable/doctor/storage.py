@@ -16,6 +16,7 @@ from scalable.observe.folders import runs_dir
 from scalable.quantities import Memory
 from scalable.store import StoreError, open_store
 from scalable.store.urls import SQLITE, file_of, shown_url
+from scalable.sweeps.loading import artefacts_url, store_url
 
 LITTLE = Memory.of_gib(1)  # logs and journal of a long run, and what workers spill
 NOTHING = Memory(50 * 2**20)  # below that a run does not get far
@@ -23,12 +24,15 @@ ANSWER_WITHIN_S = 2.0
 
 
 def folders(case: Case) -> Iterator[Finding]:
-    yield folder("runs-folder", runs_dir(), "write SCALABLE_RUNS_DIR=FOLDER with one you may write to")
+    yield folder(
+        "runs-folder", runs_dir(manifest=case.folder), "write SCALABLE_RUNS_DIR=FOLDER with one you may write to"
+    )
     if any(task.cache for task in case.manifest.tasks.values()):
-        named = os.environ.get("SCALABLE_CACHE_DIR") or case.manifest.project.local_cache or ".scalable/cache"
-        yield folder("cache-folder", Path(named).expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
+        own = case.manifest.folder / Path(case.manifest.project.local_cache or ".scalable/cache").expanduser()
+        named = Path(os.environ.get("SCALABLE_CACHE_DIR") or own)
+        yield folder("cache-folder", named.expanduser(), "write SCALABLE_CACHE_DIR=FOLDER")
     if case.manifest.sweeps and "://" not in case.manifest.artefacts:
-        yield folder("artefacts", Path(case.manifest.artefacts).expanduser(), "write artefacts: FOLDER")
+        yield folder("artefacts", Path(artefacts_url(case.manifest)), "write artefacts: FOLDER")
     yield folder("temporary-folder", Path(tempfile.gettempdir()), "write TMPDIR=FOLDER with one that has room")
 
 
@@ -58,13 +62,13 @@ def nearest(path: Path) -> Path:
 def store(case: Case) -> Iterator[Finding]:
     if not case.manifest.sweeps:
         return
-    url = os.environ.get("SCALABLE_STORE_URL") or case.manifest.store
+    url = store_url(case.manifest)
     shown = shown_url(url)
     try:
         if url.partition(":")[0].lower() in SQLITE:
             yield of_file(file_of(url), shown)
         else:
-            open_store(url, patience_s=ANSWER_WITHIN_S).close()
+            open_store(url, patience_s=ANSWER_WITHIN_S, folder=case.manifest.folder).close()
             yield ok("store", f"{shown} answers")
     except StoreError as error:
         yield fail("store", str(error), "write store: sqlite:///.scalable/results.db, or one you can reach")

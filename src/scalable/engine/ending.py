@@ -29,6 +29,7 @@ UNDERSIZED_JOBS = 2  # one that runs out of memory may be an exception
 
 NOT_RETRIED = frozenset({Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR})
 FREE = frozenset({Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED})
+OVERRULED = frozenset({Loss.STUCK, Loss.TIMED_OUT})  # causes of a kill that give way to an operator, or to the budget
 UNCHARGED = FREE | {Loss.OPERATOR}  # the end of an attempt after which another driver has as many retries as before
 SILENT = frozenset({Loss.WORKER_LOST, Loss.KILLED})  # ends that a system short of memory causes, too
 
@@ -168,7 +169,7 @@ def stop(state: State, record: JobRecord, reason: str, cause: Loss) -> None:
     if record.state.final:
         return
     if record.state in LIVE:
-        if record.state is not JobState.KILLING or record.killed_for is Loss.STUCK:
+        if record.state is not JobState.KILLING or record.killed_for in OVERRULED:
             kill(state, record, cause)
         return
     withdraw(state, record)

@@ -18,7 +18,8 @@ class Loss(Enum):
     RAISED = "raised"  # the code raised an error that would come again: bad input, assertion, type
     TRANSIENT = "transient"  # the code raised an error that may pass: a connection, a time-out
     OUT_OF_MEMORY = "out of memory"  # over its limit; only a larger profile can help
-    STUCK = "stuck"  # we killed it because it made no progress
+    STUCK = "stuck"  # we killed it because it gave no sign of life
+    TIMED_OUT = "over its walltime"  # we killed it because it ran longer than the policy allows, without a report
     WORKER_LOST = "worker lost"  # its worker vanished without notice
     NODE_LOST = "node lost"  # its machine vanished; neighbours on it are lost too
     KILLED = "killed by another"  # a signal that was not ours ended its process, such as the system's for memory

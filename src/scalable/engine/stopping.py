@@ -53,7 +53,7 @@ def on_job_cancelled(state: State, event: JobCancelled, now: float) -> None:
     elif record.state not in ending.LIVE:
         ending.withdraw(state, record)
         ending.fail(state, record, ending.operator_text(event.reason))
-    elif record.killed_for in (None, Loss.STUCK):
+    elif record.killed_for is None or record.killed_for in ending.OVERRULED:
         record.reason = event.reason
         ending.kill(state, record, Loss.OPERATOR)
 
@@ -105,8 +105,8 @@ def on_row(state: State, event: RowPersisted, now: float) -> None:
 
 
 def withdraw_verdict(state: State, record: JobRecord, now: float) -> None:
-    """Let a job live that was to be killed as stuck and moves after all, unless it has reached its walltime."""
-    if record.state is not JobState.KILLING or record.killed_for is not Loss.STUCK:
+    """Let a job live that was to be killed and moves after all, unless it has reached its walltime."""
+    if record.state is not JobState.KILLING or record.killed_for not in ending.OVERRULED:
         return
     worker = state.workers[record.worker]
     if not worker.dismissed and record.stuck_at(worker.last_row, state.rules.policies.stuck) > now:
@@ -133,7 +133,7 @@ def kill_stuck(state: State, now: float) -> None:
 
 
 def next_look(state: State, record: JobRecord, worker: WorkerRecord, now: float) -> float:
-    """Kill a job that is stuck; return when it must be looked at again."""
+    """Kill a job that is stuck or over its walltime; return when it must be looked at again."""
     if record.state is JobState.GIVEN:
         return NEVER
     if record.state is JobState.KILLING:
@@ -143,11 +143,14 @@ def next_look(state: State, record: JobRecord, worker: WorkerRecord, now: float)
     if when > now:
         return when
     silence = stuck.silence(now, record.sign, worker.last_row)
-    text = f"{record.job.id} gave no sign of life for {silence:.0f} s on {worker.id}"
-    if not stuck.is_stuck(silence, policy.after.seconds):
+    if stuck.is_stuck(silence, policy.after.seconds):
+        text = f"{record.job.id} gave no sign of life for {silence:.0f} s on {worker.id}"
+        state.alert("stuck", text, record.job.id)
+        ending.kill(state, record, Loss.STUCK)
+    else:
         text = f"{record.job.id} never reported progress and reached the walltime of {policy.walltime} on {worker.id}"
-    state.alert("stuck", text, record.job.id)
-    ending.kill(state, record, Loss.STUCK)
+        state.alert("walltime", text, record.job.id)
+        ending.kill(state, record, Loss.TIMED_OUT)
     return record.kill_due
 
 

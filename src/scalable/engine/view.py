@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from scalable import stuck
 from scalable.engine import fleet
 from scalable.engine.budget import startable
 from scalable.engine.events import Job, JobState
@@ -132,11 +131,6 @@ class View:
     def braked(self) -> str:
         """Why the budget stopped everything; empty if it did not."""
         return self._state.braked
-
-    def silence_s(self, job: str) -> float:
-        """Return for how long a job on a worker has been silent, by the rule that decides who is stuck."""
-        record = self._state.jobs[job]
-        return stuck.silence(self.handled, record.sign, self._state.workers[record.worker].last_row)
 
     def cooled_down(self, tag: str) -> float:
         """Return when workers of a tag may be asked for again after idle ones were given back."""

@@ -7,7 +7,6 @@ setting, what is wrong with it and what to write instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from scalable.errors import QuantityError
@@ -15,6 +14,7 @@ from scalable.finetune.folds import LEAST_TRAINING_FOLDS, TRAINING_FOLDS, TUNING
 from scalable.finetune.market.bars import DAY, seconds_of
 from scalable.finetune.market.generator import DAYS_PER_YEAR, STEP
 from scalable.finetune.market.loading import SYNTHETIC
+from scalable.sweeps.project import located
 from scalable.wording import shown
 
 MOST_YEARS = 50.0  # of generated bars: 5 million
@@ -33,7 +33,7 @@ def check(configuration: Mapping[str, Any]) -> None:
 
 def check_market(configuration: Mapping[str, Any]) -> None:
     market = configuration["market"]
-    if not isinstance(market, str) or (market != SYNTHETIC and not Path(market).expanduser().is_dir()):
+    if not isinstance(market, str) or (market != SYNTHETIC and not located(market).is_dir()):
         refuse("market", market, f"is neither {SYNTHETIC} nor a folder", "write synthetic, or a folder of <ASSET>.csv")
     check_number(configuration, "years", 0, MOST_YEARS)
 

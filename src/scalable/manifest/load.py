@@ -17,8 +17,11 @@ from scalable.findings import Finding, Severity
 from scalable.manifest import layers, tree
 from scalable.manifest.checks import check
 from scalable.manifest.models import Manifest, with_shipped
+from scalable.manifest.secrets import exposed
 from scalable.manifest.targets import BUILT_IN
 from scalable.manifest.validation import ManifestError, ValidationReport
+from scalable.observe.folders import project_folder
+from scalable.observe.redact import HIDDEN, looks_secret
 from scalable.wording import plural, shown
 
 MOST_ERRORS = 200  # of a manifest that are listed; who made more looks for a cause they share
@@ -101,18 +104,17 @@ def load_text(
     filled = layers.substituted(body, env, problems)
     assert isinstance(filled, tree.Mapping)
     layers.check_secrets(filled, problems)
+    problems += exposed(body, {problem.path for problem in problems})
     values = tree.to_python(filled)
-    report = ValidationReport.of(problems)
+    report = ValidationReport.of(first_of(problems, len(problems)))
     try:
-        manifest = with_shipped(Manifest.model_validate(values))
+        manifest = with_shipped(Manifest.model_validate(values)).read_in(project_folder(file))
         findings = list(check(manifest, providers, target))
         findings += [] if any(found.severity is Severity.ERROR for found in findings) else further(manifest)
     except ValidationError as error:
         details = error.errors(include_url=False)
         wrong = [each for found in details[:MOST_ERRORS] for each in findings_of(found, filled)]
-        if (more := len(details) - MOST_ERRORS) > 0:
-            text = f"{plural(more, 'more error')}, not listed here"
-            wrong.append(Finding.error("more-errors", "", text, "correct these first"))
+        wrong = first_of(wrong, len(details))
         spoiled = {problem.place for problem in problems}  # an unset variable is reported once, not as empty too
         report += ValidationReport.of(found for found in wrong if found.place not in spoiled)
         findings = check_rest(values, [real(found["loc"], filled) for found in details], providers, target)
@@ -120,6 +122,14 @@ def load_text(
     if not report.ok:
         raise ManifestError(report, {file: source})
     return Loaded(manifest, report, target, filled)
+
+
+def first_of(findings: list[Finding], count: int) -> list[Finding]:
+    """Return the findings of the first errors, and how many more there are; each is shown with its lines."""
+    if (more := count - MOST_ERRORS) <= 0:
+        return findings
+    text = f"{plural(more, 'more error')}, not listed here"
+    return [*findings[:MOST_ERRORS], Finding.error("more-errors", "", text, "correct these first")]
 
 
 def check_rest(values: dict[str, Any], wrong: list[Loc], providers: Iterable[str], target: str | None) -> list[Finding]:
@@ -215,18 +225,22 @@ def begins(path: str, start: str) -> bool:
 
 
 def concealed(finding: Finding, loc: Loc, root: tree.Node) -> Finding:
-    """Return a finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret."""
+    """Return a finding that shows ``${VAR}`` as it is written, not what the variable holds: that may be a secret.
+
+    Of what is called a secret it shows nothing.
+    """
     depth = len(loc)
     while (node := tree.locate(root, loc[:depth])[1]) is None:
         depth -= 1
     written_part = len(dotted(loc[:depth]))
+    secret = bool(loc[:depth]) and (loc[:depth] in layers.SECRETS or looks_secret(str(loc[depth - 1])))
     for scalar in node.items if isinstance(node, tree.Sequence) else [node]:
-        if isinstance(scalar, tree.Scalar) and scalar.source and scalar.text:
-            source = scalar.source.replace("\\", r"\\")
+        if isinstance(scalar, tree.Scalar) and scalar.text and (scalar.source or secret):
+            source = (scalar.source or HIDDEN).replace("\\", r"\\")
             for held in (shown(scalar.value), repr(scalar.value), scalar.text):
                 whole = re.compile(rf"(?<![\w.]){re.escape(held)}(?![\w.])")
                 finding = replace(finding, message=whole.sub(source, finding.message))
-            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source}")
+            rest = finding.path[written_part:].replace(f".{scalar.text}", f".{scalar.source or HIDDEN}")
             finding = replace(finding, path=finding.path[:written_part] + rest)
     return finding
 

@@ -5,6 +5,7 @@ Then what every manifest has without writing it, and the JSON Schema that editor
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, PrivateAttr, Tag, field_validator
@@ -125,7 +126,19 @@ class Manifest(Section):
     """Where results of stages are kept: a folder all workers see, or a URL such as s3://bucket/artefacts."""
     tracking: Text | None = None
     """The URL of an MLflow server that sweeps are logged to; MLFLOW_TRACKING_URI when not given."""
+    _folder: Path = PrivateAttr(default_factory=Path)
     _declared: frozenset[str] = PrivateAttr(frozenset())
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths in it start from."""
+        return self._folder
+
+    def read_in(self, folder: Path) -> Manifest:
+        """Return the same manifest with relative paths that start from ``folder``."""
+        manifest = self.model_copy()
+        manifest._folder = folder
+        return manifest
 
     @property
     def declared(self) -> frozenset[str]:

@@ -149,6 +149,8 @@ class Policies(Section):
     acceptance: Acceptance = Acceptance()
     fork: Fork = Fork()
     pilot: Pilot = Pilot()
+    guard: Literal["asked", "all"] = "asked"
+    """Which plain tasks (submit, map) run in runner processes: those with guarded=True, or all but guarded=False."""
 
     def retry_of(self, own: Retry | None) -> Retry:
         """Return how a task or sweep is retried: what it does not say itself is as for all."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalable.errors import ScalableError
 from scalable.findings import Finding, Severity
+from scalable.observe.redact import HIDDEN, Redactor, redact_text
+
+ABOUT_SECRETS = ("secret-in-manifest", "secret")  # codes of findings at whose place a secret stands
+WEBHOOK = re.compile(r"""(\bwebhook["']?\s*:\s+)(?!\$\{)\S+""")  # who has the address may write to the channel
 
 Issue = Finding
 """The name that a finding about a manifest has in the public interface."""
@@ -25,8 +30,9 @@ class ValidationReport:
 
     @classmethod
     def of(cls, findings: Iterable[Finding]) -> ValidationReport:
-        """Return a report with each finding once, ordered by place."""
-        each = sorted(dict.fromkeys(findings), key=lambda finding: (finding.place, finding.path))
+        """Return a report with each finding once, ordered by place, and without secrets that were refused."""
+        discreet = (replace(finding, message=redact_text(finding.message)) for finding in findings)
+        each = sorted(dict.fromkeys(discreet), key=lambda finding: (finding.place, finding.path))
         errors = tuple(finding for finding in each if finding.severity is Severity.ERROR)
         return cls(errors, tuple(finding for finding in each if finding.severity is not Severity.ERROR))
 
@@ -40,7 +46,20 @@ class ValidationReport:
 
     def render(self, sources: dict[str, str]) -> str:
         """Return every finding with the lines it stands in and the remedy under the wrong text."""
-        return "\n".join(finding.excerpt(sources.get(finding.place.file, "")) for finding in self)
+        shown = {file: masked(text, self) for file, text in sources.items()}
+        return "\n".join(finding.excerpt(shown.get(finding.place.file, "")) for finding in self)
+
+
+def masked(text: str, findings: Iterable[Finding]) -> str:
+    """Return a manifest's text as it may be printed: without secrets that findings or its own words tell of."""
+    lines, redactor = text.splitlines(), Redactor()
+    for finding in findings:
+        place = finding.place
+        if finding.code in ABOUT_SECRETS and finding.path and 1 <= place.line <= len(lines):
+            line, start = lines[place.line - 1], place.column - 1
+            end = start + max(place.length, len(HIDDEN))
+            lines[place.line - 1] = f"{line[:start]}{HIDDEN:<{end - start}}{line[end:]}".rstrip()
+    return "\n".join(redactor.line(WEBHOOK.sub(rf"\1{HIDDEN}", line)) for line in lines)
 
 
 class ManifestError(ScalableError, ValueError):

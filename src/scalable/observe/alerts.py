@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Literal, assert_never
 
 from scalable.findings import Finding, Severity
@@ -84,7 +85,8 @@ class Rule:
         """Return what the rule says where its condition holds with this value."""
         about = next((labels[name] for name in METRICS[self.when.metric].labels), "")
         text = self.summary.format_map({**labels, "value": value_text(value, self.unit)})
-        return Finding(self.name, self.severity, about, text, self.remedy.format_map(labels))
+        remedy = self.remedy.format_map({name: quote(label) for name, label in labels.items()})  # commands to copy
+        return Finding(self.name, self.severity, about, text, remedy)
 
     def annotations(self) -> dict[str, str]:
         """Summary and remedy as templates of Prometheus."""
@@ -144,7 +146,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "DependencyDown", Condition("scalable_dependency_up", "==", 0),
         0, WARNING, "the run cannot reach what it needs: {dependency}",
-        "finished rows are kept beside the run until it does; start it again, or correct its URL in the manifest",
+        "start it again, make room on its disk, or correct its URL in the manifest; of a store, scalable status says "
+        "where finished rows are meanwhile: in an outbox on disk, or only in the run's memory, and then do not stop it",
     ),
     Rule(
         "Stuck", Condition("finetune_pod_idle_seconds", ">", 300),

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from scalable.observe.redact import redact
 from scalable.observe.seal import is_seal, sealed
 
 RUNS_DIR = "SCALABLE_RUNS_DIR"
+MANIFEST = "SCALABLE_MANIFEST"
+STATE = ".scalable"  # the folder of a project in which all that it keeps lies
+STREAMS = ("/dev/", "/proc/")  # a manifest that is read from one has no folder
 NAME = re.compile(r"run-(\d{8}T\d{6}Z)-(.+)-([0-9a-f]{8})")
 CLOCKS_DIFFER = timedelta(days=1)  # how far ahead the clock of another machine may be
 LONGEST_NAME = 60  # characters of a project or worker in a file name; some file systems allow 143 in all
@@ -83,6 +87,7 @@ class RunFolder:
         cls, run_id: str | None = None, *, manifest: str | Path | None = None, base: Path | str | None = None
     ) -> RunFolder:
         """Return the run that is meant: the one named, else the latest, of one manifest if that is named."""
+        base = runs_dir(base, manifest)
         if run_id is not None:
             return cls.open(run_id, base)
         folder = cls.latest(base, manifest)
@@ -93,8 +98,10 @@ class RunFolder:
 
     @classmethod
     def latest(cls, base: Path | str | None = None, manifest: str | Path | None = None) -> RunFolder | None:
-        runs = reversed(cls.list(base))
-        return next((run for run in runs if manifest is None or run.is_of(manifest)), None)
+        """Return the latest run; of a folder that several people use, the latest of one's own if there is one."""
+        runs = tuple(reversed(cls.list(runs_dir(base, manifest))))
+        own = (run for run in runs if run.is_mine())
+        return next((run for run in chain(own, runs) if manifest is None or run.is_of(manifest)), None)
 
     @classmethod
     def known(cls, base: Path | str | None = None) -> str:
@@ -178,6 +185,12 @@ class RunFolder:
                     f"sudo -u '#{owner}' scalable …"
                 )
 
+    def is_mine(self) -> bool:
+        try:
+            return self.path.stat().st_uid == os.geteuid()
+        except OSError:  # somebody removed it just now
+            return False
+
     def is_sealed(self) -> bool:
         """Return whether this user made the run, here: else what it names may be anybody's code."""
         facts = self.facts()
@@ -209,14 +222,55 @@ class RunFolder:
         return tuple(cls(runs.absolute() / name) for name in sorted(names, key=age))
 
 
-def runs_dir(base: Path | str | None = None) -> Path:
-    """Return where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``."""
-    return Path(base or os.environ.get(RUNS_DIR) or ".scalable/runs")
+def runs_dir(base: Path | str | None = None, manifest: Path | str | None = None) -> Path:
+    """Return where runs are recorded: what is named, else ``SCALABLE_RUNS_DIR``, else ``.scalable/runs``.
+
+    That lies in the folder of the manifest that is named, else of ``SCALABLE_MANIFEST``, else in the current folder.
+    """
+    if named := base or os.environ.get(RUNS_DIR):
+        return Path(named)
+    runs = Path(STATE, "runs")
+    manifest = manifest or os.environ.get(MANIFEST)
+    folder = project_folder(manifest) if manifest else Path()
+    return runs if folder in (Path(), Path.cwd()) else folder / runs
+
+
+def project_folder(manifest: Path | str) -> Path:
+    """Return the folder that relative paths in a manifest start from; the current one if it is read from a pipe.
+
+    The folder itself may be named, too.
+    """
+    path = Path(manifest).absolute()
+    if str(path).startswith(STREAMS):
+        return Path.cwd()
+    return path.resolve() if path.is_dir() else path.resolve().parent
+
+
+def state_dir(base: Path | str | None = None) -> Path:
+    """Return where a project keeps what belongs to all of its runs: the folder ``.scalable`` around them.
+
+    Where runs are recorded elsewhere, that is among them: the folder around them may be others', too.
+    """
+    runs = runs_dir(base)
+    return runs.parent if runs.parent.name == STATE else runs
+
+
+def state_file(name: str, base: Path | str | None = None) -> Path:
+    """Return a file or folder of ``state_dir``; one that an earlier version left among the runs is moved there."""
+    path, earlier = state_dir(base) / name, runs_dir(base) / name
+    if not path.exists() and earlier.exists():
+        try:
+            earlier.rename(path)
+        except FileNotFoundError:  # another process has just moved it
+            return path
+        except OSError:  # who may only read
+            return earlier
+    return path
 
 
 def targets_dir(base: Path | str | None = None) -> Path:
     """A file for each live session, beside the runs: Prometheus takes a pattern in a file's name, not in a folder's."""
-    return runs_dir(base) / "targets"
+    return state_file("targets", base)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What later plans learn from a finished run: merged into ``history.json``, which the planner reads.
+"""What later plans learn from a finished run: merged into ``.scalable/history.json``, which the planner reads.
 
 One writer at a time holds ``history.lock`` (the system frees it when its holder dies); readers need no lock, since the
 file is replaced whole. A run is learned once. What this version does not know in the file stays there.
@@ -19,6 +19,7 @@ from typing import Any
 from scalable.errors import QuantityError, ScalableError
 from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
+from scalable.observe.folders import state_dir, state_file
 from scalable.observe.sweep_progress import MOST_SIZES, SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
@@ -46,8 +47,8 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
     folder = Path(base)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / LOCK, wait_s):
-            path = folder / FILE
+        with locked(state_file(LOCK, folder), wait_s):
+            path = state_file(FILE, folder)
             history = known(path)
             if view.run_id and view.run_id in history.get("runs", ()):
                 return False
@@ -55,7 +56,8 @@ def learn(base: Path | str, view: RunView, *, wait_s: float = WAIT_S) -> bool:
             write_beside(path, json.dumps(history, indent=1) + "\n")
             return True
     except OSError as error:
-        raise ScalableError(f"{folder / FILE} cannot be written: {error.strerror}; this run is not learned") from None
+        path = state_dir(folder) / FILE
+        raise ScalableError(f"{path} cannot be written: {error.strerror}; this run is not learned") from None
 
 
 def forget_peaks(
@@ -67,10 +69,10 @@ def forget_peaks(
     other workloads and settings of a factor.
     """
     folder = Path(base)
-    path = folder / FILE
+    path = state_file(FILE, folder)
     if not path.exists():
         return []
-    with locked(folder / LOCK, WAIT_S):
+    with locked(state_file(LOCK, folder), WAIT_S):
         history = known(path)
         gone, memory, peaks = [], history.get("memory", {}), history.get("peaks", {})
         for factor in list(memory) if name is None else [name]:

@@ -45,7 +45,7 @@ class UnknownIncidentError(UsageError):
 @dataclass(frozen=True, slots=True)
 class Incident:
     kind: str
-    """In words: stuck, out of memory, fork refused, crashed, worker lost, …"""
+    """In words: stuck, over its walltime, out of memory, fork refused, crashed, worker lost, …"""
     id: int = 0
     """Its number in its run; 0 until it is recorded."""
     run: str = ""
@@ -296,6 +296,8 @@ def advice(incident: Incident) -> tuple[str, ...]:
         return ("pass n_jobs=1, or start processes by spawn; policies.fork.allow names modules that may fork",)
     if incident.kind == "out of memory":
         return (more_memory(incident),)
+    if incident.kind == "over its walltime":
+        return ("report progress (scalable.progress), or allow more time in policies.stuck.walltime",)
     if incident.kind != "stuck":
         return ()
     if "is stopped" in notes:

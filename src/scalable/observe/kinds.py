@@ -136,11 +136,12 @@ KINDS: Mapping[str, RecordKind] = {
         "a run ended on its worker, or was lost",
         {
             **RUN,
-            "outcome": "`finished`, or the cause: `raised`, `stuck`, `out of memory` …",
+            "outcome": "`finished`, or the cause: `raised`, `stuck`, `over its walltime`, `out of memory` …",
             "seconds": "it took",
             "cpu_s": "seconds of CPU it used",
             "peak": "bytes it used at most",
             "message": "its error, or what is known of its end",
+            "raised": "`true` for `out of memory` if its code raised `MemoryError` and nothing was killed",
         },
     ),
     "retry": RecordKind(

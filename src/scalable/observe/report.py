@@ -269,13 +269,18 @@ def queue(view: RunView, state: State) -> dict[str, dict[str, int]]:
         waiting = max(0, count(counts.get("waiting")) - since)
         busy = max(0, count(counts.get("running")) - max(0, since - count(counts.get("waiting"))))
         began = max(0, running[tag] - busy) if not state.over else 0  # after the gauge was read
-        queues[tag] = {
-            "waiting": max(0, waiting - began),
-            "running": max(busy, running[tag]) if not state.over else 0,
-            "done": ended - failed,  # rows may fail after the gauge counted their job as done
-            "failed": failed,
-        }
+        waiting, busy = max(0, waiting - began), max(busy, running[tag]) if not state.over else 0
+        if busy and not has_workers(view, tag):  # their workers went after the gauge was read
+            waiting, busy = waiting + busy, 0
+        done = ended - failed  # rows may fail after the gauge counted their job as done
+        queues[tag] = {"waiting": waiting, "running": busy, "done": done, "failed": failed}
     return queues
+
+
+def has_workers(view: RunView, tag: str) -> bool:
+    """Return whether a worker of a tag is there; of any tag for work that may run anywhere."""
+    kinds = view.fleet.kinds
+    return any(kind.live for kind in ([kinds[tag]] if tag in kinds else kinds.values())) or not kinds
 
 
 def rate_s(view: RunView, now: float) -> float | None:

@@ -454,7 +454,7 @@ class RunView:
     def lose(self, record: Mapping[str, Any], cause: str, whose: str, detail: str) -> None:
         worker = text(record.get("worker"))
         self.losses[cause] += 1
-        if cause == OUT_OF_MEMORY:
+        if cause == OUT_OF_MEMORY and not record.get("raised"):
             self.short_of_memory.setdefault(worker, Counter())[whose] += 1
         facts = {"kind": cause, "run": text(record.get("run")) or None, "worker": worker, "tag": record.get("tag")}
         evidence = {"detail": detail} if detail else {}

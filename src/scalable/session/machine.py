@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.errors import PlanningError
 from scalable.findings import Finding
+from scalable.observe.folders import runs_dir, state_file
 from scalable.quantities import Cpu, Memory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scalable.manifest.models import Manifest
     from scalable.planning.history import History
     from scalable.planning.pins import Pin
@@ -38,17 +40,14 @@ def site_of(manifest: Manifest, target: str | None, folder: Path, pin: Pin | Non
 
 def locked(manifest: Manifest) -> tuple[Mapping[str, Any], list[Finding]]:
     """Return the base configuration of the manifest's store. A store that is not there yet has none and is not made."""
-    from scalable.store import StoreError, open_store
-    from scalable.store.urls import location_of
-    from scalable.sweeps.loading import store_url
+    from scalable.store import NoStoreError, StoreError
+    from scalable.sweeps.loading import open_results
 
-    url = store_url(manifest)
     try:
-        place = location_of(url).at
-        if isinstance(place, Path) and not place.exists():
-            return {}, []
-        with open_store(url) as store:
+        with open_results(manifest, create=False) as store:
             return store.config().base_env, []
+    except NoStoreError:
+        return {}, []
     except StoreError as error:
         text = f"what is locked could not be read, so the plan is made as if nothing was: {error}"
         return {}, [Finding.warning("base-unknown", "store", text)]
@@ -66,11 +65,11 @@ def code_now(folder: Path, run: str | None) -> str:
         return ""
 
 
-def history(env: Mapping[str, str] = os.environ) -> History:
-    """What earlier runs in this folder measured, if there are any."""
+def history(manifest: Path | str | None = None) -> History:
+    """What earlier runs of a manifest's project measured, else those of the current folder."""
     from scalable.planning.history import History
 
-    path = Path(env.get("SCALABLE_RUNS_DIR") or ".scalable/runs") / "history.json"
+    path = state_file("history.json", runs_dir(manifest=manifest))
     if not path.exists():
         return History()
     try:

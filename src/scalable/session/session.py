@@ -32,7 +32,7 @@ from scalable.engine import AdaptiveScaler, Engine, ScaleDecision
 from scalable.errors import PlanningError, ScalableError, UsageError
 from scalable.manifest import Loaded, ManifestError, ValidationReport, load_file
 from scalable.manifest.targets import installed_providers
-from scalable.observe.folders import RunFolder
+from scalable.observe.folders import RunFolder, runs_dir
 from scalable.observe.history import learn
 from scalable.observe.journal import Journal
 from scalable.observe.liveness import state_of
@@ -59,16 +59,19 @@ from scalable.session.money.accounts import Others, catch_up
 from scalable.session.money.tariffs import tariff_of
 from scalable.session.operate.live import live
 from scalable.session.operate.rollback import PinScope, pin_of
-from scalable.store import Store, open_store
-from scalable.sweeps.loading import store_url
+from scalable.store import Store
+from scalable.store.caching.cache import DEFAULT_FOLDER
+from scalable.sweeps.loading import artefacts_url, open_results, store_url
 from scalable.wording import shown
 
 if TYPE_CHECKING:
+    from scalable.planning.history import History
     from scalable.session.sweep.outcomes import SweepOutcome
     from scalable.sweeps.compiling import Compiled
 
 logger = logging.getLogger("scalable")
 
+SEE_THIS_FOLDER = ("local", "slurm")  # providers whose workers share the file system of the driver
 START_WITHIN_S = 120.0  # workers of this machine that are not there by then will not come
 
 
@@ -141,7 +144,7 @@ class ScalableSession:
 
     def plan(self, *, dry_run: bool = False, objective: str | None = None, policy: str | None = None) -> AnyPlan:
         """How many workers of each kind. Nothing is started by planning, with or without ``dry_run``."""
-        site, past = self.site(), history()
+        site, past = self.site(), self.history()
         if self.manifest.components:
             shared = plan_components(site, self.target, objective=objective, policy=policy, history=past)
             return replace(shared, origin=self.origin)
@@ -178,7 +181,7 @@ class ScalableSession:
         if not (found := self.validate()).ok:
             raise ManifestError(found)
         self.failing = {}
-        self.run = run = RunFolder.create(self.manifest.project.name)
+        self.run = run = RunFolder.create(self.manifest.project.name, runs_dir(manifest=self.path))
         self._open.add(self)
         spec = self.spec(run.path, plan.scale_plan.apart)
         journal = self._journal = Journal(run.journal)
@@ -213,10 +216,11 @@ class ScalableSession:
         )
         self.driver.recording = Recording(run.events, self.driver.engine.view.rules)
         self.driver.on_look = SessionObserver(self.driver)
-        self.driver.live = live(self.driver, run, facts, self.manifest, history())
+        self.driver.live = live(self.driver, run, facts, self.manifest, self.history())
         cluster.sync(self.driver.begin)
         self._settle(self.driver)
         self.client = self.cluster.client_factory()
+        self.client.guards_all = self.manifest.policies.guard == "all"
         return self.client
 
     def money_left(self, site: Site, others: Others) -> Money | None:
@@ -225,7 +229,7 @@ class ScalableSession:
         if self.manifest.budget is None or others.currency != self.manifest.budget.monthly.currency:
             return most
         catch_up(self.folder)
-        left = budget_left(site, history())
+        left = budget_left(site, self.history())
         assert left is not None, "there is a budget"
         left -= others.before
         if left.amount <= 0:
@@ -273,7 +277,7 @@ class ScalableSession:
         driver = self.live()
         with self.open_store() as store:
             results: dict[str, Any] = driver.cluster.sync(
-                tasks.run_tasks, driver, todo, store, history().peaks, self.manifest.project.local_cache
+                tasks.run_tasks, driver, todo, store, self.history().peaks, self.cache_folder()
             )
         return results
 
@@ -323,7 +327,7 @@ class ScalableSession:
 
     def plan_sweep(self, name: str, *, objective: str | None = None, policy: str | None = None) -> Plan:
         """What one sweep needs here."""
-        plan = plan_sweep(self.site(), name, Choice.of(objective, policy), history())
+        plan = plan_sweep(self.site(), name, Choice.of(objective, policy), self.history())
         return replace(plan, origin=self.origin)
 
     @contextmanager
@@ -346,12 +350,22 @@ class ScalableSession:
         return store_url(self.manifest)
 
     def open_store(self) -> Store:
-        return open_store(self.store_url)
+        return open_results(self.manifest)
 
     def artefacts(self) -> str:
         """Where results of stages are kept, the same for every worker."""
-        url = self.manifest.artefacts
-        return url if "://" in url else str(Path(url).expanduser().absolute())
+        return artefacts_url(self.manifest)
+
+    def cache_folder(self) -> str | None:
+        """Where workers keep results of cached tasks, in the project's folder where they see it."""
+        named = self.manifest.project.local_cache
+        if self.spec().target.provider not in SEE_THIS_FOLDER:
+            return named
+        return str(self.manifest.folder.absolute() / Path(named or DEFAULT_FOLDER).expanduser())
+
+    def history(self) -> History:
+        """What earlier runs of this project measured."""
+        return history(self.path)
 
     def _settle(self, driver: Driver) -> None:
         """Until workers that were asked for were accepted, or on this machine, which starts them at once, are there."""

@@ -13,6 +13,10 @@ class StoreUrlError(StoreError, UsageError):
     """A store's URL that cannot work; the message shows one that does."""
 
 
+class NoStoreError(StoreError):
+    """There is no store yet, and who only reads makes none."""
+
+
 class RowError(StoreError, ValueError):
     """A row that cannot be stored as it is; the message names its key and the part that is wrong."""
 
@@ -23,6 +27,10 @@ class RefusedError(StoreError):
 
 class LeaseLostError(RefusedError):
     """Whoever wants to write no longer has the lease it was given; somebody else may have it."""
+
+
+class ToldToStop(StoreError):  # noqa: N818  (a person decided it)
+    """Whoever waits for a lease was told to give up; the message says by whom."""
 
 
 class ConfigChanged(StoreError):  # noqa: N818  (not a failure of the store: somebody else was faster)

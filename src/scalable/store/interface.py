@@ -18,7 +18,7 @@ class Fate(Enum):
     """Where rows that were handed over are now."""
 
     COMMITTED = "committed"  # in the database
-    KEPT = "kept"  # safe on disk in the outbox; the database did not take them and will be asked again
+    KEPT = "kept"  # safe on disk in an outbox; the database did not take them and will be asked again
     SET_ASIDE = "set aside"  # some are dead letters: the database refuses them for good; the others are in it
     REFUSED = "refused"  # nowhere: neither disk nor database took them; only the caller has them
 
@@ -33,6 +33,8 @@ class Receipt:
     """Why they are not in the database, for people."""
     dead: int = 0
     """How many of them are dead letters."""
+    kept_in: str = ""
+    """The outbox that has them, if they are kept."""
 
     @property
     def safe(self) -> bool:

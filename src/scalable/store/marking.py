@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from scalable.errors import UsageError
+from scalable.store.errors import StoreError
 from scalable.store.interface import Filter, Store
-from scalable.store.rows import Row
+from scalable.store.rows import Row, RowStatus
 from scalable.wording import plural, undefined
 
 KEY = re.compile(r"[0-9a-f]{8,128}")  # so many digits of a key that they mean one row as a rule
@@ -29,15 +32,66 @@ class Marked:
         return f"marked {plural(self.marked, 'row')} of {self.name} failed{again}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unmarked:
+    restored: int
+    without_result: int
+    """Rows that had no result when they were marked; they stay as they are."""
+    waiting: int
+
+
+class Cell(Protocol):
+    """What a row's name is made of."""
+
+    @property
+    def variant(self) -> object: ...
+    @property
+    def asset(self) -> str | None: ...
+    @property
+    def fold(self) -> int | None: ...
+    @property
+    def cost_bps(self) -> float | None: ...
+
+
+def cell_name(cell: Cell) -> str:
+    cost = f" at {cell.cost_bps:g} bps" if cell.cost_bps else ""  # work without costs has none, not free trades
+    return f"{cell.variant} {cell.asset} fold {cell.fold}{cost}"
+
+
+def row_name(row: Row) -> str:
+    """Return what a row is called, with its sweep."""
+    return f"{row.sweep} {cell_name(row)}" if row.sweep else row.name or row.run_key
+
+
 def mark(store: Store, name: str, reason: str) -> Marked:
-    """Mark the rows of a sweep, a run or a key."""
-    rows = meant(store, name)
+    """Mark the rows that a name means."""
+    return mark_rows(store, meant(store, name), name, reason)
+
+
+def mark_rows(store: Store, rows: Sequence[Row], name: str, reason: str) -> Marked:
     marked = store.mark_failed([row.run_key for row in rows], reason)
     return Marked(name, marked, len(rows) - marked, store.waiting)
 
 
+def unmark(store: Store, rows: Sequence[Row]) -> Unmarked:
+    """Let the results of marked rows count again.
+
+    A row is put back as a later attempt than the mark, so that it wins over it; a result that was computed meanwhile
+    is no longer marked and stays.
+    """
+    marked = [row for row in rows if row.marked]
+    had_result = [row for row in marked if row.metrics or row.value is not None]
+    receipt = store.put(
+        replace(row, run_status=RowStatus.FINISHED, marked=False, error=None, attempt=row.attempt + 1, written_at=None)
+        for row in had_result
+    )
+    if not receipt.safe:
+        raise StoreError(f"no mark was taken back: {receipt.reason}")
+    return Unmarked(len(had_result), len(marked) - len(had_result), store.waiting)
+
+
 def meant(store: Store, name: str) -> list[Row]:
-    """Rows of a sweep, a task or a key, in this order; a key may be cut."""
+    """Return the rows of a sweep, a task, a run, a key or the name of a row or job, in this order; a key may be cut."""
     for wanted in (Filter(sweep=name), Filter(name=name), Filter(name=AGAIN.sub("", name))):
         if rows := list(store.rows(wanted)):
             return rows
@@ -48,11 +102,33 @@ def meant(store: Store, name: str) -> list[Row]:
         if keys and (row := store.get(keys[0])) is not None:
             return [row]
     known: set[str] = set()
+    matching: list[Row] = []
     for row in store.rows():
-        known |= {text for text in (row.sweep, row.name) if text}
-        if len(known) >= KNOWN:
-            break
-    noun = "sweep, run or key"
+        if name in (row.run_id, *names_of(row)):
+            matching.append(row)
+        elif len(known) < KNOWN:
+            known |= {text for text in (row.sweep, row.name) if text}
+    if matching:
+        if len(sweeps := {row.sweep for row in matching if row.run_id != name}) > 1:
+            first = min(map(str, sweeps))
+            raise UsageError(f"{name} is in {len(sweeps)} sweeps; write which is meant, e.g. '{first} {name}'")
+        return matching
+    noun = "sweep, run, job, row or key"
     if not known:
         raise UsageError(f"{noun} {name!r} has no row in the store; the store has no rows yet")
     raise UsageError(undefined(noun, name, known).replace("is not defined", "has no row in the store"))
+
+
+def names_of(row: Row) -> set[str]:
+    """Return all that a row is called where it is printed: by itself, as part of a job, with its sweep or without."""
+    if row.sweep is None or row.asset is None:
+        return set()
+    fold, cost = f"fold {row.fold}", f"{row.cost_bps or 0:g} bps"
+    jobs = {
+        " ".join(filter(None, (row.asset, variant, part, bps)))
+        for variant in ("", str(row.variant))
+        for part in ("", fold)
+        for bps in ("", cost)
+    }
+    own = {cell_name(row), f"{row.asset} {row.factor} {row.variant} {fold} at {cost}"}
+    return {f"{sweep}{name}" for sweep in ("", f"{row.sweep} ") for name in own | jobs}

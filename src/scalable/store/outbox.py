@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape
+from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -26,6 +29,8 @@ from scalable.store.rows import AttemptRow, IncidentRow, Row, SweepRun, content,
 MIDDLE = "-outbox-"
 ENDING = ".jsonl"
 DAMAGED = ".damaged"
+CACHE = "SCALABLE_CACHE_DIR"
+LONGEST_NAME = 100  # characters of a database's name in that of an outbox elsewhere
 BLOCK = 1 << 20  # bytes read at once when lines are counted
 
 
@@ -37,13 +42,18 @@ class OutboxHeldError(OutboxError):
     """Another process, or another store of this one, uses this outbox."""
 
 
+def private_mode(folder: Path) -> int:
+    """Return the mode of an outbox, whose rows are its user's, and of the group that a folder is shared with."""
+    return 0o660 if folder.stat().st_mode & stat.S_ISGID else 0o600
+
+
 class Outbox:
     """Opens or creates the file and takes its lock. What it holds already is there to be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, private_mode(path.parent))
         except OSError as error:
             raise failed(path, "cannot be opened", error) from None
         try:
@@ -247,6 +257,34 @@ def merged(entries: Iterable[Entry]) -> list[Entry]:
         if entry.key not in kept or kept[entry.key].rank < entry.rank:
             kept[entry.key] = entry
     return list(kept.values())
+
+
+def spares(database: Path) -> list[Path]:
+    """Return paths on other places beside which outboxes of this database may lie when its own disk is full.
+
+    They are in folders that nobody else can write to: what lies there is taken for ours.
+    """
+    name = f"{blake2b(os.fsencode(database), digest_size=8).hexdigest()}-{database.name[:LONGEST_NAME]}"
+    mine = Path(tempfile.gettempdir(), f"scalable-{os.geteuid()}")
+    folders = [Path(named).expanduser().absolute()] if (named := os.environ.get(CACHE)) else []
+    with suppress(OSError):
+        mine.mkdir(mode=0o700, exist_ok=True)
+        about = mine.lstat()
+        if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077:
+            folders.append(mine)
+    return [folder / "outbox" / name for folder in folders]
+
+
+def same_device(folder: Path, other: Path) -> bool:
+    """Return whether two folders, or what is there above them, are on one disk."""
+
+    def device(path: Path) -> int:
+        return next((each.stat().st_dev for each in (path, *path.parents) if each.exists()), 0)
+
+    try:
+        return device(folder) == device(other)
+    except OSError:
+        return True
 
 
 def sync_folder(folder: Path) -> None:

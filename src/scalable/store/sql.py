@@ -17,15 +17,14 @@ from scalable.store.leases import TTL_S
 from scalable.store.leases.database import SqlLeases
 from scalable.store.outbox import Entry, Stored
 from scalable.store.rows import AttemptRow, IncidentRow, Row, RowStatus, SweepRun
-from scalable.store.urls import location_of
+from scalable.store.urls import Location
 from scalable.store.writer import Pipeline, Writer
 
 
 class SqlStore:
     """See ``Store`` for what each method promises, ``open_store`` for the arguments."""
 
-    def __init__(self, url: str, patience_s: float, ask_again_s: float) -> None:
-        location = location_of(url)
+    def __init__(self, location: Location, patience_s: float, ask_again_s: float) -> None:
         self._process = os.getpid()
         self._closed = False
         self._database = Database(location, patience_s)

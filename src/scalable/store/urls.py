@@ -52,14 +52,22 @@ class Location:
     """Outboxes lie beside this path and take their names from it."""
 
 
-def location_of(url: str) -> Location:
+def location_of(url: str, folder: Path | None = None) -> Location:
+    """Return what a URL names; outboxes of a server lie in the project's ``folder``, else in the current one."""
     scheme = scheme_of(url)
     if scheme in POSTGRESQL:
         server = server_of(url)
         name = blake2b(server.identity.encode(), digest_size=8).hexdigest()
-        return Location(shown_url(url), server, OUTBOXES.absolute() / name / "results")
+        return Location(shown_url(url), server, (folder or Path()).absolute() / OUTBOXES / name / "results")
     path = file_of(url)
     return Location(shown_url(url), path, path)
+
+
+def rooted(url: str, folder: Path) -> str:
+    """Return a store's URL with a relative file seen from ``folder``; any other URL as it is."""
+    scheme, slashes, rest = url.partition(":///")
+    relative = slashes and scheme.lower() in SQLITE and rest and not rest.startswith(("/", "~", ":memory:"))
+    return f"{scheme}{slashes}{folder.absolute() / rest}" if relative else url
 
 
 def scheme_of(url: str) -> str:
@@ -67,7 +75,8 @@ def scheme_of(url: str) -> str:
         raise StoreUrlError(f"a store's URL is a text, not a {type(url).__name__}; write {EXAMPLE}")
     found = URL.fullmatch(url)
     if not found:
-        raise StoreUrlError(f"{url!r} is not a store's URL; write sqlite:///{url or 'results.db'}")
+        shown, meant = ("this", "results.db") if "@" in url else (repr(url), url or "results.db")  # no password
+        raise StoreUrlError(f"{shown} is not a store's URL; write sqlite:///{meant}")
     scheme = found["scheme"].lower()
     if scheme not in SQLITE + POSTGRESQL:
         raise StoreUrlError(f"store {scheme}:…: {scheme} is not supported; write {EXAMPLE} or {SERVER_EXAMPLE}")
@@ -134,10 +143,13 @@ def server_of(url: str) -> Server:
 
 
 def shown_url(url: str) -> str:
-    """The URL as it may be printed: without password and options. One that cannot be read is not shown at all."""
+    """The URL as it may be printed: without password and options. One that cannot be read is not shown at all.
+
+    A file below the current folder is shown as seen from here.
+    """
     scheme = url.partition(":")[0]
     if scheme.lower() in SQLITE:
-        return url.partition("?")[0]
+        return url.partition("?")[0].replace(f":///{Path.cwd()}/", ":///", 1)
     try:
         server = server_of(url) if scheme.lower() in POSTGRESQL else None
     except StoreUrlError:

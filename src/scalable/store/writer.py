@@ -22,7 +22,7 @@ from scalable.store.database import Database
 from scalable.store.dead_letters import DeadLetters, letter_of
 from scalable.store.errors import RefusedError, StoreError
 from scalable.store.interface import Damage, Fate, Receipt, Recovery
-from scalable.store.outbox import MIDDLE, Entry, Outbox, OutboxError, OutboxHeldError
+from scalable.store.outbox import MIDDLE, Entry, Outbox, OutboxError, OutboxHeldError, same_device, spares
 from scalable.wording import plural
 
 PAUSES_S = (0.05, 0.25)  # between the three tries of a write; waiting for another writer comes on top
@@ -103,7 +103,7 @@ def receipt(job: Writing, written: Written) -> Receipt:
     dead = [reason for entry in job.entries if (reason := written.dead.get(entry.identity))] if written.dead else []
     if dead and written.fate is Fate.COMMITTED:
         return Receipt(Fate.SET_ASIDE, len(job.entries), dead[0], len(dead))
-    return Receipt(written.fate, len(job.entries), written.reason, len(dead))
+    return Receipt(written.fate, len(job.entries), written.reason, len(dead), written.kept_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,17 @@ class Written:
     fate: Fate
     reason: str = ""
     """Why they are not in the database."""
+    kept_in: str = ""
+    """The outbox they are in, if that is where they are."""
     dead: dict[Any, str] = field(default_factory=dict)
     """Identities of entries that are dead letters now, with the reasons."""
 
 
 class Pipeline:
-    """The way from the outbox to the database. Outboxes lie beside the path ``beside`` and are named after it."""
+    """The way from the outbox to the database. Outboxes lie beside the path ``beside`` and are named after it.
+
+    Where that disk is full, another one is used; whoever opens the store next looks there, too.
+    """
 
     def __init__(self, database: Database, beside: Path) -> None:
         self.database = database
@@ -126,23 +131,43 @@ class Pipeline:
         self.letters = DeadLetters(database, beside)
         self._dead: dict[Any, str] = {}
         self._left = list(self._find_left())
-        self._own: Outbox | None = None
+        self._own: dict[Path, Outbox] = {}
+        """By the path that they lie beside."""
 
     def write(self, entries: Sequence[Entry]) -> Written:
         self._dead = {}
+        outbox = None
         try:
             if entries:
-                self._outbox().append(entries)
+                outbox = self._append(entries)
         except OutboxError as unsafe:
             failure = self._store(entries)
-            return Written(Fate.REFUSED if failure else Fate.COMMITTED, failure and f"{failure}; {unsafe}", self._dead)
+            fate = Fate.REFUSED if failure else Fate.COMMITTED
+            return Written(fate, failure and f"{failure}; {unsafe}", dead=self._dead)
         if self.waiting > len(entries):
             failure, _ = self._replay()
         else:
             failure = self._store(entries) if entries else ""
-            if self._own and not failure:
-                self._own.clear()
-        return Written(Fate.KEPT if failure else Fate.COMMITTED, failure, self._dead)
+            if outbox and not failure:
+                outbox.clear()
+        if not failure:
+            return Written(Fate.COMMITTED, dead=self._dead)
+        return Written(Fate.KEPT, failure, str(outbox.path) if outbox else "", self._dead)
+
+    def _append(self, entries: Sequence[Entry]) -> Outbox:
+        """Make entries durable in the first outbox that takes them."""
+        failure = None
+        for beside in (self.beside, *spares(self.beside)):
+            if failure is not None and same_device(beside.parent, self.beside.parent):
+                continue
+            try:
+                outbox = self._outbox(beside)
+                outbox.append(entries)
+                return outbox
+            except OutboxError as error:
+                failure = failure or error
+        assert failure is not None
+        raise failure
 
     @property
     def waiting(self) -> int:
@@ -166,7 +191,7 @@ class Pipeline:
             outbox.close()
 
     def _find_left(self) -> Iterator[Outbox]:
-        for path in Outbox.beside(self.beside):
+        for path in [path for beside in (self.beside, *spares(self.beside)) for path in Outbox.beside(beside)]:
             try:
                 yield Outbox(path)
             except OutboxHeldError:
@@ -174,17 +199,17 @@ class Pipeline:
             except OutboxError as error:
                 logger.warning("rows of an earlier process stay where they are: %s", error)
 
-    def _outbox(self) -> Outbox:
-        if self._own is None:
+    def _outbox(self, beside: Path) -> Outbox:
+        if beside not in self._own:
             try:
-                self.beside.parent.mkdir(parents=True, exist_ok=True)
+                beside.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise OutboxError(f"outbox folder {self.beside.parent} cannot be made: {error.strerror}") from None
-            self._own = Outbox.new(self.beside)
-        return self._own
+                raise OutboxError(f"outbox folder {beside.parent} cannot be made: {error.strerror}") from None
+            self._own[beside] = Outbox.new(beside)
+        return self._own[beside]
 
     def _outboxes(self) -> list[Outbox]:
-        return [*self._left, self._own] if self._own else self._left
+        return [*self._left, *self._own.values()]
 
     def _store(self, entries: Sequence[Entry], tries: int = 0) -> str:
         """Write to the database, what it refuses to the dead letters; why that failed, if no try succeeded.
@@ -245,15 +270,13 @@ class Pipeline:
             logger.warning("%s; %s", "; ".join(map(str, damaged)), where or "see  scalable dlq list")
         if not where:
             outbox.clear()
-            if outbox is self._own:
+            if outbox in self._own.values():
                 return
             outbox.close()
         else:
             outbox.set_aside()
-        if outbox is self._own:
-            self._own = None
-        else:
-            self._left.remove(outbox)
+        self._own = {beside: own for beside, own in self._own.items() if own is not outbox}
+        self._left = [left for left in self._left if left is not outbox]
 
     def _kept(self, damaged: list[Damage]) -> str:
         """Make dead letters of lines; where else they are if that cannot be done."""

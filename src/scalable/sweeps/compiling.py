@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from scalable.catalogue import Variant
@@ -51,6 +52,8 @@ class Compiled:
     """By asset: a fingerprint of all that its rows read outside."""
     asset: str | None = None
     """The only one whose rows are meant, where a sweep is run asset by asset."""
+    folder: Path | None = None
+    """The project's, which relative paths of data start from."""
 
     def of(self, asset: str) -> Compiled:
         """The rows of one asset, with the keys they have in the whole sweep."""
@@ -112,7 +115,7 @@ class Compiled:
         return " ".join(parts)
 
     def unit(self, place: CompiledJob, artefacts: str, *, fresh: bool = False) -> Unit:
-        return Unit(self.workload.path, artefacts, place.cells, fresh)
+        return Unit(self.workload.path, artefacts, place.cells, fresh, str(self.folder or ""))
 
     def sharing(self) -> dict[str, tuple[int, int]]:
         """By stage: for how many rows it is asked for, and how many distinct ones there are."""
@@ -163,7 +166,7 @@ def compiled(manifest: Manifest, name: str, base_env: Mapping[str, Any]) -> Comp
             cells.append((work, where))
             data[where.asset].update(keys.outside(work.keys, *work.parts.values()))
     prints = {asset: key_of(texts) for asset, texts in data.items()}
-    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), prints)
+    return Compiled(name, sweep, rows, workload, tuple(cells), dict(base_env), prints, folder=manifest.folder)
 
 
 def unread(sweep: Sweep, workload: Workload, where: str) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from scalable.manifest.load import load_file
 from scalable.manifest.targets import installed_providers
 from scalable.store import Filter, Store, open_store
+from scalable.store.urls import rooted
+from scalable.sweeps.project import in_project
 from scalable.sweeps.results import Outcome
 
 if TYPE_CHECKING:
@@ -47,12 +49,24 @@ def found(sweep: str, manifest: str | Path | None, target: str | None, overlay: 
     path = Path(manifest or os.environ.get("SCALABLE_MANIFEST") or "scalable.yaml")
     chosen = target or os.environ.get("SCALABLE_TARGET") or None
     loaded = load_file(path, env=os.environ, target=chosen, overlay=overlay, providers=installed_providers())
-    with open_store(store_url(loaded.manifest)) as store:
+    with open_results(loaded.manifest, create=False) as store:
         return outcome(loaded.manifest, sweep, store, path.resolve().parent)
 
 
 def store_url(manifest: Manifest) -> str:
-    return os.environ.get("SCALABLE_STORE_URL") or manifest.store
+    """Return the store that is meant: ``SCALABLE_STORE_URL`` seen from here, else the manifest's from its folder."""
+    return os.environ.get("SCALABLE_STORE_URL") or rooted(manifest.store, manifest.folder)
+
+
+def open_results(manifest: Manifest, *, create: bool = True) -> Store:
+    """Open the store of a manifest; without ``create``, as for who only reads, one that is there."""
+    return open_store(store_url(manifest), folder=manifest.folder, create=create)
+
+
+def artefacts_url(manifest: Manifest) -> str:
+    """Return where results of stages are kept, the same for every worker."""
+    url = manifest.artefacts
+    return url if "://" in url else str(manifest.folder.absolute() / Path(url).expanduser())
 
 
 def outcome(
@@ -74,11 +88,12 @@ def outcome(
 
 @contextmanager
 def importable(folder: Path | None) -> Iterator[None]:
-    """The user's modules are found beside the manifest, as on workers."""
+    """The user's modules and data are found beside the manifest, as on workers."""
     before = list(sys.path)
     if folder is not None:
         sys.path.insert(0, str(folder))
     try:
-        yield
+        with in_project(folder):
+            yield
     finally:
         sys.path[:] = before

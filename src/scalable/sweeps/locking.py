@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol
 
-from scalable.catalogue import Variant
+from scalable.catalogue import FACTORS, Variant
 from scalable.errors import ScalableError, UsageError
 from scalable.sweeps.decisions import Decision, Verdict
 from scalable.sweeps.results import same
@@ -78,25 +78,59 @@ def lock(
                 f"nothing. Add {now} to sweeps.{decision.sweep}.variants and run it again; to lock {variant} "
                 f'nevertheless: scalable lock {quote(factor)} {quote(str(variant))} --force --reason "…"'
             )
+    return advance(store, config, factor, variant, why)
+
+
+def lock_untested(store: ConfigStore, factor: str, variant: Variant, *, force: bool, reason: str = "") -> Locked:
+    """Lock a variant of the catalogue that no sweep compared: its baseline as long as no other is locked.
+
+    ``force`` locks any variant and needs a reason.
+    """
+    config = store.config()
+    now = config.base_env.get(factor)
+    if now is not None and same(now) == same(variant):
+        return Locked(config, changed=False)
+    if now is None and same(variant) == same(FACTORS[factor].variants[0]):
+        return advance(store, config, factor, variant, "baseline: what holds where nothing is locked" + added(reason))
+    if not force:
+        held = f"{factor} {now} is, and " if now is not None else ""
+        raise LockRefused(
+            f"{factor} {variant} is not locked: {held}no sweep of the manifest varies {factor}. To lock it "
+            f'nevertheless: scalable lock {quote(factor)} {quote(str(variant))} --force --reason "…"'
+        )
+    needs_reason(reason)
+    why = f"forced: {reason.strip()} (no sweep of the manifest varies {factor})"
+    return advance(store, config, factor, variant, why)
+
+
+def advance(store: ConfigStore, config: Config, factor: str, variant: Variant, why: str) -> Locked:
     changed = {**config.base_env, factor: variant}
     return Locked(
         store.set_config(changed, factor=factor, variant=variant, reason=cut(why), expect_version=config.version)
     )
 
 
+def added(reason: str) -> str:
+    return f" ({reason.strip()})" if reason.strip() else ""
+
+
+def needs_reason(reason: str) -> None:
+    if not reason.strip():
+        raise UsageError('--force needs a reason that is kept, e.g. --reason "agreed on 3 May, see minutes"')
+
+
 def justified(decision: Decision, variant: Variant, force: bool, reason: str) -> str:
     """Why the variant may be locked; raises if it may not."""
-    if force and not reason:
-        raise UsageError('--force needs a reason that is kept, e.g. --reason "agreed on 3 May, see minutes"')
-    added = f" ({reason})" if reason else ""
+    if force:
+        needs_reason(reason)
     if same(variant) == same(decision.baseline):
-        return f"baseline: what the other variants were compared with{added}"
+        return f"baseline: what the other variants were compared with{added(reason)}"
     one = decision.of(variant)
     if one is None:
         known = ", ".join(str(each) for each in (decision.baseline, *(each.variant for each in decision.variants)))
         raise UsageError(f"sweep {decision.sweep} has no variant {variant}; it has {known}")
     if one.verdict is Verdict.LOCK:
-        return f"decided by {decision.sweep}: {one.reason}{added}"
+        return f"decided by {decision.sweep}: {one.reason}{added(reason)}"
     if force:
         return f"forced: {reason} (the verdict was {one.verdict.value}: {one.reason})"
     raise LockRefused(

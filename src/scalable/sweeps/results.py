@@ -17,6 +17,7 @@ from typing import Any
 from scalable.catalogue import Variant
 from scalable.errors import ScalableError
 from scalable.store import Row
+from scalable.store.marking import cell_name
 from scalable.sweeps.grid import Cell
 from scalable.wording import plural, some_of
 
@@ -217,11 +218,6 @@ def average(values: Sequence[float]) -> float:
         return fmean(values)
     except OverflowError:  # the largest number there is, as a sign for the worst, more than once
         return sum(value / len(values) for value in values)
-
-
-def cell_name(cell: Cell) -> str:
-    cost = f" at {cell.cost_bps:g} bps" if cell.cost_bps else ""  # work without costs has none, not free trades
-    return f"{cell.variant} {cell.asset} fold {cell.fold}{cost}"
 
 
 def named(cells: Sequence[Cell], word: str) -> str:

@@ -21,6 +21,7 @@ from zlib import crc32
 
 from scalable.catalogue import TRAINING_SET
 from scalable.errors import ScalableError
+from scalable.sweeps.project import in_project
 from scalable.sweeps.stages import Stage, StageError, scratch_from
 from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of
 from scalable.worker.runner import ends
@@ -78,14 +79,17 @@ class Unit:
     cells: tuple[RowWork, ...]
     fresh: bool = False
     """A person did not believe what was there: nothing that is kept counts, and what is kept is replaced."""
+    folder: str = ""
+    """The project's, which relative paths of data start from."""
 
     def __scalable_prepare__(self) -> None:
         """Called before the call itself: code that is not there is another error than one it raises."""
         workload(self.path)
 
     def __call__(self) -> list[Computed]:
-        work = Evaluation(workload(self.path), opened(self.artefacts), fresh=self.fresh)
-        return [work.row(cell) for cell in self.cells]
+        with in_project(self.folder):
+            work = Evaluation(workload(self.path), opened(self.artefacts), fresh=self.fresh)
+            return [work.row(cell) for cell in self.cells]
 
 
 class Evaluation:

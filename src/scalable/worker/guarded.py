@@ -36,7 +36,7 @@ class Guarded:
     """Stands for a function. It travels packed, so that workers need not import what only runners use."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.name = funcname(function)
+        self.name = self.__name__ = funcname(function)  # Dask names tasks by it
         self.content = pack(function)
 
     def __call__(self, *args: Any, **kw: Any) -> Any:

@@ -31,6 +31,7 @@ from scalable.worker.meter import TOPIC, UNREADABLE, Meter
 from scalable.worker.options import CANNOT_CONNECT, CANNOT_READ, CANNOT_START, LOST_SCHEDULER, WorkerOptions
 from scalable.worker.project import Project, ProjectError
 from scalable.worker.reach import why_not
+from scalable.worker.runner.path import here, off_the_path
 from scalable.worker.runner.process import WORKER_MARK, Settings
 from scalable.worker.runners import Runners
 
@@ -61,8 +62,7 @@ def main() -> int:
     options = WorkerOptions.parse()
     if options.parent is not None:
         end_with(options.parent)
-    if options.folder is not None:
-        sys.path.insert(0, options.folder)
+    sys.path.insert(0, options.folder or here())  # not before what this program itself imports
     try:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=options.scratch) as scratch:
             differences = prepare(options.handout, Path(scratch))
@@ -112,6 +112,7 @@ async def serve(options: WorkerOptions, scratch: str, differences: list[str]) ->
         )
     except Exception as error:  # noqa: BLE001 - a preload script may raise anything
         return end(CANNOT_START, f"cannot start: {first_cause(error)}")
+    off_the_path(worker.local_directory)
     notice = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, notice.set)
@@ -170,6 +171,13 @@ class TellingWorker(Worker):
 
     unreadable: Exception | None = None
     reason = ""
+
+    async def upload_file(self, filename: str, data: Any, load: bool = True) -> dict[str, Any]:
+        """Let runners find what a client uploads, too: behind everything else, so that it takes nothing's place."""
+        off_the_path(self.local_directory)  # Dask puts it first while it loads the file
+        answer = await super().upload_file(filename, data, load)
+        sys.path.append(self.local_directory)
+        return answer
 
     async def handle_scheduler(self, comm: Any) -> None:
         read = comm.read

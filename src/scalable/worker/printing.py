@@ -12,12 +12,14 @@ second. If somebody kills it, another one takes its place and goes on with the n
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import select
 import signal
 import stat
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Mapping
@@ -116,6 +118,17 @@ def finish() -> None:
     OWN.pop().close()
 
 
+def unwritten(output: int | None) -> int:
+    """Return how many bytes wait in the pipe that is printed into, this process's own if none is given."""
+    number = 1 if output is None else output
+    try:
+        if not stat.S_ISFIFO(os.fstat(number).st_mode):
+            return 0
+        return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
+
+
 def own_log() -> Path | None:
     """Return where this worker prints, if that is a file."""
     number = OWN[0].log if OWN else 1
@@ -196,7 +209,11 @@ def main(over: int, worker: int) -> None:
 
 
 def now() -> str:
-    seconds = time.time()
+    return utc(time.time())
+
+
+def utc(seconds: float) -> str:
+    """Return a time as it stands before each line."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds * 1000) % 1000:03d}Z"
 
 

@@ -158,11 +158,14 @@ class Runners(WorkerPlugin):
         self.tell("answers", (number, found))
 
     async def dump(self, run: str | None = None) -> dict[str, Any]:
-        pid, warnings = os.getpid(), 0
+        pid, warnings, work = os.getpid(), 0, None
         if (runner := self.supervisor.runner_of(run)) is not None and runner.pid is not None:
             pid, warnings = runner.pid, runner.stamp.read().fork_warnings
+            work = runner.current.logged(runner.stamp.begun) if runner.current is not None else None
         fault_file = runner.fault_file if runner else None
-        found = await collect(pid, fault_file=fault_file, log=self.settings.log, fork_warnings=warnings)
+        found = await collect(
+            pid, fault_file=fault_file, log=self.settings.log, printed_by=work, fork_warnings=warnings
+        )
         return {"text": found.text(), "evidence": found.to_dict()}
 
     async def profile(self, seconds: float, run: str | None = None) -> dict[str, Any]:
@@ -213,7 +216,8 @@ class Runners(WorkerPlugin):
             self.supervisor.kill(self.tasks[key], ends.STOPPED, CANCELLED)
 
 
-ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "done")  # what is told of an end
+# what is told of an end
+ENDING = ("key", "cause", "value", "message", "seconds", "cpu_s", "peak", "silent_s", "raised", "done")
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "dump": Runners.dump,
     "profile": Runners.profile,

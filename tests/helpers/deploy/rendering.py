@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -91,7 +92,7 @@ def charted(found: Rendered) -> list[dict[str, Any]]:
     values = yaml.safe_load(found.files["values.yaml"])
 
     def value(match: re.Match[str]) -> str:
-        word = match[1]
+        word, _, quoted = match[1].partition(" | ")
         if word == '"{{"':
             return "{{"
         if word == ".Release.Revision":
@@ -100,7 +101,8 @@ def charted(found: Rendered) -> list[dict[str, Any]]:
         part: Any = values
         for key in word.removeprefix(".Values.").split("."):
             part = part[key]
-        return str(part)
+        assert quoted == "quote", word
+        return json.dumps(str(part))
 
     templates = [text for name, text in found.files.items() if name.startswith("templates/")]
     texts = [re.sub(r"\{\{ (.*?) \}\}", value, text) for text in [*templates, found.files["namespace.yaml"]]]

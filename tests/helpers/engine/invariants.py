@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import islice
 
 from scalable.engine import Engine
-from scalable.engine.ending import FREE
+from scalable.engine.ending import FREE, OVERRULED
 from scalable.engine.events import (
     AddWorkers,
     BoundsSet,
@@ -149,7 +149,7 @@ class Invariants:
                     why = self.killed_for.pop(job, Loss.STOPPED if record.told else cause)
                     self.close(job, why if job in begun else None)
             case Progressed(job, attempt):
-                if self.is_live(job, attempt) and self.killed_for.get(job) is Loss.STUCK:
+                if self.is_live(job, attempt) and self.killed_for.get(job) in OVERRULED:
                     del self.killed_for[job]
                     self.seen.add("verdict withdrawn")
             case JobFinished(job, attempt, _, seconds):
@@ -211,7 +211,7 @@ class Invariants:
                 self.started(job, attempt, worker)
             case KillJob(job, attempt, worker, cause):
                 assert self.live[job] == (attempt, worker), "killed what is not there"
-                assert cause is not Loss.STUCK or self.has_begun(job), "stuck before it began"
+                assert cause not in OVERRULED or self.has_begun(job), "stuck before it began"
                 self.killed_for[job] = cause
                 self.seen |= set() if self.has_begun(job) else {"killed before it began"}
             case TakeBack(job, attempt, worker):

@@ -50,6 +50,23 @@ def say(words: str) -> None:
     print(words, file=sys.stderr)
 
 
+def say_and_wait(words: str, path: str) -> None:
+    print(words)
+    wait_for(path)
+
+
+def say_and_crash(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
+    print(words)
+    segfault()
+
+
+def say_and_lack_memory(words: str) -> None:
+    subprocess.run(["echo", "from a program"], check=True)
+    print(words)
+    raise MemoryError
+
+
 def where() -> str:
     return str(Path.cwd())
 

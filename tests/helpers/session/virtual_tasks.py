@@ -56,6 +56,7 @@ class VirtualScheduler:
         self.queued: list[VirtualTask] = []
         self.serving: set[str] = set()
         self.blamed: dict[str, str] = {}
+        self.died_of: dict[str, tuple[str, ...]] = {}
         self.plugins: list[Any] = []
         self.http_application = Application()
         self.http_server = SimpleNamespace(address="127.0.0.1", port=4000)

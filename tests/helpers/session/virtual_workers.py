@@ -253,6 +253,7 @@ class VirtualWorker:
         end = {
             "key": call.key, "cause": cause, "value": value, "message": message, "seconds": age, "cpu_s": 0.0,
             "peak": call.script.peak, "silent_s": silent_s, "done": (),
+            "raised": cause == ends.OUT_OF_MEMORY and call.script.death is None,
         }  # fmt: skip
         assert set(end) == set(ENDING)
         self.report(ends=({**end, "evidence": None},))

@@ -17,8 +17,10 @@ from scalable import ScalableClient
 from scalable.cluster.base import DeploymentSpec, WorkerTemplate
 from scalable.cluster.client import WorkerKilledError
 from scalable.cluster.local import LocalProvider
+from scalable.engine.events import Loss
 from scalable.manifest.targets import LocalTarget
 from scalable.planning.resources import ScalePlan
+from scalable.quantities import Memory
 from scalable.worker.current_tasks import Note, read
 
 LONG_S = 60.0
@@ -70,6 +72,33 @@ class TestOnAWorkerWithOneSlot:
         with pytest.raises(WorkerKilledError, match="No module named 'only_known_here'"):
             client.submit(module.task, tag="demeter").result(timeout=LONG_S)
         assert running.result(timeout=LONG_S)
+
+
+def test_a_task_that_runs_out_of_memory_is_not_tried_on_another_worker_of_its_size(tmp_path: Path) -> None:
+    def eat(path: Path) -> int:
+        with path.open("a") as file:
+            file.write("x")
+        held = []
+        for _ in range(900):
+            held.append(bytearray(b"x" * (1 << 20)))
+            time.sleep(0.001)
+        return len(held)
+
+    template = WorkerTemplate("demeter", memory=Memory.parse("400MiB"))
+    target = LocalTarget(provider="local", processes=True)
+    spec = DeploymentSpec("blame", "here", target, {"demeter": template}, run_folder=str(tmp_path / "run"))
+    handle = LocalProvider().build_cluster(spec)
+    try:
+        LocalProvider().scale(handle, ScalePlan({"demeter": 2}))
+        with handle.client_factory() as client:
+            with pytest.raises(WorkerKilledError, match=r"out of memory .* ask for memory: \d+MiB") as error:
+                client.submit(eat, tmp_path / "calls", tag="demeter").result(timeout=LONG_S)
+            assert error.value.fate is not None
+            assert error.value.fate.cause is Loss.OUT_OF_MEMORY
+            assert client.submit(len, "abc", tag="demeter").result(timeout=LONG_S) == 3
+    finally:
+        handle.backend.close()
+    assert (tmp_path / "calls").read_text() == "x"
 
 
 def test_a_note_can_be_read_whatever_is_in_it(tmp_path: Path) -> None:

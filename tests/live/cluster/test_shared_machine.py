@@ -19,6 +19,8 @@ with ScalableSession.from_yaml("scalable.yaml") as client:
     print(client.submit(len, "abc", tag="model").result())
     import wave  # a module of the standard library that nothing has imported yet
     print([entry for entry in sys.path if "scratch" in entry])
+    look = lambda: [entry for entry in __import__("sys").path if "scratch" in entry]
+    print(client.submit(look, tag="model").result(), client.submit(look, tag="model", guarded=True).result())
 """
 MANIFEST = """
 version: 1
@@ -48,8 +50,46 @@ def test_a_module_planted_where_dask_keeps_scratch_folders_is_not_imported(tmp_p
         [sys.executable, "script.py"], cwd=project, env=env, capture_output=True, text=True, timeout=120
     )
 
-    assert (done.returncode, done.stdout.split("\n")) == (0, ["3", "[]", ""]), done.stderr
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["3", "[]", "[] []", ""]), done.stderr
     assert [path.name for path in shared.iterdir()] == [DASKS_NAME], "the run's own folders are gone with it"
+
+
+UPLOADING = """
+from pathlib import Path
+from scalable import ScalableSession
+
+Path("extra.py").write_text("def double(number): return 2 * number")
+with ScalableSession.from_yaml("scalable.yaml") as client:
+    client.submit(len, "abc", tag="model").result()
+    client.upload_file("extra.py")
+    work = lambda: __import__("extra").double(4)
+    print(client.submit(work, tag="model").result(), client.submit(work, tag="model", guarded=True).result())
+"""
+
+
+def test_what_a_client_uploads_is_found_by_plain_and_guarded_tasks(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "scalable.yaml").write_text(MANIFEST.format(processes="true"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", UPLOADING], cwd=project, env={**os.environ, "PYTHONSAFEPATH": "1"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "8 8\n"), done.stderr
+
+
+PLANTED = ("argparse", "typing", "yaml", "rich", "json", "distributed")
+
+
+@pytest.mark.parametrize("module", ["scalable", "scalable.worker", "scalable.worker.runner"])
+def test_a_module_planted_in_the_current_folder_is_not_imported(tmp_path: Path, module: str) -> None:
+    for name in PLANTED:
+        (tmp_path / f"{name}.py").write_text("print('planted code runs')\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert "planted" not in done.stdout + done.stderr
+    assert "usage" in done.stdout.lower() or module.endswith("runner")
 
 
 ATTACK = """

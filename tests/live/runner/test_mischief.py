@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 
 from scalable import proc
+from scalable.observe.files import append_private
+from scalable.worker.printing import LogPipe
 from scalable.worker.runner import ends
+from scalable.worker.runner.supervisor import RAISED_FOR_MEMORY
 from tests.helpers.runner import mischief, work
 from tests.helpers.runner.desk import Desk, on_a_desk
 from tests.helpers.runner.programs import PATIENCE_S
+from tests.helpers.waiting import until
 
 HUGE = 100 * 2**20
 
@@ -156,6 +160,34 @@ def test_much_output_is_no_trouble(tmp_path: Path) -> None:
 
         check()
     assert (tmp_path / "log").stat().st_size >= 50 * 2**20
+
+
+def test_the_log_of_a_violent_end_is_that_of_its_work_alone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    pipe = LogPipe(append_private(log))
+
+    @on_a_desk(slots=2, log=log, output=pipe.writing)
+    async def check(desk: Desk) -> None:
+        await desk.value(mischief.say, "of an earlier work")
+        desk.give("beside", mischief.say_and_wait, "of the work beside", str(tmp_path / "end"))
+        await desk.began("beside")
+        await desk.until(lambda: "beside" in log.read_text(), "what it says")
+        for function in (mischief.say_and_crash, mischief.say_and_lack_memory):
+            end = await desk.run(function, "its own words")
+            assert end.cause in (ends.CRASHED, ends.OUT_OF_MEMORY)
+            assert end.evidence is not None
+            told = [line.rpartition("] ")[2] for line in end.evidence.log if line.endswith(("words", "work", "beside"))]
+            assert told == ["its own words"]
+            assert any(line.endswith("Z from a program") for line in end.evidence.log)
+        assert (end.raised, end.done) == (True, (RAISED_FOR_MEMORY,))
+        (tmp_path / "end").touch()
+        await desk.end_of("beside")
+
+    try:
+        assert until(lambda: pipe.writer)
+        check()
+    finally:
+        pipe.close()
 
 
 @on_a_desk()

@@ -45,6 +45,7 @@ def test_neither_dumps_nor_incidents_nor_journals_have_them(
     told = {"the error": str(error.value), "a dump": str(dump)}
     told |= {str(path): text for path, text in written.items() if "works" not in path.parts}
     assert any("incidents" in name for name in told)
+    assert {path: oct(path.stat().st_mode & 0o777) for path in written if path.stat().st_mode & 0o077} == {}
     logs = [text for path, text in written.items() if path.suffix == ".log"]
     assert any("connecting with ***" in text for text in logs)
     for secret in ("correct-horse-battery", "staple-from-the-manifest"):

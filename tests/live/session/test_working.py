@@ -189,6 +189,19 @@ def test_memory_over_the_limit_ends_the_task_with_the_figures_and_the_session_go
     assert project.workers() == []
 
 
+def test_with_the_policy_all_plain_tasks_run_in_runner_processes(project: Project) -> None:
+    def process() -> int:
+        return os.getpid()
+
+    with project.session(target={"processes": True}, policies={"guard": "all"}) as client:
+        workers = set(client.run(os.getpid).values())
+        assert client.submit(process, tag="demeter").result(timeout=LONG_S) not in workers
+        assert set(client.gather(client.map(lambda number: os.getpid(), range(2), tag="demeter"))) & workers == set()
+        assert client.submit(process, tag="demeter", guarded=False).result(timeout=LONG_S) in workers
+        counter = client.submit(Counter, actor=True).result(timeout=LONG_S)
+        assert type(counter).__name__ == "Actor"
+
+
 def test_a_worker_that_is_killed_is_replaced_and_its_task_done_again(project: Project) -> None:
     def first_try_waits(note: Path) -> str:
         again = note.exists()

@@ -427,7 +427,7 @@ def test_a_manifest_that_is_not_utf_8_fails_with_its_line(call: Call, tmp_path: 
 
 def spent(folder: Path, amount: str) -> None:
     (folder / ".scalable/runs").mkdir(parents=True)
-    (folder / ".scalable/runs/history.json").write_text(json.dumps({"spent_this_month": amount}), encoding="utf-8")
+    (folder / ".scalable/history.json").write_text(json.dumps({"spent_this_month": amount}), encoding="utf-8")
 
 
 @pytest.mark.parametrize("sweep", [(), ("--sweep", "calibration")], ids=["all", "one"])
@@ -490,10 +490,10 @@ def test_a_history_that_cannot_be_read_fails_and_is_named(
     example: Call, arguments: tuple[str, ...], text: str, tmp_path: Path
 ) -> None:
     (tmp_path / ".scalable/runs").mkdir(parents=True)
-    (tmp_path / ".scalable/runs/history.json").write_text(text, encoding="utf-8")
+    (tmp_path / ".scalable/history.json").write_text(text, encoding="utf-8")
     broken = example(*arguments)
     assert broken.status == 1
-    assert ".scalable/runs/history.json" in broken.err
+    assert ".scalable/history.json" in broken.err
     assert broken.out == ""
 
 
@@ -561,7 +561,27 @@ def test_a_view_the_manifest_says_nothing_about_fails_with_what_is_missing(
 def test_a_sweep_that_fails_its_memory_check_fails_the_plan(example: Call, tmp_path: Path) -> None:
     (tmp_path / ".scalable/runs").mkdir(parents=True)
     history = json.dumps({"peaks": {"calibration": "25 GiB"}})
-    (tmp_path / ".scalable/runs/history.json").write_text(history, encoding="utf-8")
+    (tmp_path / ".scalable/history.json").write_text(history, encoding="utf-8")
     refused = example("plan", "--sweep", "calibration")
     assert refused.status == 1
     assert "a peak of 25 GiB (measured) is over the profile's limit of 24 GiB" in refused.err
+
+
+def test_a_plan_is_written_to_a_file_with_the_status_it_has(example: Call, tmp_path: Path) -> None:
+    printed = example("plan", "--sweep", "calibration", "--format", "json")
+    written = example("plan", "--sweep", "calibration", "--format", "json", "--dry-run", "--output", "plan.json")
+    assert written.status == printed.status == 0
+    assert json.loads((tmp_path / "plan.json").read_text(encoding="utf-8")) == printed.json
+    assert example("plan", "--sweep", "calibration", "--output", "plan.txt").status == 0
+    assert (tmp_path / "plan.txt").read_text(encoding="utf-8") == example("plan", "--sweep", "calibration").out
+
+
+def test_a_dry_run_shows_the_plan_and_starts_nothing(example: Call, tmp_path: Path) -> None:
+    wishes = ("--sweep", "calibration", "--objective", "minimize time", "--format", "json")
+    dry = example("run", *wishes, "--dry-run")
+    assert (dry.status, dry.json) == (0, example("plan", *wishes).json)
+    assert example("run", *wishes, "--dry-run", "--pilot").status == 2
+    spent(tmp_path, "EUR 199.99")
+    assert example("run", "--sweep", "calibration", "--dry-run").status == 1, "refused as the plan is"
+    assert [path.name for path in (tmp_path / ".scalable").iterdir() if path.name != "runs"] == ["history.json"]
+    assert not any((tmp_path / ".scalable/runs").iterdir())

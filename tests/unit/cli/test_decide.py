@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from scalable.catalogue import FACTORS
+from scalable.manifest import load_file
+from scalable.sweeps.compiling import compiled
 from scalable.sweeps.grid import Cell
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.sweeps.gates.stores import a_folder, drop_all
@@ -173,3 +176,28 @@ def test_wrong_use_ends_with_2_and_says_what_to_write(complete: Call, arguments:
     answer = complete(*arguments)
     assert answer.status == 2
     assert said in answer.err
+
+
+def test_the_default_of_a_factor_that_no_sweep_varies_can_be_locked(complete: Call) -> None:
+    locked = complete("lock", "cleanlab", "off", "--format", "json")
+    assert locked.status == 0 and locked.json["base_env"] == {"cleanlab": "off"}
+    assert complete("lock", "cleanlab", "off", "--format", "json").json["changed"] is False
+
+
+def test_another_variant_of_a_factor_that_no_sweep_varies_needs_force_and_a_reason(complete: Call) -> None:
+    other = next(variant for variant in FACTORS["cleanlab"].variants if variant != "off")
+    assert complete("lock", "cleanlab", str(other)).status == 1
+    assert complete("lock", "cleanlab", str(other), "--force").status == 2
+    forced = complete("lock", "cleanlab", str(other), "--force", "--reason", "agreed", "--format", "json")
+    assert forced.json["base_env"] == {"cleanlab": other} and "agreed" in forced.json["reason"]
+    assert complete("lock", "cleanlab", "off").status == 1, "another one is locked, which nothing was compared with"
+    assert complete("lock", "cleanlab", "often").status == complete("lock", "nothing", "off").status == 2
+
+
+def test_a_default_that_is_locked_changes_no_row_of_other_factors(complete: Call, tmp_path: Path) -> None:
+    manifest = load_file(tmp_path / "scalable.yaml", env={}).manifest
+    plain = [key for key, _ in compiled(manifest, "calibration", {}).expected]
+    for factor in FACTORS.values():
+        if factor.name != "calibration":
+            locked = compiled(manifest, "calibration", {factor.name: factor.variants[0]})
+            assert [key for key, _ in locked.expected] == plain, factor.name

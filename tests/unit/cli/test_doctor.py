@@ -117,7 +117,7 @@ def test_a_runs_folder_that_cannot_be_written_is_told(call: Call, monkeypatch: p
 def test_a_history_that_cannot_be_read_is_told(call: Call) -> None:
     written(GOOD)
     Path(".scalable/runs").mkdir(parents=True)
-    Path(".scalable/runs/history.json").write_text("{")
+    Path(".scalable/history.json").write_text("{")
     assert "history.json" in the(found(call, status=1), "history")["text"]
 
 

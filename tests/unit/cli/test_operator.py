@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from scalable.cli.commands.debug import saved
 from scalable.doctor.worker import checks
 from scalable.errors import ScalableError
 from scalable.observe import RunFolder
-from scalable.store import Row, open_store
+from scalable.store import Row, RowStatus, open_store
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.cli.operator import RUNS, a_story
 from tests.helpers.observe.builders import a_live_run, a_run, attempt, attempt_ended, record
@@ -30,7 +31,9 @@ def key(name: object) -> str:
 
 
 def a_row(name: object = "row") -> Row:
-    return Row(run_key=key(name), sweep="calibration", asset="AAVEUSDC", fold=0, metrics={"sharpe": 1.25})
+    cell = {"factor": "calibration", "variant": "isotonic", "asset": "AAVEUSDC", "cost_bps": 10}
+    fold = name if isinstance(name, int) else 0
+    return Row(run_key=key(name), sweep="calibration", fold=fold, metrics={"sharpe": 1.25}, **cell)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("command", ACTS)
@@ -131,7 +134,7 @@ def test_no_secret_of_a_message_is_shown(call: Call) -> None:
 def stored(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.setenv("SCALABLE_STORE_URL", "sqlite:///results.db")
     with open_store("sqlite:///results.db") as store:
-        store.put([a_row(number) for number in range(3)])
+        store.put([replace(a_row(number), run_id="run-20260415T101500Z-lab-1a2b3c4d") for number in range(3)])
         store.put([Row(run_key=key("task"), name="first", value=1), Row(run_key=key("other"), name="second")])
     return call
 
@@ -149,12 +152,18 @@ def finished() -> set[str]:
         ("first#2", ["task"]),
         (key(1), [1]),
         (key(1)[:12], [1]),
+        ("isotonic AAVEUSDC fold 1 at 10 bps", [1]),
+        ("calibration isotonic AAVEUSDC fold 1 at 10 bps", [1]),
+        ("AAVEUSDC calibration isotonic fold 2 at 10 bps", [2]),
+        ("AAVEUSDC fold 0", [0]),
+        ("run-20260415T101500Z-lab-1a2b3c4d", [0, 1, 2]),
+        ("AAVEUSDC isotonic", [0, 1, 2]),
     ],
 )
-def test_rows_of_a_sweep_a_run_or_a_key_are_marked_failed(stored: Call, name: str, marked: list[object]) -> None:
-    shown = stored("mark-failed", name, "--reason", "wrong prices in March")
+def test_rows_of_a_sweep_a_run_a_job_or_a_key_are_marked_failed(stored: Call, name: str, marked: list[object]) -> None:
+    shown = stored("mark-failed", name, "--reason", "wrong prices in March", "--yes")
     assert shown.status == 0
-    assert shown.out.startswith(f"marked {len(marked)} row")
+    assert f"\nmarked {len(marked)} row" in shown.out
     everything = {key(one) for one in (0, 1, 2, "task", "other")}
     assert finished() == everything - {key(one) for one in marked}
     with open_store("sqlite:///results.db") as store:
@@ -163,9 +172,49 @@ def test_rows_of_a_sweep_a_run_or_a_key_are_marked_failed(stored: Call, name: st
 
 
 def test_marking_again_says_that_it_was_done_before(stored: Call) -> None:
-    stored("mark-failed", "calibration", "--reason", "wrong")
+    stored("mark-failed", "calibration", "--reason", "wrong", "--yes")
     found = stored("mark-failed", "calibration", "--reason", "wrong", "--format", "json").json
-    assert found == {"name": "calibration", "marked": 0, "marked_before": 3, "waiting": 0}
+    assert (found["name"], found["marked"], found["marked_before"], found["waiting"]) == ("calibration", 0, 3, 0)
+
+
+def test_marking_is_shown_first_and_never_done_unasked(stored: Call) -> None:
+    shown = stored("mark-failed", "calibration", "--reason", "wrong", "--dry-run", "--format", "json").json
+    assert len(shown["rows"]) == 3 and shown["dry_run"]
+    refused = stored("mark-failed", "calibration", "--reason", "wrong")
+    assert refused.status == 2 and "--yes" in refused.err
+    assert "calibration isotonic AAVEUSDC fold 2 at 10 bps" in refused.out, "it says what it would have marked"
+    assert len(finished()) == 5
+
+
+def test_marked_rows_can_count_again_unless_they_never_had_a_result(stored: Call) -> None:
+    with open_store("sqlite:///results.db") as store:
+        store.put([replace(a_row(3), metrics={}, run_status=RowStatus.FAILED, error="no")])
+    before = finished()
+    stored("mark-failed", "calibration", "--reason", "wrong", "--yes")
+    done = stored("mark-failed", "calibration", "--undo", "--yes", "--format", "json").json
+    assert (done["restored"], done["without_result"]) == (3, 1)
+    assert finished() == before
+    with open_store("sqlite:///results.db") as store:
+        row = store.get(key(0))
+        assert row is not None and row.metrics == a_row(0).metrics and row.error is None
+    assert stored("mark-failed", "calibration", "--undo", "--yes", "--format", "json").json["restored"] == 0
+
+
+def test_what_was_computed_again_is_not_touched_by_an_undo(stored: Call) -> None:
+    stored("mark-failed", key(0), "--reason", "wrong", "--yes")
+    with open_store("sqlite:///results.db") as store:
+        store.put([replace(a_row(0), metrics={"sharpe": 9.0}, attempt=2)])
+    assert stored("mark-failed", key(0), "--undo", "--yes", "--format", "json").json["restored"] == 0
+    with open_store("sqlite:///results.db") as store:
+        row = store.get(key(0))
+    assert row is not None and row.metrics == {"sharpe": 9.0}
+
+
+def test_a_name_that_several_sweeps_have_must_say_which(stored: Call) -> None:
+    with open_store("sqlite:///results.db") as store:
+        store.put([replace(a_row(0), run_key=key("twin"), sweep="second")])
+    shown = stored("mark-failed", "AAVEUSDC fold 0", "--reason", "wrong", "--yes")
+    assert shown.status == 2 and "calibration AAVEUSDC fold 0" in shown.err.replace("\n", " ")
 
 
 def test_a_name_without_rows_is_answered_with_those_that_have_some(stored: Call) -> None:
@@ -185,7 +234,7 @@ def test_without_a_variable_the_manifests_store_is_meant(call: Call) -> None:
     Path("scalable.yaml").write_text("version: 1\nproject: {name: lab}\nstore: sqlite:///other.db\n")
     with open_store("sqlite:///other.db") as store:
         store.put([a_row()])
-    assert call("mark-failed", "calibration", "--reason", "wrong").out.startswith("marked 1 row of calibration failed")
+    assert "marked 1 row of calibration failed" in call("mark-failed", "calibration", "--reason", "x", "--yes").out
 
 
 def test_what_another_user_kept_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

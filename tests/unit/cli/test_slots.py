@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from scalable.cli.main import main
-from scalable.store import open_store
+from scalable.engine.events import SweepKind
+from scalable.observe import RunFolder
+from scalable.session.sweep.slots import Slot
+from scalable.store import ToldToStop, open_store
 from tests.helpers.cli.slots import folder
 
 __all__ = ["folder"]
@@ -18,8 +24,9 @@ STORE = "sqlite:///.scalable/results.db"
 
 
 def test_a_slot_is_taken_shown_and_given_back(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["slots"]) == 0
-    assert "no sweep runs or waits" in capsys.readouterr().out
+    assert main(["slots"]) == 1
+    assert "no store at" in capsys.readouterr().err
+    assert not (folder / ".scalable").exists()
     assert main(["slots", "take", "trial", "--holder", "nightly 1"]) == 0
     assert "trial may run as nightly 1: its slot is kept 15 min after its last run" in capsys.readouterr().out
     assert main(["slots", "--format", "json"]) == 0
@@ -28,6 +35,9 @@ def test_a_slot_is_taken_shown_and_given_back(folder: Path, capsys: pytest.Captu
     assert main(["slots"]) == 0
     assert "nightly 1" in capsys.readouterr().out
     assert main(["slots", "leave", "trial", "--holder", "nightly 1"]) == 0
+    capsys.readouterr()
+    assert main(["slots"]) == 0
+    assert "no sweep runs or waits" in capsys.readouterr().out
     with open_store(STORE) as store:
         assert store.leases().list() == []
 
@@ -60,3 +70,39 @@ def test_what_cannot_be_meant_is_refused_with_what_to_write(
     assert main(arguments.split()) == 2
     assert told in capsys.readouterr().err.replace("\n", " ")
     assert not (folder / ".scalable" / "runs").exists()
+
+
+def test_a_slot_that_a_holder_does_not_have_cannot_be_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["slots", "take", "trial", "--holder", "nightly"]) == 0
+    assert main(["slots", "leave", "trial", "--holder", "nihgtly"]) == 2
+    assert "nightly has one" in capsys.readouterr().err
+    with open_store(STORE) as store:
+        assert [lease.holder for lease in store.leases().list()] == ["nightly"]
+
+
+def test_who_waits_is_told_to_stop_by_name_and_who_runs_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(STORE) as store:
+        first, second = (Slot(store, "trial", SweepKind.NORMAL, 1, print, holder) for holder in ("one", "two"))
+        assert first.awaited() == "" and second.awaited() != ""
+        assert main(["slots", "stop", "one"]) == 2
+        assert main(["slots", "stop", "tow"]) == 2
+        assert "two" in capsys.readouterr().err
+        assert main(["slots", "stop", "two"]) == 0
+        with pytest.raises(ToldToStop, match="told to stop by"), second:
+            pass
+        assert [(lease.holder, lease.held) for lease in store.leases().list()] == [("one", True)]
+
+
+def test_slots_show_the_runs_that_have_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = RunFolder.create("proof")
+    run.write_run({"host": socket.gethostname(), "pid": os.getpid(), "t": time.time()})
+    with open_store(STORE) as store:
+        slot, waiting = (Slot(store, "trial", SweepKind.NORMAL, 1, print) for _ in range(2))
+        assert slot.awaited() == "" and waiting.awaited() != ""
+        assert main(["slots", "--format", "json"]) == 0
+        assert {each["run_id"] for each in json.loads(capsys.readouterr().out)["slots"]} == {run.run_id}
+        assert main(["slots", "stop", run.run_id]) == 0
+        with pytest.raises(ToldToStop):
+            waiting.awaited()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalable.manifest.work import Sweep
+from scalable.store import open_store
 from tests.helpers.cli.commands import Answer, Call, call
 
 __all__ = ["call"]  # a fixture
@@ -105,6 +106,7 @@ def test_results_of_a_good_sweep_are_shown_beside_one_that_cannot_run(call: Call
     good = "  good: {factor: depth, variants: [1, 2], assets: [A], folds: 1, run: 'scored:score'}\n"
     bad = "  bad: {factor: calibration, assets: [A], settings: {horizn: 6h}}\n"
     (tmp_path / "scalable.yaml").write_text(f"{HEAD}sweeps:\n{good}{bad}", encoding="utf-8")
+    open_store("sqlite:///.scalable/results.db").close()
     assert "0 of 2 rows" in call("results", "good").out
     assert call("validate").status == 1
 

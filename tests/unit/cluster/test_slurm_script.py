@@ -91,7 +91,7 @@ def test_an_image_is_entered_with_its_folders_and_graphics_cards() -> None:
     assert line[4:10] == ["--bind", "/home/me/project:/home/me/project", "--bind", "/run/handout:/run/handout",
                           "--bind", "/data:/in"]  # fmt: skip
     assert line[10:12] == ["--mount", 'type=bind,"src=/a,b","dst=/c""d"']
-    assert line[12:16] == ["/images/demeter.sif", "python3", "-m", "scalable.worker"]
+    assert line[12:17] == ["/images/demeter.sif", "python3", "-P", "-m", "scalable.worker"]
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ def test_an_asset_has_a_pod_of_its_profiles_size_on_the_pool_of_sweeps() -> None
     [container] = spec["containers"]
     assert (container["name"], container["image"]) == ("base", IMAGE)
     assert container["resources"] == {  # 3.9 CPU so that no more than 4 bursts of 4 CPU meet on 16
-        "requests": {"cpu": "3900m", "memory": "3072Mi"},
-        "limits": {"cpu": "4", "memory": "9216Mi"},
+        "requests": {"cpu": "3900m", "memory": "3072Mi", "ephemeral-storage": "1Gi"},
+        "limits": {"cpu": "4", "memory": "9216Mi", "ephemeral-storage": "20Gi"},
     }
     assert spec["node_selector"] == {"pool": "compute"}
     assert spec["tolerations"] == [{"key": "sweeps", "operator": "Exists"}]

@@ -291,7 +291,8 @@ def test_a_prometheus_that_is_named_and_nobody_else_may_ask_the_driver_for_its_f
 @pytest.mark.parametrize("helm", [False, True])
 def test_a_prometheus_gets_the_right_to_find_drivers_and_no_other(helm: bool) -> None:
     found = render(prometheus="monitoring", helm=helm)
-    (role,) = (one for one in objects(found) if one["metadata"]["name"] == "scalable-prometheus")
+    every = charted(found) if helm else objects(found)
+    (role,) = (one for one in every if one["metadata"]["name"] == "scalable-prometheus")
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     given = "create rolebinding scalable-prometheus --role scalable-prometheus --serviceaccount monitoring:NAME"
     assert any(given in step for step in found.next)
@@ -363,7 +364,7 @@ def test_the_driver_is_called_with_target_sweep_and_overlay() -> None:
     text = MANIFEST.replace("store:", "overlays: {deep: {sweeps: {calibration: {folds: 7}}}}\nstore:")
     command = driver(render(text, overlay="deep"))["containers"][0]["command"]
     assert command == [
-        *("python3", "-m", "scalable", "run", "scalable.yaml", "--target", "cluster"),
+        *("python3", "-P", "-m", "scalable", "run", "scalable.yaml", "--target", "cluster"),
         *("--sweep", "calibration", "--holder", "$(HOLDER)", "--overlay", "deep"),
     ]
 
@@ -460,7 +461,27 @@ def test_a_chart_with_its_own_values_says_what_the_plain_files_say() -> None:
     for found in (plain, chart):  # a Job never changes, so each release has its own
         (job,) = (name for name in found if name[0] == "Job")
         found["Job", ""] = {**found.pop(job), "metadata": None}  # type: ignore[dict-item]
+    for found in (plain, chart):  # the manifest's values are quoted in a chart
+        config = found["ConfigMap", "lab-manifest"]
+        config["data"] = yaml.safe_load(config["data"]["scalable.yaml"])  # type: ignore[index]
     assert chart == plain
+
+
+def test_no_value_of_an_operator_becomes_more_than_one_value() -> None:
+    found = render(helm=True)
+    hostile = "lab/x:1\"\n  privileged: true # ' {{ .Release.Name }}"
+    values = yaml.safe_load(found.files["values.yaml"]) | {"image": hostile}
+    every = charted(type(found)({**found.files, "values.yaml": yaml.safe_dump(values)}, (), ()))
+    (job,) = (one for one in every if one["kind"] == "Job")
+    (config,) = (one for one in every if one["kind"] == "ConfigMap")
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == hostile
+    assert yaml.safe_load(config["data"]["scalable.yaml"])["targets"]["cluster"]["image"] == hostile
+
+
+def test_pods_fill_no_disk_that_is_not_theirs() -> None:
+    spec = only(render(), "Job")["spec"]["template"]["spec"]
+    assert spec["containers"][0]["resources"]["limits"]["ephemeral-storage"] == "20Gi"
+    assert [one["emptyDir"] for one in spec["volumes"] if "emptyDir" in one] == [{"sizeLimit": "20Gi"}] * 3
 
 
 def test_a_chart_lets_an_operator_change_what_the_values_name_and_the_workers_follow() -> None:

@@ -109,6 +109,13 @@ def test_a_stuck_verdict_does_not_protect_from_the_operator(order: JobCancelled 
     assert world.state("s/1") is JobState.KILLING
 
 
+def test_an_operator_overrules_a_walltime() -> None:
+    world = a_world().with_policy("stuck", walltime="4m").with_sweep("s").with_workers(1)
+    world.passes(240)
+    world.happens(JobCancelled("s/1"))
+    assert [kill.cause for kill in world.all(KillJob)] == [Loss.TIMED_OUT, Loss.OPERATOR]
+
+
 def test_pausing_lets_running_jobs_end_and_starts_nothing() -> None:
     world = a_running_job()
     world.happens(Paused())

@@ -23,7 +23,7 @@ from scalable.observe.incidents import Incident, more_memory
 from scalable.quantities import Memory
 from tests.helpers.engine.builders import World, a_world, gib
 
-TRANSIENT = [Loss.TRANSIENT, Loss.STUCK, Loss.WORKER_LOST, Loss.NODE_LOST, Loss.KILLED, Loss.CRASHED]
+TRANSIENT = [Loss.TRANSIENT, Loss.STUCK, Loss.TIMED_OUT, Loss.WORKER_LOST, Loss.NODE_LOST, Loss.KILLED, Loss.CRASHED]
 DETERMINISTIC = [Loss.RAISED, Loss.CANNOT_START, Loss.OPERATOR]
 FREE = [Loss.PREEMPTED, Loss.WALLTIME, Loss.STOPPED]
 

@@ -139,8 +139,12 @@ def test_code_that_never_reports_is_ended_by_the_walltime_however_busy_it_is() -
         world.happens(CpuSeen("s/1", 1))
     assert not killed(world)
     world.passes(60)
-    assert killed(world)
-    assert "1 h" in world.alerts("stuck")[0].message, "the reason is the walltime, not a minute of silence"
+    assert [kill.cause for kill in world.all(KillJob)] == [Loss.TIMED_OUT]
+    assert "1 h" in world.alerts("walltime")[0].message
+    assert not world.alerts("stuck")
+    world.happens(JobLost("s/1", 1, Loss.TIMED_OUT))
+    assert world.state("s/1") is JobState.DELAYED
+    assert world.engine.state.jobs["s/1"].charged == 1
 
 
 def test_the_walltime_is_not_for_code_that_reports() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from scalable.engine.events import Paused, RowPersisted
+from scalable.engine.events import Paused
 from tests.helpers.engine.builders import a_world
 from tests.helpers.paths import ROOT
 
@@ -42,12 +42,3 @@ def test_the_view_shows_the_engine_as_it_is_now() -> None:
     assert set(view.jobs) == {"s/1", "s/2", "s/3"}
     assert view.jobs["s/1"].worker in view.workers
     assert (view.tags["standard"].workers, view.tags["standard"].queued) == (1, 2)
-
-
-def test_silence_is_counted_from_the_last_sign_or_row() -> None:
-    world = a_world().with_sweep("s").with_workers(1)
-    world.passes(100)
-    assert world.engine.view.silence_s("s/1") == 100
-    world.happens(RowPersisted("w1"))
-    world.passes(20)
-    assert world.engine.view.silence_s("s/1") == 20

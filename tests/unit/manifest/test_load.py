@@ -367,3 +367,13 @@ def test_of_very_many_errors_the_first_are_listed_and_the_others_counted() -> No
     errors = refused.value.report.errors
     assert len(errors) == 201
     assert [error.message for error in errors if error.code == "more-errors"] == ["4800 more errors, not listed here"]
+
+
+@pytest.mark.parametrize("line", ["  A: 1\n", "  V{n}: ${{UNSET_{n}}}\n"], ids=["duplicate keys", "unset variables"])
+def test_of_very_many_keys_and_variables_that_are_wrong_the_first_are_listed(line: str) -> None:
+    lines = "".join(line.format(n=number) for number in range(5000))
+    text = f"version: 1\nproject: {{name: many}}\ncomponents:\n a:\n  env:\n{lines.replace('  ', '   ')}"
+    with pytest.raises(ManifestError) as refused:
+        load_text(text, env={})
+    assert len(refused.value.report.errors) < 300
+    assert "more-errors" in {error.code for error in refused.value.report.errors}

@@ -149,6 +149,15 @@ def test_the_latest_run_of_one_manifest_is_found_among_others(tmp_path: Path) ->
         RunFolder.find(manifest=tmp_path / "c.yaml", base=tmp_path)
 
 
+def test_the_latest_run_is_ones_own_where_others_record_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    own, other = RunFolder.create("lab", tmp_path, moment), RunFolder.create("lab", tmp_path)
+    monkeypatch.setattr(RunFolder, "is_mine", lambda run: run == own)
+    assert RunFolder.latest(tmp_path) == own
+    monkeypatch.setattr(RunFolder, "is_mine", lambda run: False)
+    assert RunFolder.latest(tmp_path) == other
+
+
 def test_what_is_running_is_written_whole_and_without_secrets(tmp_path: Path) -> None:
     folder = RunFolder.create("lab", tmp_path)
     folder.write_run({"command": "run --token abc", "store": "postgresql://u:hunter2@db/x", "path": tmp_path})

@@ -59,6 +59,7 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
         task("d", 10, 1, tag="stitches"),
         peaks(a=3 * GIB),
         attempt_ended("r1", "out of memory"),
+        attempt_ended("r2", "out of memory", raised=True),
         removed("w2", 60),
     )
     assert learn(tmp_path, told)
@@ -186,7 +187,7 @@ def test_a_sweep_run_again_with_other_code_in_the_same_session_is_measured_anew(
         ({"name": "demeter"}, {"calibration", "timeframe", "calibration years=9"}),
         ({}, set()),
     ],
-    ids=str,
+    ids=["as-it-is", "whatever-settings", "another-factor", "component", "all"],
 )
 def test_peaks_are_forgotten_and_told(tmp_path: Path, meant: dict[str, str], left: set[str]) -> None:
     (tmp_path / "history.json").write_text(

@@ -502,6 +502,16 @@ def test_what_began_after_the_gauge_waits_no_longer() -> None:
     assert now["tasks"]["demeter"] == {"waiting": 4, "running": 2, "done": 0, "failed": 0}
 
 
+def test_work_whose_workers_are_gone_waits_again() -> None:
+    gauge = record("gauge", 6, tasks={"demeter": {"waiting": 3, "running": 2, "done": 0}})
+    there = summed(run_started(), joined("w1"), joined("w2"), removed("w1", 8), gauge)
+    assert current(there, State.RUNNING, START + 20)["tasks"]["demeter"]["running"] == 2
+    gone = summed(run_started(), joined("w1"), joined("w2"), removed("w1", 8), removed("w2", 9), gauge)
+    assert current(gone, State.RUNNING, START + 20)["tasks"]["demeter"] == {
+        "waiting": 5, "running": 0, "done": 0, "failed": 0
+    }  # fmt: skip
+
+
 def test_nobody_is_busy_in_a_run_that_is_over() -> None:
     told = summed(run_started(), joined("a"), record("gauge", 5, tasks={"demeter": {"waiting": 3, "running": 1}}))
     now = current(told, State.GONE, START + 10**6)

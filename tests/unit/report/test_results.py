@@ -95,7 +95,7 @@ def test_a_store_that_is_not_there_is_told_of_and_not_made(tmp_path: Path) -> No
     store = tmp_path / ".scalable/results.db"
     store.unlink()
     found = Read(made(folder))
-    assert f"The results cannot be read: the store {store} is not there" in found.said("Summary")
+    assert f"The results cannot be read: no store at {store}" in found.said("Summary")
     assert "Timeline" in found.titles and "Provenance" in found.titles
     assert not store.exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,6 +44,10 @@ class FakeRunner(Runner):
 
     def answer(self, seconds: float = 1.0, left: str = "") -> None:
         self.on_end(self, (ends.FINISHED, b"", "", seconds, 0.0, None, left))
+
+    @property
+    def stamp(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(begun=1)
 
     def look(self, *, closely: bool = False) -> None:
         pass

@@ -11,11 +11,15 @@ import pytest
 
 import scalable
 from scalable.chaos import workloads
+from scalable.cli.progress import what
 from scalable.engine.events import Job, JobState, Loss, Sweep, SweepKind
 from scalable.observe.incidents import IncidentFolder
-from scalable.session.driver.driver import Driver
+from scalable.observe.mailbox import Question
+from scalable.observe.view import RunView
+from scalable.session.driver.driver import LOOK_EVERY_S, Driver
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.tasks import TaskError
+from scalable.session.operate.control import Control
 from scalable.store import Filter, RowStatus
 from scalable.worker.runner.calls import Call
 from tests.helpers.session.builders import Project
@@ -71,6 +75,11 @@ CODE = """
     def eat(size):
         use_memory(size)
         return size
+
+    def raise_once(folder):
+        if once(folder):
+            raise MemoryError("no room for the array")
+        return "fits"
 """
 
 
@@ -132,6 +141,20 @@ def test_what_hangs_is_killed_and_what_works_without_a_word_is_not(project: Proj
     assert not project.journal("worker-lost")
 
 
+def test_a_run_that_reached_its_walltime_is_not_called_stuck(project: Project) -> None:
+    session = project.session(
+        tasks=tasks_of(project.module(CODE), "busy", seconds=60),
+        policies={"retry": {"times": 0}, "stuck": {"after": "10s", "walltime": "20s"}},
+    )
+    with session, pytest.raises(TaskError, match="busy: failed: over its walltime"):
+        session.run_tasks()
+    assert alerts(project) == ["walltime", "run-failed"]
+    [ended] = project.journal("attempt-ended")
+    assert ended["outcome"] == "over its walltime"
+    [incident] = IncidentFolder(session.folder.path).all()
+    assert (incident.kind, incident.threshold_s, len(incident.prevent)) == ("over its walltime", None, 1)
+
+
 def test_slow_jobs_that_progress_are_left_alone(project: Project) -> None:
     """Each takes longer in all than a job may be silent, and says something in time."""
     count, workers = (1000, 50) if os.environ.get("SCALABLE_TRACES") else (30, 30)
@@ -163,6 +186,23 @@ def test_a_session_that_was_asleep_calls_nothing_stuck(project: Project, world: 
         assert session.run_tasks() == {"ticks": 24}
         assert jumps == [3600.0] * 3
     assert alerts(project) == []
+
+
+def test_after_a_pause_that_ends_everything_nothing_is_said_to_run(project: Project, world: World) -> None:
+    module = project.module(CODE)
+    tasks = tasks_of(module, "busy", seconds=60) | tasks_of(module, "ticks", count=600)
+    session = project.session(target={"max_workers": 2}, tasks=tasks)
+    with session:
+        driver = session.live()
+        pause = Question("1", "pause", {})
+        world.at(20, lambda: driver.cluster.keep(Control(driver, session.folder).pause(pause, now=True)))
+        world.at(30, driver.halt, "operator", None)
+        session.run_tasks()
+    gauges = [(record["t"], record["tasks"]["demeter"]) for record in project.journal("gauge")]
+    [paused] = [record["t"] for record in project.journal("operator")]
+    before = [counts for t, counts in gauges if t < paused]
+    after = [counts for t, counts in gauges if paused <= t < paused + LOOK_EVERY_S]
+    assert (before[-1]["running"], after[0]["running"], after[0]["waiting"]) == (2, 0, 2)
 
 
 def test_progress_can_be_seen_while_a_run_goes_on(project: Project) -> None:
@@ -264,6 +304,23 @@ class TestTheLadder:
         assert "ask for" in alert["text"]
         [incident] = IncidentFolder(session.folder.path).all()
         assert (incident.kind, incident.evidence["peak"]) == ("out of memory", 520 * MIB)
+
+    def test_a_memory_error_climbs_and_is_not_counted_as_a_kill(self, project: Project) -> None:
+        run = {"run": f"{project.module(CODE)}:raise_once", "arguments": {"folder": str(project.folder)}}
+        session = project.session(
+            target={"max_workers": 2},
+            components={"small": {"memory": "500MB", "larger": "large"}, "large": {"memory": "2GB"}},
+            tasks={"eat": {"component": "small", **run}},
+            policies={"retry": {"delay": "0.1s"}},
+        )
+        with session:
+            assert session.run_tasks() == {"eat": "fits"}
+        assert [record["tag"] for record in project.journal("attempt-started")] == ["small", "large"]
+        assert [record.get("raised") for record in project.journal("attempt-ended")] == [True, None]
+        [incident] = IncidentFolder(session.folder.path).all()
+        assert (incident.kind, incident.evidence["raised"]) == ("out of memory", True)
+        assert "killed" not in what(incident)
+        assert RunView.of(project.journal()).out_of_memory == 0
 
     def test_what_a_run_used_last_time_is_known_before_the_next_is_paid_for(self, project: Project) -> None:
         eat = {"run": f"{project.module(CODE)}:eat", "arguments": {"size": 400 * MIB}}

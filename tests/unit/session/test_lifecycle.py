@@ -124,7 +124,7 @@ def test_whatever_ends_the_block_is_recorded_and_goes_on(
 
 def test_a_spoilt_history_costs_a_warning_and_not_the_run(project: Project, caplog: pytest.LogCaptureFixture) -> None:
     with project.session() as client:
-        (project.folder / ".scalable" / "runs" / "history.json").write_text("[not a history")
+        (project.folder / ".scalable" / "history.json").write_text("[not a history")
         assert client.submit(here, tag="demeter").result()
     assert project.ended() == ("ok", "")
     assert "this run is not learned" in caplog.text

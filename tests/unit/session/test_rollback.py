@@ -108,7 +108,7 @@ def test_wrong_use_is_told_with_what_to_do(site: Site, tmp_path: Path) -> None:
 def test_a_file_of_pins_that_makes_no_sense_is_told_and_not_passed_over(project: Project, content: str) -> None:
     path = project.write()
     (project.folder / ".scalable/runs").mkdir(parents=True)
-    (project.folder / ".scalable/runs/pinned.json").write_text(content, encoding="utf-8")
+    (project.folder / ".scalable/pinned.json").write_text(content, encoding="utf-8")
     with pytest.raises(PlanningError, match=r"pinned\.json .*remove it to plan without what was rolled back"):
         ScalableSession.from_yaml(path)
 

@@ -8,6 +8,8 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +20,23 @@ import pytest
 
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
-from scalable.session.driver.driver import SLOT
+from scalable.session.driver.driver import SLOT, Driver
 from scalable.session.driver.ledger import Ledger
 from scalable.session.sweep.execution import SweepExecution, counted
+from scalable.session.sweep.outcomes import SweepOutcome
 from scalable.session.sweep.running import requested
-from scalable.store import AttemptRow, Filter, Receipt, RowStatus, SweepRun, SweepStatus, open_store
+from scalable.store import (
+    AttemptRow,
+    Fate,
+    Filter,
+    Receipt,
+    RowStatus,
+    Store,
+    StoreError,
+    SweepRun,
+    SweepStatus,
+    open_store,
+)
 from tests.helpers.session.builders import Project
 from tests.helpers.session.sweeps import AT_ONCE, Sweeps, sweeps
 from tests.helpers.waiting import LONG_S, soon, until
@@ -348,6 +362,81 @@ def test_a_run_whose_driver_is_gone_is_closed_as_lost_by_the_next_and_that_of_a_
         store.put_run(SweepRun(id="run-2 trial", sweep="trial", started=time.time() + 5, expected=24))
         sweeps.session().run_sweep("trial", asset="CCC", holder="tasks of one run")
         assert [run.status for run in store.runs("trial")][-1] is SweepStatus.RUNNING, "another task of the same holder"
+
+
+class Full:
+    """A store that has no room for rows, or for attempts, until it is told."""
+
+    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch, what: str = "submit") -> None:
+        self.room = False
+        self.tries = 0
+        submit = getattr(store, what)
+
+        def refuse(rows: Iterable[Any]) -> Future[Receipt]:
+            rows = list(rows)
+            if self.room:
+                written: Future[Receipt] = submit(rows)
+                return written
+            self.tries += 1
+            refused: Future[Receipt] = Future()
+            refused.set_result(Receipt(Fate.REFUSED, len(rows), "the disk is full"))
+            return refused
+
+        monkeypatch.setattr(store, what, refuse)
+
+
+def computing(sweeps: Sweeps, full: Callable[[Store], Full], act: Callable[[Driver, Full], Any]) -> SweepOutcome:
+    """Run the sweep on a full store; what ``act`` is told to do is done after a virtual minute."""
+    session = sweeps.session()
+    with session.open_store() as store:
+        plan = session.plan_sweep("trial")
+        compiled, request = session.compile("trial", store), requested(session, "trial", plan)
+        trouble = full(store)
+        with session.opened(plan) as driver:
+            execution = SweepExecution(driver, compiled, store, request, {})
+
+            async def later() -> SweepOutcome:
+                asyncio.get_running_loop().call_later(60, act, driver, trouble)
+                return await execution.run()
+
+            found: SweepOutcome = driver.cluster.sync(later)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("what", "rows", "told"),
+    [
+        ("submit", 8, "8 computed rows only in this process's memory, do not stop it"),  # of those that had begun
+        ("submit_attempts", 0, "nothing is computed that it could not keep"),
+    ],
+)
+def test_a_store_without_room_is_waited_for_and_nothing_is_started_meanwhile(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch, what: str, rows: int, told: str
+) -> None:
+    seen: list[tuple[str, list[str]]] = []
+
+    def make_room(driver: Driver, full: Full) -> None:
+        seen.append((driver.engine.view.paused, sweeps.executed()))
+        assert full.tries > 30
+        full.room = True
+
+    outcome = computing(sweeps, lambda store: Full(store, monkeypatch, what), make_room)
+    [(paused, executed)] = seen
+    assert paused == f"nothing more is started: {told}; the disk is full"
+    assert len([line for line in executed if line.startswith("fitted")]) == rows / 2
+    assert outcome.complete and outcome.computed == 24 and len(sweeps.rows()) == 24
+    [finding, *_] = sweeps.project.journal("finding")
+    assert finding["code"] == "store-behind" and sweeps.project.journal("finding-over")
+
+
+def test_a_store_that_has_no_room_for_long_ends_the_sweep_with_the_truth(
+    sweeps: Sweeps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StoreError, match=r"computed rows of trial could not be stored: the disk is full; make room"):
+        computing(sweeps, lambda store: Full(store, monkeypatch), lambda driver, full: None)
+    assert sweeps.rows() == []
+    with open_store(STORE) as store:
+        assert [run.status for run in store.runs()] == [SweepStatus.FAILED]
 
 
 def test_an_operators_pause_and_a_lost_place_do_not_undo_each_other(project: Project) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -12,7 +14,8 @@ import pytest
 from scalable import ManifestError
 from scalable.errors import UsageError
 from scalable.session.driver.tasks import TaskError, as_json, run_tasks
-from scalable.store import AttemptRow, open_store
+from scalable.store import AttemptRow, Fate, Receipt, Row, open_store
+from scalable.store.sql import SqlStore
 from tests.helpers.session.builders import Project, here
 from tests.helpers.session.tasks import a_session
 from tests.helpers.waiting import until
@@ -161,6 +164,27 @@ def test_attempts_at_a_task_by_drivers_that_died_count(project: Project) -> None
             session.run_tasks()
         (row,) = store.rows()
         assert row.finished and row.attempt == 1, "a failed row never takes the place of a finished one"
+
+
+def test_results_that_the_store_has_no_room_for_are_kept_until_it_has(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[list[Row]] = []
+    submit = SqlStore.submit
+
+    def refuse_at_first(self: SqlStore, rows: Iterable[Row]) -> Future[Receipt]:
+        tries.append(list(rows))
+        if len(tries) > 5:
+            return submit(self, tries[-1])
+        refused: Future[Receipt] = Future()
+        refused.set_result(Receipt(Fate.REFUSED, 1, "the disk is full"))
+        return refused
+
+    monkeypatch.setattr(SqlStore, "submit", refuse_at_first)
+    assert run(project, {"one": ("value", {})}) == {"one": 1}
+    assert len(tries) == 6
+    with open_store("sqlite:///.scalable/results.db") as store:
+        assert [row.value for row in store.rows()] == [1]
 
 
 def test_an_error_that_does_not_pass_is_given_up_after_the_retries(project: Project) -> None:

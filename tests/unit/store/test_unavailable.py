@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from scalable.store import Fate, StoreError, SweepRun, open_store
-from scalable.store.outbox import Entry, Outbox
+from scalable.store.outbox import Entry, Outbox, OutboxError, spares
 from scalable.testing.store import a_row, key
 from tests.helpers.store.trouble import another_writer, failures_counted, files_up_to, no_more_pages
 from tests.helpers.waiting import until
@@ -58,6 +59,42 @@ def test_rows_that_neither_disk_nor_database_take_are_given_back(path: Path, url
         assert "cannot be written: File too large" in receipt.reason
         assert (store.waiting, store.keys()) == (0, {key("before")})
         assert store.put([a_row("one")]).fate is Fate.COMMITTED
+
+
+def test_rows_go_to_an_outbox_on_another_disk_when_their_own_is_full_and_are_found_there(
+    path: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCALABLE_CACHE_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr("scalable.store.writer.same_device", lambda folder, other: "elsewhere" not in str(folder))
+    append = Outbox.append
+
+    def full(self: Outbox, entries: Sequence[Entry]) -> None:
+        if self.path.parent == path.parent:
+            raise OutboxError(f"outbox {self.path} cannot be written: No space left on device")
+        append(self, entries)
+
+    monkeypatch.setattr(Outbox, "append", full)
+    store = open_store(url, patience_s=0.01, ask_again_s=NEVER_S)
+    assert store.put([a_row("before")]).fate is Fate.COMMITTED
+    with another_writer(path):
+        receipt = store.put([a_row("one")])
+        assert (receipt.fate, receipt.safe, store.waiting) == (Fate.KEPT, True, 1)
+        assert Path(receipt.kept_in).is_relative_to(tmp_path / "elsewhere") and Path(receipt.kept_in).exists()
+        store.close()
+    with open_store(url) as store:
+        assert store.recovery.rows == 1 and store.keys() == {key("before"), key("one")}
+    assert not Path(receipt.kept_in).exists()
+
+
+def test_a_folder_that_others_can_write_to_is_no_place_for_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCALABLE_CACHE_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    [spare] = spares(tmp_path / "results.db")
+    assert spare.parent.parent.stat().st_mode & 0o077 == 0
+    spare.parent.parent.chmod(0o777)
+    assert spares(tmp_path / "results.db") == []
 
 
 def test_rows_are_stored_when_only_the_outbox_cannot_be_written(tmp_path: Path) -> None:

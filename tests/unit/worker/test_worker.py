@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from dask.utils import funcname
 
+from scalable.worker.guarded import Guarded
 from scalable.worker.main import threads_of
 from scalable.worker.options import WorkerOptions
 
@@ -37,3 +39,7 @@ def test_the_command_line_says_all_and_can_be_read_back(options: WorkerOptions) 
 @pytest.mark.parametrize(("told", "threads"), [("4", 4), ("4,2", 4), ("", 1), ("0", 1), ("many", 1)])
 def test_a_worker_starts_whatever_openmp_is_told(told: str, threads: int) -> None:
     assert threads_of(told) == threads
+
+
+def test_a_guarded_function_has_its_own_name_for_dask() -> None:
+    assert funcname(Guarded(threads_of)) == "threads_of"

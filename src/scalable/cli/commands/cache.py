@@ -20,6 +20,7 @@ from scalable.errors import QuantityError, UsageError
 from scalable.manifest.load import read
 from scalable.quantities import Duration, Memory, Quantity
 from scalable.store.artefacts import DEFAULT, Artefact, Artefacts, Collected, open_artefacts
+from scalable.sweeps.loading import artefacts_url
 from scalable.wording import plural
 
 CONDITIONS = ("older_than", "max_size", "unreachable")
@@ -50,7 +51,7 @@ def place(options: argparse.Namespace) -> str:
     named = options.manifest or os.environ.get("SCALABLE_MANIFEST")
     if not named and not path.exists():
         return DEFAULT
-    return context.load_named(read(path), str(path), None, None).manifest.artefacts
+    return artefacts_url(context.load_named(read(path), str(path), None, None).manifest)
 
 
 def checked(url: str) -> str:

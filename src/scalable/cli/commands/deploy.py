@@ -80,7 +80,9 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    profile = route(context.site(options, loaded), sweep, context.history()).profile
+    profile = route(
+        context.site(options, loaded), sweep, context.history(context.manifest_path(options.manifest))
+    ).profile
     files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path, profile=profile)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 

@@ -7,8 +7,6 @@ follow by themselves.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,11 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from scalable.cli import context
-from scalable.cli.operating import confirmed
+from scalable.cli.operating import agreed
 from scalable.cli.output import console, errors, note, print_json, show_table
 from scalable.errors import UsageError
-from scalable.manifest.load import read
-from scalable.store import DeadLetter, ReplayOutcome, open_store
+from scalable.store import DeadLetter, ReplayOutcome
 from scalable.store.json_values import from_json
 from scalable.wording import plural, undefined
 
@@ -30,13 +27,13 @@ NAMES = ("sweep", "variant", "asset", "fold", "cost_bps", "name", "id", "kind", 
 
 
 def run(options: argparse.Namespace) -> int:
-    with open_store(store_url(options)) as store:
+    with context.opened_store(options) as store:
         if options.action == "list":
             return show(store.dead_letters(), options)
         ids = chosen(options, store.dead_letters())
         if options.action == "replay":
             return replayed(store.replay_dead_letters(ids), options)
-        if not agreed(options, ids):
+        if not may_drop(options, ids):
             return 1
         dropped = store.drop_dead_letters(ids) if ids else 0
     if options.format == "json":
@@ -44,13 +41,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         console().print(f"dropped {plural(dropped, 'dead letter')}")
     return 0
-
-
-def store_url(options: argparse.Namespace) -> str:
-    if url := os.environ.get("SCALABLE_STORE_URL"):
-        return url
-    path = context.manifest_path(options.manifest)
-    return context.load_named(read(path), str(path), None, None).manifest.store
 
 
 def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[str]:
@@ -72,11 +62,10 @@ def chosen(options: argparse.Namespace, letters: Sequence[DeadLetter]) -> list[s
     return list(dict.fromkeys(letters_chosen))
 
 
-def agreed(options: argparse.Namespace, ids: Sequence[str]) -> bool:
+def may_drop(options: argparse.Namespace, ids: Sequence[str]) -> bool:
     """Dropping loses results: a person at a terminal is asked, a script must have said it."""
-    if not options.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("what is dropped is lost; write --yes to drop it without being asked")
-    if not ids or confirmed(f"drop {plural(len(ids), 'dead letter')}? what is in them is lost", options.yes):
+    question = f"drop {plural(len(ids), 'dead letter')}? what is in them is lost"
+    if agreed(question, options.yes or not ids, "what is dropped is lost; write --yes to drop it without being asked"):
         return True
     errors().print("nothing was dropped")
     return False

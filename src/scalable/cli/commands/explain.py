@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from scalable.cli import operating
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         show_table(screen, ("", ""), rows, indent=2)
     if explained["incident"]:
-        of = "" if folder == RunFolder.latest() else f" --run-id {folder.run_id}"
+        of = "" if folder == RunFolder.latest(folder.path.parent) else f" --run-id {quote(folder.run_id)}"
         screen.print(f"  scalable incidents show {explained['incident']}{of}  has the evidence", style="dim")
     return 0
 

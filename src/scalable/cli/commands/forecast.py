@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     options.target = loaded.target  # the one that is judged, also where only pools are asked about
     site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
-        answer = VIEWS[options.view](site, context.history(), options)
+        answer = VIEWS[options.view](site, context.history(context.manifest_path(options.manifest)), options)
     if options.format == "json":
         print_json(answer.record)
     else:

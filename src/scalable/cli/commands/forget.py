@@ -13,7 +13,7 @@ from scalable.observe.sweep_progress import listing
 
 
 def run(options: argparse.Namespace) -> int:
-    gone = forget_peaks(runs_dir(), **meant(options))
+    gone = forget_peaks(runs_dir(manifest=options.manifest), **meant(options))
     if options.format == "json":
         print_json({"forgotten": gone})
         return 0

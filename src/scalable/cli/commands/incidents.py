@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console
@@ -66,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
             screen.print()
         show_list(screen, each)
     if not troubled:  # a run that is only in the store is there because it had some
-        where = f"no run in {runs_dir()} has" if options.all else f"{runs[0].run_id} has no"
+        runs_there = f"no run in {runs_dir(manifest=options.manifest)} has"
+        where = runs_there if options.all else f"{runs[0].run_id} has no"
         screen.print(f"{where} incidents", soft_wrap=True)
     return 0
 
@@ -76,7 +78,8 @@ def chosen(options: argparse.Namespace) -> list[RunTrouble]:
     if options.all:
         if options.run_id is not None:
             raise UsageError("--all and --run-id cannot both be given")
-        runs = [folder for folder in RunFolder.list() if options.manifest is None or folder.is_of(options.manifest)]
+        recorded = RunFolder.list(runs_dir(manifest=options.manifest))
+        runs = [folder for folder in recorded if options.manifest is None or folder.is_of(options.manifest)]
         return [RunTrouble.of(run) for run in runs] or from_store(options)
     try:
         return [RunTrouble.of(RunFolder.find(options.run_id, manifest=options.manifest))]
@@ -92,12 +95,8 @@ def from_store(options: argparse.Namespace) -> list[RunTrouble]:
     """Return what the manifest's store has, by run, the latest last; nothing where there is no store."""
     if not os.environ.get("SCALABLE_STORE_URL") and not context.manifest_path(options.manifest).exists():
         return []
-    from scalable.cli.commands.dlq import store_url  # a store is seldom needed and takes a second to import
-    from scalable.show.report.material import existing
-    from scalable.store import open_store
-
     try:
-        with open_store(existing(store_url(options), Path())) as store:
+        with context.opened_store(options) as store:
             rows = store.incidents()
     except ScalableError as error:
         errors().print(note("!", f"the store cannot be asked: {error}", "bold yellow"))
@@ -142,13 +141,13 @@ def show_list(screen: Console, trouble: RunTrouble) -> None:
     if rows:
         show_table(screen, (">", "found", "kind", "run", "worker", "where", "outcome"), rows, indent=2)
     if trouble.failures:
-        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {trouble.run_id}  names them"
+        line = f"  {plural(trouble.failures, 'failure')}: scalable report --run-id {quote(trouble.run_id)}  names them"
         screen.print(line, soft_wrap=True)
     tell_of(screen, trouble.damaged)
     tell_source(screen, trouble)
     if rows:
-        latest = RunFolder.latest()
-        of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {trouble.run_id}"
+        latest = RunFolder.latest(None if trouble.stored else Path(trouble.folder).parent)
+        of = "" if latest is not None and latest.run_id == trouble.run_id else f" --run-id {quote(trouble.run_id)}"
         screen.print(f"  scalable incidents show {incidents[-1].id}{of}  shows one with its stacks", style="dim")
 
 

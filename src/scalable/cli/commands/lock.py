@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from scalable.catalogue import Variant
+from scalable.catalogue import FACTORS, Variant
 from scalable.cli.commands.results import opened
 from scalable.cli.output import Cell, console, note, print_json, show_table, working
 from scalable.errors import UsageError
@@ -29,18 +29,22 @@ SHORTEST = 24  # characters of a reason in the list; as many as make a lock one 
 
 def run(options: argparse.Namespace) -> int:
     check(options)
-    with opened(options) as (manifest, store, folder):
+    with opened(options, create=not options.list) as (manifest, store, folder):
         if options.list:
             history = store.config_history()
             return show_list(options, store.config(), history)
         if options.undo:
             return show_change(options, manifest, locking.undo(store, options.reason or ""))
         sweep = sweep_of(manifest, options.factor, options.sweep)
+        if sweep is None:
+            variant = variant_of(options.variant, FACTORS[options.factor].variants, f"factor {options.factor}")
+            forced = {"force": options.force, "reason": options.reason or ""}
+            return show_change(options, manifest, locking.lock_untested(store, options.factor, variant, **forced))
         base = store.config()
         with working("comparing"):
             results = outcome(manifest, sweep, store, folder)
             decision = decide(results)
-        variant = variant_of(options.variant, results.variants, sweep)
+        variant = variant_of(options.variant, results.variants, f"sweep {sweep}")
         locked = locking.lock(store, decision, variant, force=options.force, reason=options.reason or "", on=base)
         return show_change(options, manifest, locked)
 
@@ -54,8 +58,11 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError("name a factor and its variant, e.g.  scalable lock calibration isotonic")
 
 
-def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
-    """Return the sweep whose decision counts: the one that is named, else the one that varies the factor."""
+def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str | None:
+    """Return the sweep whose decision counts: the one that is named, else the one that varies the factor.
+
+    None where no sweep varies a factor of the catalogue.
+    """
     if named is not None:
         if named not in manifest.sweeps:
             raise UsageError(undefined("sweep", named, manifest.sweeps))
@@ -65,17 +72,21 @@ def sweep_of(manifest: Manifest, factor: str, named: str | None) -> str:
         return named
     those = [name for name, sweep in manifest.sweeps.items() if sweep.factor == factor]
     if not those:
+        if factor in FACTORS:
+            return None
         raise UsageError(undefined("factor", factor, {sweep.factor for sweep in manifest.sweeps.values()}))
     if len(those) > 1 and factor not in those:
-        raise UsageError(f"{', '.join(those)} all vary {factor}; say whose decision counts with --sweep {those[0]}")
+        raise UsageError(
+            f"{', '.join(those)} all vary {factor}; say whose decision counts with --sweep {quote(those[0])}"
+        )
     return factor if factor in those else those[0]
 
 
-def variant_of(written: str, variants: Sequence[Variant], sweep: str) -> Variant:
-    """Return the sweep's own variant for what was written: ``80`` is a number where the sweep has one."""
+def variant_of(written: str, variants: Sequence[Variant], whose: str) -> Variant:
+    """Return the own variant of a sweep or factor for what was written: ``80`` is a number where the sweep has one."""
     spelt = {spelling: each for each in variants for spelling in spellings(each)}
     if written not in spelt:
-        raise UsageError(f"{undefined('variant', written, map(str, variants))} (of sweep {sweep})")
+        raise UsageError(f"{undefined('variant', written, map(str, variants))} (of {whose})")
     return spelt[written]
 
 

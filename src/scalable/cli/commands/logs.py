@@ -11,7 +11,7 @@ from rich.text import Text
 
 from scalable.cli.output import console, errors, nobody_reads, note
 from scalable.errors import UsageError
-from scalable.observe import RunFolder
+from scalable.observe import RunFolder, runs_dir
 from scalable.observe.liveness import is_running, running
 from scalable.observe.logs import LogReader, log_files, merged, shown
 from scalable.observe.redact import Redactor
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 def chosen(options: argparse.Namespace) -> RunFolder:
     """Return the run that is meant: the one named, else the one that runs, else the latest."""
     if options.run_id is None:
-        for folder in running():
+        for folder in running(runs_dir(manifest=options.manifest)):
             if options.manifest is None or folder.is_of(options.manifest):
                 return folder
     return RunFolder.find(options.run_id, manifest=options.manifest)

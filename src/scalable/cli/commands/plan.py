@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
+from scalable.cli.operating import save_shown
 from scalable.cli.output import console, errors, facts, margin_text, node_chart, note, print_json, show_table, working
 from scalable.errors import UsageError
 from scalable.manifest import Loaded
@@ -22,21 +25,28 @@ from scalable.wording import plural, undefined
 
 def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
-    if options.pilot:
+    if options.pilot and not options.dry_run:
         run_pilots(loaded, options)
+    return planned(options, loaded, options.sweep)
+
+
+def planned(options: argparse.Namespace, loaded: Loaded, sweep: str | None) -> int:
+    """Show the plan of one sweep, else of all; of the components where there is no sweep."""
+    if options.pilot and options.dry_run:
+        raise UsageError("a pilot runs jobs, and --dry-run starts nothing; leave out one of them")
     site = context.site(options, loaded, context.pin(options, loaded))
+    past = context.history(context.manifest_path(options.manifest))
     result: Plan | Campaign | ComponentPlan
-    if options.sweep is None and not loaded.manifest.sweeps:
+    if sweep is None and not loaded.manifest.sweeps:
         wishes = {"objective": options.objective, "policy": options.policy}
-        result = plan_components(site, loaded.target, **wishes, history=context.history())
+        result = plan_components(site, loaded.target, **wishes, history=past)
     else:
         choice = Choice(options.objective or "balance", options.policy or "safe", context.seed(options))
         with working("simulating"):
-            if options.sweep is not None:
-                result = plan_sweep(site, options.sweep, choice, context.history())
-            else:
-                result = plan_all(site, choice, context.history())
-    if options.format == "json":
+            result = plan_sweep(site, sweep, choice, past) if sweep is not None else plan_all(site, choice, past)
+    if options.output is not None:
+        save_shown(Path(options.output), options.format, result.to_dict(), lambda screen: show(screen, result))
+    elif options.format == "json":
         print_json(result.to_dict())
     else:
         show(console(), result)
@@ -187,7 +197,7 @@ def show_campaign(screen: Console, campaign: Campaign) -> None:
     if campaign.budget_left is not None:
         screen.print(note("·", f"{campaign.budget_left} of this month's budget left", "dim"))
     first = campaign.plans[0].sweep
-    screen.print(note("·", f"scalable plan --sweep {first}  shows one of them with its front", "dim"))
+    screen.print(note("·", f"scalable plan --sweep {quote(first)}  shows one of them with its front", "dim"))
 
 
 def show_components(screen: Console, plan: ComponentPlan) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +13,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import operating
-from scalable.cli.output import Cell, Screen, Trimmed, console, facts, note, pipe_width, print_json, show_table, working
+from scalable.cli.operating import save_shown
+from scalable.cli.output import Cell, console, facts, note, print_json, show_table, working
 from scalable.errors import ScalableError, UsageError
 from scalable.findings import Finding
 from scalable.observe import RunFolder
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     report = redact(recorded_report(folder, time.time())[1])
     if options.output is not None:
-        write(Path(options.output), report, options.format)
+        save_shown(Path(options.output), options.format, report, lambda screen: show(screen, report))
     elif options.format == "json":
         print_json(report)
     else:
@@ -57,22 +56,6 @@ def write_page(folder: RunFolder, path: Path, manifest: Path | None) -> None:
 
     with working("reading what the run left"):
         text = page(material_of(folder, manifest=manifest))
-    put(path, text)
-
-
-def write(path: Path, report: dict[str, Any], form: str) -> None:
-    check_file(path, "json" if form == "json" else "txt")
-    if form == "json":
-        text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    else:
-        page = io.StringIO()
-        show(
-            Screen(
-                file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
-            ),
-            report,
-        )
-        text = page.getvalue()
     put(path, text)
 
 

@@ -18,10 +18,11 @@ from scalable.manifest.load import read
 from scalable.manifest.models import Manifest
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import UNKNOWN, measured
-from scalable.store import Store, open_store
-from scalable.sweeps.loading import outcome, store_url
+from scalable.store import Store
+from scalable.store.marking import cell_name
+from scalable.sweeps.loading import open_results, outcome
 from scalable.sweeps.metrics import best_of, directed
-from scalable.sweeps.results import LISTED, Outcome, cell_name, number, same
+from scalable.sweeps.results import LISTED, Outcome, number, same
 from scalable.wording import plural, undefined
 
 FEW = 4  # metrics of a row that are shown to people beside where it stands; machines get all
@@ -50,11 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def opened(options: argparse.Namespace) -> Iterator[tuple[Manifest, Store, Path]]:
+def opened(options: argparse.Namespace, *, create: bool = False) -> Iterator[tuple[Manifest, Store, Path]]:
     """The manifest that is meant, its store, and the folder its workloads are imported from."""
     path = context.manifest_path(options.manifest)
     manifest = context.load_named(read(path), str(path), options.target, options.overlay).manifest
-    with open_store(store_url(manifest)) as store:
+    with open_results(manifest, create=create) as store:
         yield manifest, store, path.resolve().parent
 
 

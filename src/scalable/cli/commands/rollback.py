@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scalable.cli import context, operating
 from scalable.cli.output import console, note, print_json
 from scalable.errors import ScalableError, UsageError
-from scalable.observe import RunFolder
+from scalable.observe import RunFolder, runs_dir
 from scalable.observe.liveness import running
 from scalable.planning.pins import Pin
 from scalable.session.operate.rollback import PinScope, before, hold, in_force, named, pin_of, plan_of
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     content: dict[str, Any] = {"run": pin.run, "from": was.run, "dry_run": options.dry_run, **pin.to_dict(), "live": []}
     if not options.dry_run:
         hold(place, pin)
-        if live := [folder for folder in running() if place.has(folder)]:
+        if live := [folder for folder in running(runs_dir(manifest=path)) if place.has(folder)]:
             from scalable.session.session import ScalableSession  # takes a second, and only these need it
 
             content["live"] = [applied(folder, ScalableSession(loaded, path)) for folder in live]

@@ -62,6 +62,11 @@ def run(options: argparse.Namespace) -> int:
         loaded = on_this_machine(options, loaded, sweep)
     elif options.profile:
         raise UsageError("--profile goes with --here; the manifest says it for all targets: sweeps.S.profile")
+    if options.dry_run:
+        from scalable.cli.commands.plan import planned
+
+        options.seed = options.output = None  # which only the plan's own command takes
+        return planned(options, loaded, sweep)
     session = ScalableSession(loaded, context.manifest_path(options.manifest))
     if session.pin is not None:
         errors().print(f"workers are {session.pin.note}", soft_wrap=True)
@@ -134,7 +139,10 @@ def on_this_machine(options: argparse.Namespace, loaded: Loaded, sweep: str) -> 
         raise UsageError(undefined("sweep", sweep, loaded.manifest.sweeps))
     target = loaded.target or "here"
     targets = {**loaded.manifest.targets, target: LocalTarget(provider="local", max_workers=1, processes=True)}
-    profile = options.profile or route(context.site(options, loaded), sweep, context.history()).profile
+    profile = (
+        options.profile
+        or route(context.site(options, loaded), sweep, context.history(context.manifest_path(options.manifest))).profile
+    )
     sized = context.with_profile(loaded, sweep, profile).manifest
     only = {"profiles": {profile: sized.profiles[profile]}, "sweeps": {sweep: sized.sweeps[sweep]}}
     return replace(loaded, manifest=sized.model_copy(update={"targets": targets, **only}), target=target)
@@ -147,7 +155,7 @@ def only_sweep(manifest: Manifest) -> str | None:
     names = list(manifest.sweeps)
     if len(names) > 1:
         raise UsageError(
-            f"the manifest has several sweeps; name one: --sweep {names[0]}  (also {', '.join(names[1:])})"
+            f"the manifest has several sweeps; name one: --sweep {quote(names[0])}  (also {', '.join(names[1:])})"
         )
     return names[0] if names else None
 

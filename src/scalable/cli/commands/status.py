@@ -53,9 +53,13 @@ def run(options: argparse.Namespace) -> int:
 
 def chosen(options: argparse.Namespace) -> tuple[RunFolder | None, list[RunFolder]]:
     """Return the run that is meant, and all that run: the one named, else the latest that runs."""
-    runs = [folder for folder in running() if options.manifest is None or folder.is_of(options.manifest)]
+    runs = [
+        folder
+        for folder in running(runs_dir(manifest=options.manifest))
+        if options.manifest is None or folder.is_of(options.manifest)
+    ]
     if options.run_id is not None:
-        return RunFolder.open(options.run_id), runs
+        return RunFolder.find(options.run_id, manifest=options.manifest), runs
     return (runs[0] if runs else None), runs
 
 
@@ -66,7 +70,7 @@ def nothing(options: argparse.Namespace) -> int:
         return 0
     screen = console()
     if last is None:
-        screen.print(f"nothing is running; no run is recorded in {runs_dir()}", soft_wrap=True)
+        screen.print(f"nothing is running; no run is recorded in {runs_dir(manifest=options.manifest)}", soft_wrap=True)
         return 0
     status = next(looks_at(Follower(last)))
     had = f", {plural(status['incidents'], 'incident')}" if status["incidents"] else ""

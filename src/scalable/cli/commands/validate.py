@@ -129,7 +129,10 @@ def refusals(loaded: Loaded, options: argparse.Namespace) -> Iterator[Finding]:
         except ScalableError as error:
             yield refusal(error, path)
     try:
-        site, past = context.site(options, loaded, context.pin(options, loaded)), context.history()
+        site, past = (
+            context.site(options, loaded, context.pin(options, loaded)),
+            context.history(loaded.manifest.folder),
+        )
     except PlanningError as error:
         yield refusal(error, "")
         return

@@ -95,7 +95,7 @@ class Ec2Fleet(AwsFleet):
         private = re.match(r"\d+\.dkr\.ecr\.", image)
         return boot_script(
             image,
-            [self.target.python, "-m", "scalable.cluster.clouds.start", *arguments],
+            [self.target.python, "-P", "-m", "scalable.cluster.clouds.start", *arguments],
             memory=template.memory,
             gpus=template.gpus,
             before=(ECS_AGENT_OFF, *(REGISTRY_LOGIN if private else ())),

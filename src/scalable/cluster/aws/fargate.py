@@ -81,7 +81,7 @@ class FargateFleet(AwsFleet):
             "image": template.image or self.target.image,
             "essential": True,
             "memory": size.mib,
-            "entryPoint": [self.target.python, "-m", "scalable.cluster.clouds.start"],
+            "entryPoint": [self.target.python, "-P", "-m", "scalable.cluster.clouds.start"],
             "command": [ENVIRONMENT],
             "secrets": [{"name": VARIABLE, "valueFrom": secret}],
             "stopTimeout": STOP_WITHIN_S,

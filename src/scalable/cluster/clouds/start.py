@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - it does not come back f
         print(f"scalable worker: cannot start: {error}", file=sys.stderr, flush=True)
         return CANNOT_START
     left = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    line = [sys.executable, "-m", "scalable.worker", *arguments[1:], f"--handout={folder / 'handout'}"]
+    line = [sys.executable, "-P", "-m", "scalable.worker", *arguments[1:], f"--handout={folder / 'handout'}"]
     os.execve(sys.executable, line, {**left, **environment})
 
 

@@ -47,7 +47,8 @@ def everywhere(snapshot: Snapshot) -> Iterator[Finding]:
             "budget", "", f"{tasks_are(waiting)} not started: {snapshot.stopped}", "raise the budget and start again"
         )
     elif waiting and snapshot.paused:
-        yield Finding.error("paused", "", f"{tasks_are(waiting)} not started: {snapshot.paused}", "resume to go on")
+        remedy = "resume to go on" if "paused by" in snapshot.paused else ""  # else the cause must go
+        yield Finding.error("paused", "", f"{tasks_are(waiting)} not started: {snapshot.paused}", remedy)
 
 
 def tasks_are(count: int) -> str:

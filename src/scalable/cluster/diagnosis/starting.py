@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from scalable.cluster.diagnosis.snapshot import Awaited, Kind, Limits, Snapshot
 from scalable.engine.events import Loss
@@ -81,7 +82,9 @@ def silent(snapshot: Snapshot, kind: Kind, now: float, limits: Limits) -> Iterat
         "workers-silent",
         kind.tag,
         f"{named} {do} not connected to the scheduler at {snapshot.scheduler}{words}{needed(kind)}",
-        unreachable(snapshot) if snapshot.remote else f"see what its preload_script does:  scalable logs {first.name}",
+        unreachable(snapshot)
+        if snapshot.remote
+        else f"see what its preload_script does:  scalable logs {quote(first.name)}",
     )
 
 

@@ -148,7 +148,7 @@ class GcpFleet:
         private = re.fullmatch(r"([\w-]+\.)?gcr\.io|[\w-]+-docker\.pkg\.dev", host)
         script = boot_script(
             image,
-            [self.target.python, "-m", "scalable.cluster.clouds.start", *arguments],
+            [self.target.python, "-P", "-m", "scalable.cluster.clouds.start", *arguments],
             memory=template.memory,
             before=(FIREWALL_OFF, *([LOGIN + host] if private else ())),
         )

@@ -76,7 +76,7 @@ def worker_pod(site: KubernetesSite, template: WorkerTemplate, name: str, argume
         site,
         "worker",
         template.image or site.image,
-        [site.python, "-m", "scalable.worker", *arguments],
+        [site.python, "-P", "-m", "scalable.worker", *arguments],
         env={**template.environment, **site.env, **template.env},
         requests={**site.requests, **amounts(replace(place.request, gpus=place.limit.gpus))},  # GPUs are not shared
         limits={**site.limits, **amounts(place.limit)},
@@ -98,7 +98,7 @@ def worker_pod(site: KubernetesSite, template: WorkerTemplate, name: str, argume
 def relay_pod(site: KubernetesSite) -> Object:
     """Build the pod through which a driver outside reaches workers, away from nodes that come and go."""
     sizes = amounts(site.relay)
-    command = [site.python, "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
+    command = [site.python, "-P", "-m", "scalable.cluster.kubernetes.relay", *relay.arguments(HANDOUT)]
     spec = pod_spec(site, "relay", site.image, command, {}, sizes, sizes)
     spec["containers"][0]["ports"] = [{"name": "workers", "containerPort": relay.WORKER_PORT, "protocol": "TCP"}]
     spec["terminationGracePeriodSeconds"] = 1  # nothing is in it that could be saved
@@ -163,7 +163,11 @@ def pod_spec(
     requests: Mapping[str, str],
     limits: Mapping[str, str],
 ) -> Object:
-    """Build a container without rights: Kubernetes' restricted standard, and a read-only root besides."""
+    """Build a container without rights: Kubernetes' restricted standard, and a read-only root besides.
+
+    Where nobody states how much of a node's disk it may fill, a default does: a full disk evicts the neighbours, too.
+    """
+    requests, limits = with_disk(requests, limits)
     return {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -196,11 +200,22 @@ def pod_spec(
             }
         ],
         "volumes": [
-            {"name": "tmp", "emptyDir": {}},
-            {"name": "scratch", "emptyDir": {}},
+            *({"name": name, "emptyDir": emptied(limits)} for name in ("tmp", "scratch")),
             {"name": "handout", "secret": {"secretName": site.name, "defaultMode": 0o440}},
         ],
     }
+
+
+def with_disk(requests: Mapping[str, str], limits: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what a pod asks for and may have, with a part of its node's disk if none is stated."""
+    if DISK in requests or DISK in limits:
+        return {**requests}, {**limits}
+    return {**requests, DISK: DISK_REQUEST}, {**limits, DISK: DISK_LIMIT}
+
+
+def emptied(limits: Mapping[str, str]) -> Object:
+    """Return a folder of a pod that is empty at first and holds no more than the pod may."""
+    return {"sizeLimit": limits[DISK]} if DISK in limits else {}
 
 
 def pod(site: KubernetesSite, name: str, labels: Mapping[str, str], spec: Object) -> Object:
@@ -230,6 +245,8 @@ def variable(name: str, value: str | SecretKey) -> Object:
     return {"name": name, "value": value}
 
 
+DISK = "ephemeral-storage"
+DISK_REQUEST, DISK_LIMIT = "1Gi", "20Gi"  # logs, scratch and temporary files; the target's resources say otherwise
 MANAGED = {"app.kubernetes.io/managed-by": "scalable"}
 RELAY_SIZE = Size(Cpu.of(0.25), Memory.parse("256MiB"))  # it only passes bytes on
 LONGEST_NAME = 63  # of a pod, which is also its host name, and of a label

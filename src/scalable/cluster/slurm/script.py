@@ -87,7 +87,7 @@ def command(site: SlurmSite, template: WorkerTemplate, options: WorkerOptions) -
     """Return the command of a worker, inside its image if it has one."""
     inside = template.image is not None and site.container_runtime != "none"
     python = site.python or ("python3" if inside else sys.executable)
-    worker = [python, "-m", "scalable.worker", *options.arguments()]
+    worker = [python, "-P", "-m", "scalable.worker", *options.arguments()]
     if not inside:
         return worker
     shared = {folder: folder for folder in (site.folder, site.handout) if folder}

@@ -21,6 +21,7 @@ from scalable.finetune.market.bars import Bars
 from scalable.finetune.market.errors import MarketDataError
 from scalable.finetune.market.times import seconds_from
 from scalable.quantities import Duration, percent
+from scalable.sweeps.project import located
 from scalable.wording import plural, undefined
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 def file_of(market: str, asset: str) -> Path:
     """The asset's file in a folder."""
-    folder = Path(market).expanduser()
+    folder = located(market)
     if not folder.is_dir():
         raise MarketDataError(
             f"market: there is no folder {folder}; write synthetic, or a folder with {asset}.csv or {asset}.parquet"

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TypeGuard
 
 from scalable.engine import Rules
+from scalable.engine.ending import OVERRULED
 from scalable.engine.events import (
     NEVER,
     Event,
@@ -159,7 +160,7 @@ class RecordedExecution(Execution):
 
     def fault(self, job: str, attempt: int) -> JobFault | None:
         recorded = self.repeated[job]
-        if recorded.killed_for is Loss.STUCK:
+        if recorded.killed_for in OVERRULED:
             return JobFault(FaultKind.DEAF if recorded.deaf else FaultKind.STUCK)
         return JobFault(FaultKind.WORKER_DIES) if recorded.worker_lost else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import time
 from collections import Counter, deque
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from scalable.engine.ending import FREE
 from scalable.engine.events import CpuSeen, Event, JobFinished, JobLost, JobState, Loss, Progressed, WorkerLost
+from scalable.observe.files import append_private
 from scalable.quantities import Memory
 from scalable.session.driver.execution import Conversation, JobCall
 from scalable.session.driver.incidents import Incidents
-from scalable.stuck import is_stuck
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
@@ -151,16 +152,17 @@ class Attempts:
     def kill(self, job: str, number: int, cause: Loss) -> None:
         """Its supervisor looks at it, kills it and reports that as the end; or that it is alive after all."""
         if attempt := self.under_way.get(f"{job}-attempt-{number}"):
-            after = self.engine.view.rules.policies.stuck.after.seconds
-            silent = is_stuck(self.engine.view.silence_s(job), after)
-            text = f"killed on {attempt.worker}"
+            policy = self.engine.view.rules.policies.stuck
+            silent_for, text = None, f"killed on {attempt.worker}"
             if cause is Loss.STUCK:
-                text = f"no sign of life for {after:g} s" if silent else "reached its walltime without a report"
+                silent_for = policy.after.seconds
+                text = f"no sign of life for {silent_for:g} s"
+            elif cause is Loss.TIMED_OUT:
+                text = f"it ran for the {policy.walltime} of policies.stuck.walltime without a report of progress"
             if not attempt.handed:
-                self.withdraw(attempt, cause, text)
+                self.withdraw(attempt, Loss.STOPPED if cause is Loss.STUCK else cause, text)
                 return
-            wanted = after if cause is Loss.STUCK and silent else None
-            self.conversation.kill(attempt.address, attempt.key, cause.value, text, wanted)
+            self.conversation.kill(attempt.address, attempt.key, cause.value, text, silent_for)
 
     def abandon(self, lost: WorkerLost, tag: str, *, wanted: bool) -> None:
         """Nobody waits any longer for attempts on a worker that is gone; unless that was wanted, it is an incident."""
@@ -207,7 +209,8 @@ class Attempts:
                 value = pickle.loads(told["value"])
             except Exception as error:  # noqa: BLE001 - it calls the value's own code
                 cause, message = ends.RAISED, f"its result cannot be read here: {ends.said(error)}"
-        self.end(attempt, cause, round(told["seconds"], 6), told["peak"], message, round(told["cpu_s"], 4))
+        facts = {"raised": True} if told["raised"] else {}
+        self.end(attempt, cause, round(told["seconds"], 6), told["peak"], message, round(told["cpu_s"], 4), **facts)
         if cause in ends.VIOLENT:
             limit = self.cluster.templates[attempt.tag].memory
             self.incidents.opened(attempt.facts, attempt.started, told | {"message": message}, limit, attempt.address)
@@ -220,7 +223,7 @@ class Attempts:
 
     def end(
         self, attempt: LiveAttempt, cause: str, seconds: float | None = None, peak: int | None = None,
-        message: str = "", cpu_s: float | None = None,
+        message: str = "", cpu_s: float | None = None, **facts: Any,
     ) -> None:  # fmt: skip
         del self.under_way[attempt.key]
         self.by_tag[attempt.tag] -= 1
@@ -232,10 +235,10 @@ class Attempts:
             return  # taken back before it began: nothing happened that anyone would want to read of
         self.begin(attempt, seconds or 0.0)
         if cause and (ledger := self.ledgers.get(attempt.job)) is not None:
-            ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
+            ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started, cause)
         self.journal.write(
             "attempt-ended", **attempt.facts, outcome=cause or "finished", seconds=seconds, cpu_s=cpu_s, peak=peak,
-            message=message,
+            message=message, **facts,
         )  # fmt: skip
 
     def sign(self, member: Member | None, told: dict[str, Any]) -> None:
@@ -250,7 +253,7 @@ class Attempts:
         if not told["waits"] and not attempt.begun:
             self.begin(attempt, told["seconds"])
             if (ledger := self.ledgers.get(attempt.job)) is not None:
-                ledger.note(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
+                ledger.noted(attempt.job, len(self.engine.view.jobs[attempt.job].past), attempt.started)
         if told["progressed"]:
             now = self.engine.view.handled
             until = now + told["left_s"] if told["left_s"] is not None else None
@@ -284,7 +287,7 @@ class Attempts:
         """Note what is still under way as stopped, which costs no retry: its sweep or task was ended by us."""
         for attempt in [one for one in self.under_way.values() if self.ledgers.get(one.job) is ledger and one.begun]:
             past = len(self.engine.view.jobs[attempt.job].past)
-            ledger.note(attempt.job, past, attempt.started, Loss.STOPPED.value)
+            ledger.noted(attempt.job, past, attempt.started, Loss.STOPPED.value)
         self.ledgers = {job: each for job, each in self.ledgers.items() if each is not ledger}
 
     # What others want to know
@@ -333,7 +336,9 @@ class Attempts:
         path = self.folder.work(job)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)  # arguments may be private
-            path.write_bytes(content)
+            path.unlink(missing_ok=True)
+            with os.fdopen(append_private(path), "wb") as file:
+                file.write(content)
         except OSError as error:
             logger.warning("%s cannot be kept for debugging: %s", job, error.strerror)
 

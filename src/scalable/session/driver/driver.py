@@ -57,8 +57,10 @@ from scalable.session.driver.counts import Look, look
 from scalable.session.driver.execution import ANSWER_WITHIN_S, JobCall, SilentWorkerError, runner_settings
 from scalable.session.money.costs import meter
 from scalable.session.operate.control import Control
+from scalable.session.operate.dependencies import STORE
 from scalable.session.operate.measures import Measures
 from scalable.session.sweep.slots import CLIMBS
+from scalable.store import Fate
 from scalable.worker.runner import ends
 
 if TYPE_CHECKING:
@@ -121,6 +123,8 @@ class Driver:
         """Who wants nothing more to be started, the operator or a lost slot: one going on does not undo the other."""
         self.on_heavy: Callable[[str], None] = lambda sweep: None
         """Called when a sweep has only work left for the larger profile, or has nothing else from the start."""
+        self.behind: tuple[str, float] = ("", 0.0)
+        """What people know of rows that the store's database did not take, and since when."""
         self.refusals: list[str] = []
         """Why workers did not come, oldest first."""
         self.outside: dict[str, OutsideWork] = {}
@@ -184,7 +188,7 @@ class Driver:
         if self.meter is not None:
             self.meter.account(force=True)
             self.meter.close()
-        self.gauge(look(self.cluster, self.recorder, self.attempts.serving()), force=True)
+        self.gauge(self.seen(), force=True)
 
     # What callers ask for
 
@@ -362,9 +366,24 @@ class Driver:
     def stored(self, worker: str | None, rows: int, receipt: Receipt, store: Store) -> None:
         """Rows that a worker computed are in the store, or wait there for its database, or could not be kept."""
         self.measures.dependencies.stored(receipt, store)
+        if receipt.safe:
+            kept = f"computed rows wait in {receipt.kept_in}; {receipt.reason}" if receipt.fate is Fate.KEPT else ""
+            self.store_trouble(kept)
         if receipt.safe and worker:
             self.measures.stored(worker, rows)
             self.handle(RowPersisted(worker))
+
+    def store_trouble(self, text: str) -> None:
+        """Tell people where rows are that the store's database does not take; empty if it takes them."""
+        before, since = self.behind
+        if text and text != before:
+            self.behind = text, since if before else time.monotonic()
+            self.measures.dependencies.found(STORE, text)
+            self.journal.write("finding", **Finding.warning("store-behind", "", text).to_record("finding"))
+        elif before and not text:
+            self.behind = "", 0.0
+            facts = {"code": "store-behind", "about": "", "text": before}
+            self.journal.write("finding-over", **facts, lasted_s=round(time.monotonic() - since, 3))
 
     def activity(self) -> list[dict[str, Any]]:
         """What runs now, and how far it is."""
@@ -390,8 +409,11 @@ class Driver:
 
     # Work that the engine did not start
 
+    def seen(self) -> Look:
+        return look(self.cluster, self.recorder, self.attempts.serving())
+
     def look(self) -> None:
-        seen = look(self.cluster, self.recorder, self.attempts.serving())
+        seen = self.seen()
         for tag, one in seen.tags.items():
             event = OutsideWork(tag, one.waiting, frozenset(one.busy), frozenset(one.holding))
             if self.scaler is None and self.outside.get(tag, OutsideWork(tag, 0)) != event:

@@ -68,6 +68,8 @@ class Incidents:
         """An attempt ended with violence."""
         evidence = dict(told["evidence"] or {})
         evidence |= {"message": told["message"], "peak": told["peak"], "limit": limit.bytes if limit else None}
+        if told["raised"]:
+            evidence["raised"] = True
         stuck = told["cause"] == ends.STUCK
         late = max(0.0, told["silent_s"] - self.stuck_after_s) if stuck else None
         self.write(

@@ -12,9 +12,13 @@ import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from scalable.engine.ending import UNCHARGED
 from scalable.store import AttemptRow, Receipt, Row, Store, StoreError
+
+if TYPE_CHECKING:
+    from scalable.session.driver.keeping import Keeping
 
 NOTE_WITHIN_S = 10.0  # after which a job is handed over all the same: a database that hangs must not hold up workers
 FREE = frozenset(cause.value for cause in UNCHARGED)
@@ -28,6 +32,8 @@ class Ledger:
         self.run_id = run_id
         self.rows: dict[str, tuple[str, ...]] = {}
         """By job: the keys of its rows."""
+        self.keeping: Keeping | None = None
+        """Waits while the store has no room, so that nothing is begun."""
         self.closed = {key: row.attempt for key, row in before.items()}
         """By row: the attempts that led to what the store has of it."""
         self.made: dict[str, int] = {}
@@ -53,18 +59,24 @@ class Ledger:
 
     async def begin(self, job: str, past: int, started: float) -> None:
         """Note an attempt, and return when no crash can lose the note."""
-        if (noted := self.note(job, past, started)) is not None:
-            await asyncio.wait({asyncio.wrap_future(noted)}, timeout=NOTE_WITHIN_S)
+        with suppress(StoreError):  # the session is being closed
+            noted = asyncio.wrap_future(self.note(job, past, started))
+            await asyncio.wait({noted}, timeout=NOTE_WITHIN_S)
+            if self.keeping is not None and noted.done() and not noted.result().safe:
+                await self.keeping.put(lambda: self.note(job, past, started))
 
-    def note(self, job: str, past: int, started: float, cause: str | None = None) -> Future[Receipt] | None:
+    def note(self, job: str, past: int, started: float, cause: str | None = None) -> Future[Receipt]:
         """Note that an attempt began or, with a cause, how it ended; ``past`` counts those of this driver before it."""
         ended = time.time() if cause else None
-        with suppress(StoreError):  # the session is being closed
-            return self.store.submit_attempts(
-                AttemptRow(
-                    run_key=key, attempt=self.number(key, past + 1), run_id=self.run_id, started=started, ended=ended,
-                    cause=cause,
-                )
-                for key in self.rows[job]
-            )  # fmt: skip
-        return None
+        return self.store.submit_attempts(
+            AttemptRow(
+                run_key=key, attempt=self.number(key, past + 1), run_id=self.run_id, started=started, ended=ended,
+                cause=cause,
+            )
+            for key in self.rows[job]
+        )  # fmt: skip
+
+    def noted(self, job: str, past: int, started: float, cause: str | None = None) -> None:
+        """Note without waiting; a store that was closed meanwhile is not told."""
+        with suppress(StoreError):
+            self.note(job, past, started, cause)

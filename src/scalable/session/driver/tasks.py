@@ -19,6 +19,7 @@ from scalable.quantities import Memory
 from scalable.session.driver.driver import Driver
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.incident_rows import IncidentRows
+from scalable.session.driver.keeping import Keeping
 from scalable.session.driver.ledger import Ledger
 from scalable.store import Receipt, Row, RowError, RowStatus, Store, StoreError
 from scalable.store.caching import key_of
@@ -75,6 +76,7 @@ async def results_of(
     keys = {name: key_of((name, task.run, task.arguments, task.needs)) for name, task in tasks.items()}
     before = store.find(list(keys.values()))
     ledger = Ledger(store, driver.attempts.folder.run_id, keys.values(), before)
+    keeping = ledger.keeping = Keeping(driver, lambda: cancel(driver, ledger))
     try:
         while left or running:
             for name, task in list(left.items()):
@@ -92,11 +94,14 @@ async def results_of(
             for name in [name for name, one in running.items() if one in done]:
                 job, state, value = running.pop(name).result()
                 row = row_of(driver, job, name, keys[name], state, value, ledger)
-                receipts.append(asyncio.ensure_future(persisted(driver, store, row)))
+                receipts.append(asyncio.ensure_future(persisted(driver, store, row, keeping)))
                 if state is JobState.FINISHED:
                     results[name] = value
                 else:
                     problems[name] = f"{state.value}: {value}"
+    except BaseException:
+        keeping.over = True
+        raise
     finally:  # nobody waits any longer for what still runs
         driver.attempts.leave(ledger)
         for one in running.values():
@@ -110,9 +115,15 @@ async def results_of(
     return results
 
 
-async def persisted(driver: Driver, store: Store, row: Row) -> Receipt:
+def cancel(driver: Driver, ledger: Ledger) -> None:
+    """Run nothing more of these tasks: their results would be lost."""
+    for job in ledger.rows:
+        driver.handle(SweepCancelled(driver.engine.view.jobs[job].job.sweep))
+
+
+async def persisted(driver: Driver, store: Store, row: Row, keeping: Keeping) -> Receipt:
     """Until the row is where no crash can lose it; its worker is seen to get somewhere by that."""
-    receipt = await asyncio.wrap_future(store.submit([row]))
+    receipt = await keeping.put(lambda: store.submit([row]), 1)
     driver.stored(row.worker, 1, receipt, store)
     return receipt
 

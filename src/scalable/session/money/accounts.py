@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from scalable.errors import ScalableError
 from scalable.observe.fields import month
-from scalable.observe.folders import RunFolder
+from scalable.observe.folders import RunFolder, state_file
 from scalable.observe.history import FILE, known, learn
 from scalable.observe.liveness import LOOKED_AT, is_running
 from scalable.observe.reading import Records, read
@@ -28,7 +28,7 @@ def catch_up(own: RunFolder) -> None:
     """Learn from runs that were killed before they could say what they cost."""
     base = own.path.parent
     try:
-        learned = set(known(base / FILE).get("runs", ()))
+        learned = set(known(state_file(FILE, base)).get("runs", ()))
         for run in RunFolder.list(base)[-LOOKED_AT:]:
             if run != own and run.run_id not in learned and not is_running(run):
                 with suppress(OSError):  # another user's run

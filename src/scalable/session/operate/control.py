@@ -144,6 +144,7 @@ class Control:
         self.record(question, name, jobs)
         await self.ended([name], reason)
         await self.until(lambda: name not in self.driver.cluster.members, f"worker {name} is not gone yet")
+        self.driver.gauge(self.driver.seen(), force=True)
         are = "is" if len(jobs) == 1 else "are"
         again = f"{plural(len(jobs), 'job')} {are} run again elsewhere, at no retry's cost; " if jobs else ""
         follows = f"{again}another worker is asked for if work needs one"
@@ -159,6 +160,7 @@ class Control:
         stopped = sorted(job for name in busy for job in engine.workers[name].jobs)
         if now:
             await self.ended(busy, reason)
+            self.driver.gauge(self.driver.seen(), force=True)
         waiting = sum(not record.state.final for record in engine.jobs.values()) - len(stopped)
         told = {"stopped": stopped if now else [], "running": [] if now else stopped}
         return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}

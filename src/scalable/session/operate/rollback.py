@@ -1,6 +1,6 @@
 """Going back to an earlier plan: which one, where it is kept, and when it holds.
 
-Every run's journal has the plan that was applied. A rollback writes one of them into ``pinned.json`` beside the runs;
+Every run's journal has the plan that was applied. A rollback writes one of them into ``.scalable/pinned.json``;
 whoever plans or runs that manifest on that target from now on finds it there. Without the file nothing is pinned.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from scalable.errors import PlanningError, UsageError
 from scalable.observe.fields import mapping, text
 from scalable.observe.files import write_beside
-from scalable.observe.folders import RunFolder, runs_dir
+from scalable.observe.folders import RunFolder, runs_dir, state_file
 from scalable.observe.history import LOCK, WAIT_S, locked
 from scalable.observe.reading import read
 from scalable.observe.view import RunView
@@ -47,7 +47,7 @@ class PinScope:
 
 def pin_of(place: PinScope, base: Path | str | None = None) -> Pin | None:
     """What is pinned there."""
-    found = [one for one in pins(base) if where(one) == place]
+    found = [one for one in pins(runs_dir(base, place.manifest)) if where(one) == place]
     return Pin.from_plan(text(found[-1].get("run")), found[-1]) if found else None
 
 
@@ -63,7 +63,7 @@ def plan_of(run: RunFolder) -> dict[str, Any] | None:
 
 def plans(place: PinScope, base: Path | str | None = None) -> Iterator[tuple[RunFolder, dict[str, Any]]]:
     """The plans that were made for a place, the latest first; those that only applied another again are not."""
-    for run in reversed(RunFolder.list(base)[-LOOKED_AT:]):
+    for run in reversed(RunFolder.list(runs_dir(base, place.manifest))[-LOOKED_AT:]):
         if place.has(run) and (plan := plan_of(run)) is not None and not plan.get("pinned"):
             yield run, plan
 
@@ -74,7 +74,7 @@ def in_force(place: PinScope, base: Path | str | None = None) -> Pin:
         return held
     for run, plan in plans(place, base):
         return Pin.from_plan(run.run_id, plan)
-    raise UsageError(f"nothing to roll back: no run of {place} is recorded in {runs_dir(base)}")
+    raise UsageError(f"nothing to roll back: no run of {place} is recorded in {runs_dir(base, place.manifest)}")
 
 
 def before(place: PinScope, base: Path | str | None = None) -> Pin:
@@ -99,7 +99,7 @@ def before(place: PinScope, base: Path | str | None = None) -> Pin:
 
 def named(place: PinScope, run_id: str, base: Path | str | None = None) -> Pin:
     """The plan of a run that a person names."""
-    run = RunFolder.open(run_id, base)
+    run = RunFolder.open(run_id, runs_dir(base, place.manifest))
     if not place.has(run):
         told = run.facts()
         whose = f"{text(told.get('manifest')) or 'another manifest'} on {text(told.get('target')) or 'another target'}"
@@ -113,12 +113,12 @@ def named(place: PinScope, run_id: str, base: Path | str | None = None) -> Pin:
 
 def hold(place: PinScope, pin: Pin | None, base: Path | str | None = None) -> None:
     """Pin a plan, or with none let planning go on by itself."""
-    folder = runs_dir(base)
-    path = folder / FILE
+    folder = runs_dir(base, place.manifest)
+    path = state_file(FILE, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / LOCK, WAIT_S):
-            kept = [one for one in pins(base) if where(one) != place]
+        with locked(state_file(LOCK, folder), WAIT_S):
+            kept = [one for one in pins(folder) if where(one) != place]
             if pin is not None:
                 kept.append({"manifest": str(place.manifest), "target": place.target, "run": pin.run, **pin.to_dict()})
             write_beside(path, json.dumps(kept, indent=1) + "\n")
@@ -126,8 +126,8 @@ def hold(place: PinScope, pin: Pin | None, base: Path | str | None = None) -> No
         raise PlanningError(f"{path} cannot be written: {error.strerror}; nothing is rolled back") from None
 
 
-def pins(base: Path | str | None = None) -> list[dict[str, Any]]:
-    path = runs_dir(base) / FILE
+def pins(folder: Path) -> list[dict[str, Any]]:
+    path = state_file(FILE, folder)
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -23,6 +23,7 @@ from scalable.errors import ScalableError
 from scalable.findings import Finding
 from scalable.observe.redact import redact_text
 from scalable.planning.expected import base_of
+from scalable.session.driver import keeping
 from scalable.session.driver.execution import JobCall
 from scalable.session.driver.incident_rows import IncidentRows
 from scalable.session.driver.ledger import Ledger
@@ -49,8 +50,6 @@ if TYPE_CHECKING:
     from scalable.quantities import Memory
     from scalable.session.driver.driver import Driver
 
-STORE_WAIT_S = 300.0  # how long the end of a sweep waits for a store that does not answer: a restart, another writer
-ASK_STORE_EVERY_S = 1.0
 
 logger = logging.getLogger("scalable")
 
@@ -105,6 +104,9 @@ class SweepExecution:
         """By the engine's name of the job."""
         self.works = {work.run_key: work for work, _ in compiled.cells}
         self.cells = Cells(compiled)
+        self.keeping = keeping.Keeping(driver, self.give_up)
+        self.sweep = ""
+        """The engine's name of the sweep."""
         self.ledger: Ledger
         """Counts the attempts; made when something is computed."""
         self.code = compiled.workload.code_fingerprint()
@@ -123,6 +125,9 @@ class SweepExecution:
             async with IncidentRows(incidents, self.store, ours, self.compiled.name):
                 try:
                     await self.compute(missing)
+                except BaseException:
+                    self.keeping.over = True
+                    raise
                 finally:
                     await self.settle()
             return await self.conclude(started)
@@ -159,7 +164,8 @@ class SweepExecution:
         run_id = self.driver.attempts.folder.run_id
         ledger = self.ledger = await asyncio.to_thread(Ledger, self.store, run_id, missing, self.before)
         engine = self.driver.engine.view
-        sweep = unused(name, engine.sweeps)
+        ledger.keeping = self.keeping
+        sweep = self.sweep = unused(name, engine.sweeps)
         jobs, works = self.jobs, {}
         for place in self.compiled.units_of(missing):
             job = unused(place.name, engine.jobs)
@@ -250,6 +256,10 @@ class SweepExecution:
             run_id=self.ledger.run_id,
         )
 
+    def give_up(self) -> None:
+        """The store has no room: what is computed would be lost."""
+        self.driver.handle(SweepCancelled(self.sweep))
+
     def write(self, job: str, rows: list[Row]) -> None:
         self.keep(self.persist(job, rows))
 
@@ -261,7 +271,7 @@ class SweepExecution:
 
     async def persist(self, job: str, rows: list[Row]) -> None:
         """Until the rows are where no crash can lose them; their worker is seen to get somewhere by that."""
-        receipt = await asyncio.wrap_future(self.store.submit(rows))
+        receipt = await self.keeping.put(lambda: self.store.submit(rows), len(rows))
         self.driver.stored(rows[0].worker, len(rows), receipt, self.store)
         if not receipt.safe:
             self.refused.append((job, rows))
@@ -286,6 +296,12 @@ class SweepExecution:
         while self.writing:
             with suppress(asyncio.CancelledError):
                 await asyncio.wait(set(self.writing))
+        if self.refused:
+            logger.error("%s", self.lost())
+
+    def lost(self) -> str:
+        rows = plural(sum(len(rows) for _, rows in self.refused), "computed row")
+        return f"{rows} of {self.compiled.name} could not be stored: {self.refusal}"
 
     async def stored(self) -> dict[str, Row]:
         """What the store has once it took every row. One that does not answer is waited for: its rows are safe."""
@@ -293,13 +309,14 @@ class SweepExecution:
         for job, rows in refused:  # there may be room by now
             await self.persist(job, rows)
         if self.refused:
-            lost = plural(sum(len(rows) for _, rows in self.refused), "row")
-            raise StoreError(f"{lost} of {self.compiled.name} could not be stored: {self.refusal}; start it again")
-        deadline = time.monotonic() + STORE_WAIT_S
+            raise StoreError(f"{self.lost()}; make room, then start it again: they are computed anew")
+        deadline = time.monotonic() + keeping.STORE_WAIT_S
         told = False
         while True:
             try:
-                return await asyncio.to_thread(self.found)
+                found = await asyncio.to_thread(self.found)
+                self.driver.store_trouble("")
+                return found
             except StoreError as error:
                 if time.monotonic() > deadline:
                     raise
@@ -308,7 +325,7 @@ class SweepExecution:
                     text = f"{self.compiled.name} waits for its store, nothing is lost meanwhile: {error}"
                     self.driver.tell(Finding.warning("store-unreachable", "", text))
                     logger.warning("%s", text)
-            await asyncio.sleep(ASK_STORE_EVERY_S)
+            await asyncio.sleep(keeping.ASK_STORE_EVERY_S)
 
     def found(self) -> dict[str, Row]:
         """Raises if the store does not answer, or has not taken everything yet."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scalable.planning.loads import sweep_load
 from scalable.planning.plan import Plan
-from scalable.session.machine import history
 from scalable.session.sweep.execution import Request, SweepExecution, ended
 from scalable.session.sweep.outcomes import SweepOutcome, changed, lacking, outcome_of
 from scalable.session.sweep.piloting import sample
@@ -18,6 +17,7 @@ from scalable.session.sweep.slots import Slot, gone
 from scalable.store import Row, Store, SweepStatus
 from scalable.store.artefacts import open_artefacts
 from scalable.store.tracking import Status, SweepRecord, Tracker, averaged, open_tracker
+from scalable.store.tracking.tracker import OUTBOX
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.results import Outcome
 
@@ -57,7 +57,7 @@ def run_sweep(
         artefacts = open_artefacts(request.artefacts)
         with (
             artefacts.using(name, compiled.artefact_keys()),
-            open_tracker(session.manifest.tracking, tell=tell) as tracker,
+            open_tracker(session.manifest.tracking, outbox=session.manifest.folder / OUTBOX, tell=tell) as tracker,
             Slot(
                 store, name, request.kind, normal, lambda why: tell(f"{name} waits: {why}"), holder, asset is None
             ) as slot,
@@ -98,7 +98,7 @@ def close_lost(store: Store, slot: Slot) -> None:
 
 
 def requested(session: ScalableSession, name: str, plan: Plan) -> Request:
-    load = sweep_load(session.site(), name, history())
+    load = sweep_load(session.site(), name, session.history())
     return Request(
         tag=load.profile_name,
         kind=load.kind,

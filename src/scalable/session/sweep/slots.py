@@ -19,14 +19,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from getpass import getuser
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from scalable import proc
 from scalable.engine.events import SweepKind
 from scalable.engine.sweeps import obstacle
+from scalable.errors import UsageError
 from scalable.session.operate.dependencies import STORE
-from scalable.store import StoreError
+from scalable.store import StoreError, ToldToStop
 
 if TYPE_CHECKING:
     from scalable.session.driver.driver import Driver
@@ -136,6 +138,8 @@ class Slot:
         """Why it waits; empty once it has its slot."""
         try:
             found = self.ticket.try_take(self.decide)
+        except ToldToStop:
+            raise
         except StoreError as error:
             if time.monotonic() - self.heard > SILENT_S:
                 raise
@@ -186,7 +190,11 @@ class Slot:
     def give_up(self) -> None:
         """Stand in line no more. What others of the same holder have by now stays theirs; who still waits asks anew."""
         with suppress(StoreError):  # it expires by itself
-            if not self.shared or isinstance(self.ticket.try_take(lambda *_: GIVEN_UP), str):
+            try:
+                others = self.shared and not isinstance(self.ticket.try_take(lambda *_: GIVEN_UP), str)
+            except ToldToStop:  # all of this holder were
+                others = False
+            if not others:
                 self.ticket.release()
 
     def leave(self) -> None:
@@ -210,8 +218,27 @@ def gone(lease: Lease) -> bool:
 
 
 def give_back(store: Store, name: str, kind: SweepKind, holder: str) -> None:
-    """End the slot of a holder, for all its processes."""
+    """End the slot of a holder, for all its processes; refused if it has none."""
+    holders = [lease.holder for lease in store.leases().list() if lease.name == name]
+    if holder not in holders:
+        those = f"{', '.join(holders)} {'has one' if len(holders) == 1 else 'have'}" if holders else "nobody has one"
+        raise UsageError(f"{holder} has no slot of {name}; {those}")
     asked(store, name, kind, holder).release()
+
+
+def tell_to_stop(store: Store, holder: str) -> list[Lease]:
+    """Have a holder that waits give up; return what it waited for. Refused if it waits for nothing."""
+    leases = store.leases()
+    known = leases.list()
+    own = [lease for lease in known if lease.holder == holder]
+    who = f"{getuser()}@{socket.gethostname()}"
+    stopped = [lease for lease in own if not lease.held and leases.tell_to_stop(lease, who)]
+    if stopped:
+        return stopped
+    if own:
+        raise UsageError(f"{holder} runs {own[0].name} and does not wait; scalable stop  ends a run")
+    waiting = ", ".join(lease.holder for lease in known if not lease.held) or "nobody"
+    raise UsageError(f"{holder} does not wait for a slot; who does: {waiting}")
 
 
 def unheard(_: str) -> None:

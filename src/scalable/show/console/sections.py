@@ -28,8 +28,9 @@ from scalable.observe.report import (
 )
 from scalable.observe.sweep_progress import RECENT, SweepProgress
 from scalable.observe.view import RunView
-from scalable.store import Store, open_store
+from scalable.store import Store
 from scalable.store.marking import mark
+from scalable.sweeps.loading import open_results
 from scalable.wording import plural
 
 MOST_DECISIONS = 100
@@ -180,13 +181,10 @@ def told_by_journal(name: str, worker: Worker, runs: list[dict[str, Any]], view:
 
 @contextmanager
 def store_of(run: RunFolder) -> Iterator[Store]:
-    # takes a second, which no page shall wait for
-    from scalable.show.report.material import home_of, manifest_of, url_of
+    from scalable.show.report.material import manifest_of  # takes a second, which no page shall wait for
 
-    facts = run.facts()
-
-    manifest, _ = manifest_of(run, facts)
-    with open_store(url_of(manifest, home_of(run, facts))) as store:
+    manifest, _ = manifest_of(run, run.facts())
+    with open_results(manifest, create=False) as store:
         yield store
 
 

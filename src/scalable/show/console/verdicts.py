@@ -82,17 +82,15 @@ async def asked(run: RunFolder, sweep: str) -> dict[str, Any]:
 
 
 def judged(run: RunFolder, sweep: str) -> dict[str, Any]:
-    from scalable.show.report.material import check_import, home_of, manifest_of, url_of
-    from scalable.store import open_store
+    from scalable.show.report.material import check_import, manifest_of
     from scalable.sweeps.gates import decide
-    from scalable.sweeps.loading import outcome
+    from scalable.sweeps.loading import open_results, outcome
 
-    facts = run.facts()
-    manifest, beside = manifest_of(run, facts)
+    manifest, beside = manifest_of(run, run.facts())
     if sweep not in manifest.sweeps:
         raise UnknownNameError(undefined("sweep", sweep, manifest.sweeps))
     check_import(manifest.sweeps[sweep].run, beside)
-    with open_store(url_of(manifest, home_of(run, facts))) as store:
+    with open_results(manifest, create=False) as store:
         results = outcome(manifest, sweep, store, beside)
     counts = {"complete": results.complete, "expected": len(results.expected), "finished": results.finished}
     content: dict[str, Any] = {"sweep": sweep, **counts, "baseline": str(results.baseline), "variants": []}

@@ -23,11 +23,10 @@ from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.observe.redact import HIDDEN, NAME, looks_secret, redact
 from scalable.observe.report import recorded_report
 from scalable.show.report.equity import Curves, curves_of
-from scalable.store import Store, open_store
-from scalable.store.urls import SQLITE, file_of, scheme_of
+from scalable.store import Store
 from scalable.sweeps.compiling import Compiled, compiled
 from scalable.sweeps.gates import decide
-from scalable.sweeps.loading import importable, outcome, store_url
+from scalable.sweeps.loading import artefacts_url, importable, open_results, outcome
 from scalable.sweeps.workload import find_workload
 
 if TYPE_CHECKING:
@@ -140,9 +139,8 @@ def results_of(
         return ()
     try:
         manifest, beside = manifest_of(where, run, named)
-        folder = home_of(where, run)
-        with open_store(url_of(manifest, folder)) as store:
-            return tuple(sweep_results(manifest, name, store, beside, folder) for name in names)
+        with open_results(manifest, create=False) as store:
+            return tuple(sweep_results(manifest, name, store, beside) for name in names)
     except (ScalableError, OSError) as error:
         return tuple(SweepResults(name, problems=(f"the results cannot be read: {error}",)) for name in names)
 
@@ -159,8 +157,16 @@ def manifest_of(where: RunFolder, run: Mapping[str, Any], named: Path | None = N
             f"that takes code of {path.resolve().parent}, and only code of the folder you are in is run, for runs that "
             "you made there; if you trust it, name its manifest: --manifest …"
         )
+    check_home(where, run)
     loaded = load_file(path, env=os.environ, target=text(run.get("target")) or None, providers=installed_providers())
     return loaded.manifest, path.resolve().parent
+
+
+def check_home(where: RunFolder, run: Mapping[str, Any]) -> None:
+    """Refuse a run that this user did not make and that says it was started somewhere else than in its project."""
+    folder, manifest = Path(text(run.get("cwd")) or "."), Path(text(run.get("manifest")))
+    if not where.is_sealed() and folder.resolve() not in (Path.cwd(), manifest.resolve().parent):
+        raise ScalableError(f"it was started in {folder}, which is neither this folder nor that of the manifest")
 
 
 def is_own(run: RunFolder, manifest: Path, named: Path | None = None) -> bool:
@@ -176,32 +182,7 @@ def is_own(run: RunFolder, manifest: Path, named: Path | None = None) -> bool:
     return not path.exists() or path.stat().st_uid in (os.geteuid(), 0)
 
 
-def home_of(where: RunFolder, run: Mapping[str, Any]) -> Path:
-    """Return the folder that paths of a run are meant from: artefacts are pickles, and loading one runs its code."""
-    folder, manifest = Path(text(run.get("cwd")) or "."), Path(text(run.get("manifest")))
-    if not where.is_sealed() and folder.resolve() not in (Path.cwd(), manifest.resolve().parent):
-        raise ScalableError(f"they would be read from {folder}, which is neither this folder nor that of the manifest")
-    return folder
-
-
-def url_of(manifest: Manifest, folder: Path) -> str:
-    """Return where the run's rows are, seen from its folder; what is set in the environment now is meant from here."""
-    url = os.environ.get("SCALABLE_STORE_URL")
-    return existing(store_url(manifest), Path() if url else folder)
-
-
-def existing(url: str, folder: Path) -> str:
-    """Return a store's URL seen from the folder of the run; a file that is not there is not made."""
-    if scheme_of(url) not in SQLITE:
-        return url
-    scheme, _, rest = url.partition(":///")
-    path = file_of(url if rest.startswith(("/", "~")) else f"{scheme}:///{folder.absolute() / rest}")
-    if not path.exists():
-        raise ScalableError(f"the store {path} is not there; make the report where it is, or set SCALABLE_STORE_URL")
-    return f"{scheme}:///{path}"
-
-
-def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path, folder: Path) -> SweepResults:
+def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path) -> SweepResults:
     try:
         if name in manifest.sweeps:
             check_import(manifest.sweeps[name].run, beside)
@@ -217,7 +198,7 @@ def sweep_results(manifest: Manifest, name: str, store: Store, beside: Path, fol
     except ScalableError as error:
         problems.append(f"there is no verdict: {error}")
     try:
-        curves = curves_of(made, made_outcome, artefacts_of(manifest, folder))
+        curves = curves_of(made, made_outcome, artefacts_url(manifest))
     except ScalableError as error:
         problems.append(f"there are no equity curves: {error}")
     return SweepResults(name, made_outcome, decision, made, curves, tuple(problems))
@@ -232,7 +213,3 @@ def check_import(path: str | None, folder: Path) -> None:
         raise
     except Exception as error:  # noqa: BLE001, whatever the user's code raises
         raise ScalableError(f"its code cannot be imported: {type(error).__name__}: {error}") from None
-
-
-def artefacts_of(manifest: Manifest, folder: Path) -> str:
-    return manifest.artefacts if "://" in manifest.artefacts else str(folder.absolute() / manifest.artefacts)

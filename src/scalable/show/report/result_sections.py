@@ -12,9 +12,10 @@ from scalable.show.report.equity import Curves
 from scalable.show.report.material import Material, SweepResults
 from scalable.show.report.overview import VERDICTS
 from scalable.show.report.result_charts import Heat, effects, equity, heat_map
+from scalable.store.marking import cell_name
 from scalable.sweeps.decisions import Check, Decision, Judgement, MetricResult, Standing
 from scalable.sweeps.metrics import KNOWN, Better, Metric, best_of, directed, judged, stated
-from scalable.sweeps.results import Outcome, Same, cell_name, number, same
+from scalable.sweeps.results import Outcome, Same, number, same
 from scalable.wording import plural
 
 MOST_ROWS = 1000  # of a sweep that are listed one by one

@@ -158,6 +158,10 @@ class Leases(Protocol):
         """
         ...
 
+    def tell_to_stop(self, lease: Lease, who: str) -> bool:
+        """Have whoever waits for a lease give up; return False if it does not wait any more."""
+        ...
+
     def list(self) -> Sequence[Lease]:
         """Return those who hold a lease, then those who wait, each in the order they asked."""
         ...

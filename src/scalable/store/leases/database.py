@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from scalable.store.database import Database
-from scalable.store.errors import RowError
+from scalable.store.errors import RowError, ToldToStop
 from scalable.store.leases import TTL_S, Decide, Lease
 from scalable.store.rows import LONGEST_NAME, storable
 from scalable.store.tables import counters, leases
@@ -23,6 +23,7 @@ from scalable.wording import shown
 
 COUNTER = "leases"
 PAUSES_S = (0.05, 1.0)  # between two tries of one who waits: a lease is free for a second at most before it is taken
+STOP = ", told to stop by "  # stands in the row of one who waits, behind its name, so that all see it
 BEATS_PER_LIFE = 3  # heartbeats within the time after which a silent holder is taken for dead
 
 
@@ -43,6 +44,12 @@ class SqlLeases:
             self.remove_expired(connection)
             ticket.stand_in_line(connection)
         return ticket
+
+    def tell_to_stop(self, lease: Lease, who: str) -> bool:
+        waits = (leases.c.id == lease.id) & leases.c.token.is_(None)
+        shown_as = f"{lease.holder}{STOP}{who}"[:LONGEST_NAME]
+        with self.database.writing("leases") as connection:
+            return connection.execute(update(leases).where(waits).values(holder=shown_as)).rowcount == 1
 
     def list(self) -> Sequence[Lease]:
         with self.database.reading() as connection:
@@ -108,6 +115,8 @@ class SqlTicket:
         self.line.remove_expired(connection)
         everyone = all_leases(connection)
         [own] = [lease for lease in everyone if lease.id == self.id]
+        if STOP in own.holder:
+            raise ToldToStop(f"told to stop by {own.holder.partition(STOP)[2]}")
         if own.held:  # it may have been taken by a try whose answer was lost
             self.token = own.token
             return own

@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from scalable.worker.runner import ends, guard, notes
-from scalable.worker.runner.leftovers import Baseline, Output
+from scalable.worker.runner import ends, guard, notes, output
+from scalable.worker.runner.leftovers import Baseline
 from scalable.worker.runner.stamp import Stamp, use
 from scalable.worker.runner.wire import LARGEST, LINE_CLOSED, Line, MessageKind, pack
 
@@ -67,13 +67,14 @@ def main() -> int:
 
     guard.install(settings["fork"], settings["allow"], on_fork=noted)
     notes.use(noted)
-    outputs = kept_outputs()
+    outputs = output.take_over()
     leave_signals_to_the_worker()
     baseline = Baseline(outputs, watch_faults)
     try:
         line.send(MessageKind.READY, json.dumps(guard.protections()).encode())
         while (message := line.read()) is not None:
             page.clear()
+            output.begin(page.begun)
             answer, left = attempt(message[1], own, baseline)
             line.send(MessageKind.ENDED, answer)
             if left:  # whatever was sent ahead goes to another runner
@@ -108,7 +109,7 @@ def leave_signals_to_the_worker() -> None:
 
 
 def attempt(work: bytes, own: int, baseline: Baseline) -> tuple[bytes, str]:
-    """Call, measure, and turn any end into (cause, value, message, seconds, CPU seconds, peak, what it left behind)."""
+    """Call, measure, and turn any end into what ``process.answer`` reads; with it, what was left behind."""
     began, cpu = time.monotonic(), used_cpu()
     cause, value, message = carry_out(work, own, baseline.adopt)
     seconds = time.monotonic() - began
@@ -189,16 +190,6 @@ def leave_fork(error: BaseException | None) -> NoReturn:
         with suppress(Exception):
             stream.flush()
     os._exit(status)
-
-
-def kept_outputs() -> list[Output]:
-    """Name, number and a copy of each stream that is open; what is said before a hang is to be in the log."""
-    found = []
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        if (stream := getattr(sys, name)) is not None:
-            stream.reconfigure(line_buffering=True)
-            found.append((name, number, os.dup(number)))
-    return found
 
 
 def used_cpu() -> float:

@@ -10,13 +10,14 @@ RAISED = "raised"
 TRANSIENT = "transient"
 OUT_OF_MEMORY = "out of memory"
 STUCK = "stuck"
+TIMED_OUT = "over its walltime"
 KILLED = "killed by another"
 CRASHED = "crashed"
 CANNOT_START = "cannot start"
 PREEMPTED = "preempted"
 STOPPED = "stopped"
 
-VIOLENT = frozenset({OUT_OF_MEMORY, STUCK, KILLED, CRASHED})
+VIOLENT = frozenset({OUT_OF_MEMORY, STUCK, TIMED_OUT, KILLED, CRASHED})
 """Ends that a person will want to look into."""
 LONGEST_MESSAGE = 1000  # characters of an error that are kept
 PASSING = (ConnectionError, TimeoutError, InterruptedError)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -23,8 +24,10 @@ from scalable.observe import logs
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.redact import Redactor, redact, redact_text
 from scalable.wording import plural
+from scalable.worker.printing import utc
 from scalable.worker.runner import stacks
 from scalable.worker.runner.asking import LONGEST_FAULTS, ask_faulthandler
+from scalable.worker.runner.output import MARK, mark_of
 from scalable.worker.runner.stacks import StackError, Thread
 
 MOST_PROCESSES = 50  # listed
@@ -35,6 +38,8 @@ LONGEST_COMMAND = 240  # characters
 LOG_LINES = 30
 LONGEST_LINE = 400  # characters of a line of the log
 LOG_TAIL = 1 << 16  # bytes at the log's end that are looked at
+WORKERS_OWN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+ - distributed\.|scalable worker: ")
+"""How lines begin that the worker itself has printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +106,47 @@ class Evidence:
         return "\n".join((*filter(None, head), *evidence_lines(told)))
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedWork:
+    """A piece of work, by what tells its lines in the worker's log from those of others."""
+
+    pid: int
+    """Of its runner."""
+    number: int
+    """How many that runner had begun with it."""
+    began: float
+    """Seconds since the epoch."""
+
+    def lines(self, lines: Sequence[str]) -> list[str]:
+        """Return its own: those with its mark, and those without any that came since it began and follow no other's."""
+        mark, since = mark_of(self.pid, self.number), utc(self.began)
+        kept, own = [], True
+        for line in lines:
+            text = logs.without_time(line)
+            if text.startswith(mark):
+                own = True
+            elif text != line and line < since:
+                continue
+            elif MARK.match(text) or WORKERS_OWN.match(text):
+                own = False
+            if own:
+                kept.append(line)
+        return kept
+
+
 async def collect(
-    pid: int, *, fault_file: Path | None, log: Path | None, fork_warnings: int = 0, within_s: float = 8
+    pid: int,
+    *,
+    fault_file: Path | None,
+    log: Path | None,
+    printed_by: LoggedWork | None = None,
+    fork_warnings: int = 0,
+    within_s: float = 8,
 ) -> Evidence:
-    """Look at a process and all its descendants. Never raises for anything that they are or do."""
+    """Look at a process and all its descendants. Never raises for anything that they are or do.
+
+    ``printed_by`` is the work whose lines of the log are wanted; without it all of the log counts.
+    """
     until = time.monotonic() + within_s
     try:
         lines = await asyncio.wait_for(asyncio.to_thread(look, pid), within_s / 2)
@@ -131,7 +173,7 @@ async def collect(
         guilty=redact_text(culprit.place()) if culprit is not None else "",
         notes=tuple(map(redact_text, (*remarks(pid, lines, threads, culprit), *notes))),
         faults=redact_text("\n".join(f"process {number}:\n{text}" for number, text in told.items()))[:LONGEST_FAULTS],
-        log=last_lines(log) if log is not None else (),
+        log=last_lines(log, printed_by) if log is not None else (),
         fork_warnings=fork_warnings,
         memory=sum(one.resident for one in lines),
     )
@@ -272,8 +314,11 @@ def was_forked(pid: int, parent: int) -> bool:
     return False
 
 
-def last_lines(log: Path) -> tuple[str, ...]:
+def last_lines(log: Path, work: LoggedWork | None = None) -> tuple[str, ...]:
+    """Return the last lines of a log, or of what one piece of work has printed into it."""
     lines = logs.last_lines(log, LOG_TAIL, LOG_TAIL)
+    if work is not None:
+        lines = work.lines(lines)
     redactor = Redactor()
     return tuple(shortened(line, LONGEST_LINE) for line in [redactor.line(line) for line in lines][-LOG_LINES:])
 

@@ -22,6 +22,7 @@ from contextlib import suppress
 from scalable import proc
 from scalable.wording import plural
 from scalable.worker.runner import guard
+from scalable.worker.runner.output import Output, marked
 from scalable.worker.runner.path import here
 
 HELPER = re.compile(rb"from [\w.]*(resource_tracker|forkserver) import main")
@@ -31,8 +32,6 @@ QUIET_WITHIN_S = 0.5  # OpenMP threads spin for up to 0.2 s before they sleep
 LISTEN_EVERY_S = 1.0  # between two looks for native threads that spin, so that short work does not pay for them
 MOST_NAMED = 3  # leftovers that are named in words
 TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-
-Output = tuple[str, int, int]
 
 
 class Baseline:
@@ -80,7 +79,7 @@ class Baseline:
             if stream is None or getattr(stream, "closed", False):
                 with suppress(OSError):
                     os.dup2(kept, number)
-                    setattr(sys, name, open(number, "w", buffering=1, errors="backslashreplace", closefd=False))  # noqa: SIM115
+                    setattr(sys, name, marked(number))
 
     def restore_signals(self) -> None:
         for timer in TIMERS:

@@ -15,6 +15,11 @@ def python_path() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(entry for entry in found if Path(entry).exists())}
 
 
+def off_the_path(folder: str) -> None:
+    """Take a folder off ``sys.path`` again, where Dask put it; nothing is ever imported from it."""
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
+
+
 def here() -> str:
     """The current folder, also after it was removed."""
     try:

@@ -211,7 +211,7 @@ class Runner:
             {**os.environ, **python_path()}, cpus=settings.cpus, grpc=settings.grpc, extra=settings.environment
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "scalable.worker.runner", json.dumps(told)],
+            [sys.executable, "-P", "-m", "scalable.worker.runner", json.dumps(told)],
             env={**environment, RUNNER_MARK: self.mark, WORKER_MARK: settings.mark},
             stdin=subprocess.DEVNULL,
             stdout=settings.output,
@@ -371,6 +371,7 @@ class Conversation(asyncio.Protocol):
 
 
 def answer(content: bytes) -> tuple[Any, ...]:
+    """How a piece of work ended: its cause, value and message, what it took and what it left."""
     cause, value, message, seconds, cpu_s, peak, left = pickle.loads(content)
     return cause, value, message, seconds, cpu_s, peak, left
 

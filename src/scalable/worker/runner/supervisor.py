@@ -13,12 +13,14 @@ import os
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from scalable import proc
 from scalable.stuck import is_stuck
+from scalable.worker.printing import unwritten
 from scalable.worker.runner import ends
-from scalable.worker.runner.evidence import collect
+from scalable.worker.runner.evidence import Evidence, LoggedWork, collect, last_lines
 from scalable.worker.runner.memory import memory_limits, oom_kills, readable
 from scalable.worker.runner.process import Runner, Settings, Started
 from scalable.worker.runner.work import End, GivenWork, Told, verdict
@@ -34,6 +36,8 @@ KILLED_START = 0.1  # of a failed start: one that others, or the kernel, killed 
 FAILED_STARTS = 3  # in a row; then the runner's own start is at fault and work is no longer tried
 START_AGAIN_S = 1.0  # after a start that failed, longer each time: a machine may be short of something for a moment
 LONGEST_PAUSE_S = 30.0
+RAISED_FOR_MEMORY = "it raised MemoryError; nothing was killed"
+WRITTEN_WITHIN_S = 1.0  # what work printed before its end is in the log a moment later, unless its disk hangs
 MOST_RETURNS = 3  # runners that ended before they began with a piece of work; then it is taken for the reason
 
 
@@ -88,7 +92,7 @@ class Supervisor:
         return True
 
     def kill(self, key: str, cause: str, message: str = "", silent_for: float | None = None) -> None:
-        """End work that was given; stuck work after it was looked at, and only if it has been silent for so long."""
+        """End work that was given; if we judged it, after it was looked at; and only if it was silent for so long."""
         work = self.works.get(key)
         if work is None or work.killed_for:
             return
@@ -104,7 +108,7 @@ class Supervisor:
         work.killed_for, work.message = cause, message
         if work.runs and not ending:
             work.silent_s = work.silence()
-            self.put_down(work, evidence=cause == ends.STUCK)
+            self.put_down(work, evidence=cause in (ends.STUCK, ends.TIMED_OUT))
 
     async def leave(self, grace: float) -> None:
         """Notice: what has not begun is given back, what runs may finish for a while and is given up then."""
@@ -215,7 +219,12 @@ class Supervisor:
             self.waiting.appendleft(work)
         else:
             highest = max(work.peak, peak or 0) or None
-            self.end(work, End(work.key, cause, value, message, seconds, cpu_s, highest))
+            end = End(work.key, cause, value, message, seconds, cpu_s, highest)
+            if cause == ends.OUT_OF_MEMORY:
+                end = replace(end, raised=True, done=(RAISED_FOR_MEMORY,))
+                self.keep(self.end_with_its_lines(work, end, work.logged(runner.answered)))
+            else:
+                self.end(work, end)
         if not runner.ending:
             self.go_on(runner)
 
@@ -251,12 +260,13 @@ class Supervisor:
         work: GivenWork | None = runner.current
         if in_group and runner.group and work is not None:  # between two looks
             work.peak = max(work.peak, runner.group.limit())
-        begun, how = runner.has_begun, runner.how_it_ended(status)
+        begun, how, number = runner.has_begun, runner.how_it_ended(status), runner.stamp.begun
         killed = await runner.end()
         if work is not None and (begun or work.returned >= MOST_RETURNS):
             room = self.room() if self.settings.memory else None
             cause, message = verdict(how, work, status, in_group, last > self.kills_before, room)
-            self.end(runner.sent.popleft(), work.end(cause, message, killed))
+            runner.sent.popleft()
+            await self.end_with_its_lines(work, work.end(cause, message, killed), work.logged(number))
         elif work is not None:
             work.returned += 1
         self.return_rest(runner)
@@ -289,7 +299,8 @@ class Supervisor:
                 found = await collect(
                     runner.pid,
                     fault_file=runner.fault_file,
-                    log=self.settings.log,
+                    log=runner.settings.log,
+                    printed_by=work.logged(runner.stamp.begun),
                     fork_warnings=stamped.fork_warnings,
                 )
         if not work.runs:  # it came to its end by itself meanwhile, and the next one has begun
@@ -297,10 +308,25 @@ class Supervisor:
             self.go_on(runner)
             return
         runner.hang_up()
+        number = runner.stamp.begun
         killed = await runner.end()
-        self.end(runner.sent.popleft(), work.end(work.killed_for, work.message, killed, found))
+        runner.sent.popleft()
+        end = work.end(work.killed_for, work.message, killed, found)
+        await self.end_with_its_lines(work, end, work.logged(number))
         self.return_rest(runner)
         self.remove(runner)
+
+    async def end_with_its_lines(self, work: GivenWork, end: End, logged: LoggedWork) -> None:
+        """Tell of an end with the last lines it printed, which is all there is to see of work that is gone."""
+        assert work.runner is not None
+        settings = work.runner.settings
+        if end.cause in ends.VIOLENT and end.evidence is None and settings.log is not None:
+            deadline = time.monotonic() + WRITTEN_WITHIN_S
+            while unwritten(settings.output) and time.monotonic() < deadline:
+                await asyncio.sleep(LOOK_EVERY_S / 10)
+            await asyncio.sleep(LOOK_EVERY_S)  # who has read it needs a moment to write it
+            end = replace(end, evidence=Evidence(logged.pid, time.time(), log=last_lines(settings.log, logged)))
+        self.end(work, end)
 
     def remove(self, runner: Runner) -> None:
         with suppress(ValueError):

@@ -10,7 +10,7 @@ from typing import Any
 
 from scalable.wording import plural
 from scalable.worker.runner import ends
-from scalable.worker.runner.evidence import Evidence
+from scalable.worker.runner.evidence import Evidence, LoggedWork
 from scalable.worker.runner.memory import readable
 from scalable.worker.runner.process import Runner
 from scalable.worker.runner.stamp import Progress
@@ -33,6 +33,8 @@ class End:
     evidence: Evidence | None = None
     silent_s: float = 0.0
     """For how long it had said nothing when it was found stuck."""
+    raised: bool = False
+    """Its own code raised an error for the lack of memory; nothing was killed."""
     done: tuple[str, ...] = ()
     """What was done about it, in sentences."""
 
@@ -109,6 +111,12 @@ class GivenWork:
         self.idle_s = self.cpu_s = 0.0
         self.cpu_before = self.runner.cpu
 
+    def logged(self, number: int) -> LoggedWork:
+        """What its lines in the log are known by, if it was the n-th of its runner."""
+        assert self.runner is not None
+        ago = time.monotonic() - self.began
+        return LoggedWork(self.runner.pid or 0, number, time.time() - ago)
+
     def wait_again(self) -> None:
         """Its runner ended and had not come to it."""
         self.runner, self.began = None, 0.0
@@ -169,7 +177,7 @@ class GivenWork:
     def end(self, cause: str, message: str, killed: int, evidence: Evidence | None = None) -> End:
         """Its end with its runner, of which so many processes were killed."""
         done = [f"{plural(killed, 'process')} killed, none left" if killed else "nothing of it was left to end"]
-        if evidence is not None:
+        if evidence is not None and evidence.processes:
             done.insert(0, f"stacks of {plural(len(evidence.processes), 'process')} saved")
         return End(
             self.key,

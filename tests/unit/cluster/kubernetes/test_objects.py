@@ -135,7 +135,8 @@ def test_pods_have_no_rights_and_write_only_to_their_own_folders() -> None:
         }
         writable = [one["mountPath"] for one in container["volumeMounts"] if not one.get("readOnly")]
         assert writable == ["/tmp", objects.SCRATCH]
-        assert {"name": "scratch", "emptyDir": {}} in spec["volumes"]
+        limit = container["resources"]["limits"]["ephemeral-storage"]
+        assert {"name": "scratch", "emptyDir": {"sizeLimit": limit}} in spec["volumes"]
 
 
 def test_a_pod_that_ended_stays_ended_and_has_time_to_hand_over() -> None:
@@ -187,9 +188,13 @@ def test_the_relay_keeps_away_from_nodes_that_come_and_go_with_work() -> None:
     assert {"key": "pool", "operator": "NotIn", "values": ["compute", "gpu"]} in [
         one["preference"]["matchExpressions"][0] for one in terms
     ]
-    assert spec["containers"][0]["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
-    assert spec["containers"][0]["command"][:5] == [
-        *("python3", "-m", "scalable.cluster.kubernetes.relay", "--listen=:8786", "--control=127.0.0.1:8787")
+    assert spec["containers"][0]["resources"]["limits"] == {
+        "cpu": "500m",
+        "memory": "512Mi",
+        "ephemeral-storage": "20Gi",
+    }
+    assert spec["containers"][0]["command"][:6] == [
+        *("python3", "-P", "-m", "scalable.cluster.kubernetes.relay", "--listen=:8786", "--control=127.0.0.1:8787")
     ]
 
 
