@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings_left(folder: Path) -> list[str]:
-    history = json.loads((folder / ".scalable/runs/history.json").read_text())
+    history = json.loads((folder / ".scalable/history.json").read_text())
     return [entry["settings"] for entry in history["memory"]["calibration"]]
 
 
