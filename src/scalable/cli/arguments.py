@@ -315,6 +315,12 @@ def operator_commands(add: Add) -> None:
     pause.add_argument("--now", action="store_true", help="stop what runs, to be run again later; send workers away")
     yes_option(pause)
     about("resume", "let a paused session go on", "resume")
+    stop = about(
+        "stop", "end a run in an orderly way, as Ctrl-C does; finished rows stay", "stop --dry-run", "stop --yes"
+    )
+    stop.add_argument("run", nargs="?", metavar="RUN", help="its id (default: the session that runs)")
+    stop.add_argument("--dry-run", action="store_true", help="show what is in flight, stop nothing")
+    yes_option(stop)
     rollback = add(
         "rollback",
         "go back to the sizes and numbers of workers of the plan before",

@@ -18,7 +18,8 @@ STORE = "SCALABLE_STORE_URL"
 WRITTEN_OUT = ("image", "namespace")
 """Of the target; the cluster's copy has their values, so that no variable must be known there."""
 PASSWORD = re.compile(r"""://[^\s/:@"'$]*:(?!\d{1,5}/)[^\s@"'$]+@""")
-PAIR = re.compile(r"[\s-]*([\w.-]+):\s+[^\s{$]\S*\s*")
+PAIR = re.compile(r"(?:^[\s#-]*([\w.-]+)|\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)):\s+(?=[^\s{$])")
+"""A name and a value in a comment: what it begins with, or the name of a variable anywhere; the rest is prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,7 @@ def in_comment(line: str) -> bool:
     """Return whether a comment holds a secret: by its shape, as NAME=VALUE, or as a line of YAML; prose is none."""
     comment = VARIABLE.sub("", line.partition("#")[2])
     prose = comment.replace(": ", " ")
-    written = PAIR.fullmatch(comment)
-    return redact_text(prose) != prose or (written is not None and looks_secret(written[1]))
+    return redact_text(prose) != prose or any(looks_secret(pair[1] or pair[2]) for pair in PAIR.finditer(comment))
 
 
 def variables(node: tree.Node) -> Iterator[tuple[Path, str, str | None]]:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from scalable.findings import Finding
-from scalable.manifest import tree
-from scalable.observe.redact import looks_secret, names_a_file, redact_text
+from scalable.manifest import layers, tree
+from scalable.observe.redact import SHORTEST_SECRET, asks, looks_secret, names_a_file, redact_text
 
 CODE = "secret-in-manifest"
 VARIABLE = re.compile(r"\$\{[^{}]*\}")
@@ -20,12 +20,26 @@ Path = tuple[str | int, ...]
 
 def literal(root: tree.Node) -> Iterator[tuple[Path, tree.Scalar]]:
     """Yield each value that is a secret by its name or its shape, and neither a variable nor the name of a Secret."""
-    for path, node in scalars(root):
-        bare = VARIABLE.sub("", node.text)
-        name = next((part for part in reversed(path) if isinstance(part, str)), "")
-        held = isinstance(node.value, str) and bare == node.text and looks_secret(name)
-        if (held or redact_text(bare) != bare) and not reference(root, path):
-            yield path, node
+    return ((path, node) for path, node in scalars(root) if is_secret(root, path, node))
+
+
+def is_secret(root: tree.Node, path: Path, node: tree.Scalar) -> bool:
+    text = layers.VARIABLE.sub(lambda variable: variable[3] or "", node.text)  # a default stands here as well
+    if redact_text(text) != text:
+        return True
+    small = not isinstance(node.value, str) and len(text) < SHORTEST_SECRET  # a count, a size, yes or no
+    if not text or small or reference(root, path):
+        return False
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    return (looks_secret(name) and not names_a_file(name, text)) or asks(before(root, path), text)
+
+
+def before(root: tree.Node, path: Path) -> str | None:
+    """Return what stands before a value in a list: the flag of an argument."""
+    if not path or not isinstance(path[-1], int) or path[-1] == 0:
+        return None
+    node = tree.locate(root, (*path[:-1], path[-1] - 1))[1]
+    return node.text if isinstance(node, tree.Scalar) else None
 
 
 def exposed(root: tree.Node, dotted: Iterable[str] = ()) -> Iterator[Finding]:

@@ -45,6 +45,15 @@ def append_private(path: Path) -> int:
     return os.open(path, flags, private_mode(path.parent) & 0o666)
 
 
+def listing(folder: Path) -> list[str]:
+    """Return the names in a folder, none if it is not there. Raise OSError if it may not be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading. Raise OSError if it is no regular file: a pipe would wait for its writer for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

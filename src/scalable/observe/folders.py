@@ -40,7 +40,11 @@ NAMED = 5  # runs listed in messages
 
 
 class RunFolderError(ScalableError):
-    """A run folder that cannot be made or written."""
+    """A run folder that cannot be made, written or read."""
+
+    @classmethod
+    def unreadable(cls, path: Path, error: OSError) -> RunFolderError:
+        return cls(f"{path} may not be read: {error.strerror}")
 
 
 class UnknownRunError(UsageError):

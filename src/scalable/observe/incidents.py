@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import count, listed, mapping, number, text, texts
-from scalable.observe.files import make_private, open_regular, write_beside
+from scalable.observe.files import listing, make_private, open_regular, write_beside
 from scalable.observe.folders import RunFolder, RunFolderError
 from scalable.observe.journal import jsonable
 from scalable.observe.redact import redact
@@ -124,7 +124,9 @@ class IncidentFolder:
         self.run = Path(run_folder)
         self.path = self.run / "incidents"
         self.damaged: dict[str, str] = {}
-        """Files that could not be read when ``all`` looked last, and why."""
+        """Files that held no incident when ``all`` looked last, and why."""
+        self.unreadable: list[RunFolderError] = []
+        """Files that may not be read, and why."""
 
     def open(self, incident: Incident) -> Incident:
         """Record it under the next number. Severity and advice are added if it has none."""
@@ -153,16 +155,21 @@ class IncidentFolder:
         return changed
 
     def all(self) -> list[Incident]:
-        """Return those that can be read, in the order of their numbers; ``damaged`` has the others."""
-        self.damaged = {}
+        """Return those that can be read, in the order of their numbers; ``damaged`` and ``unreadable`` have the others.
+
+        Raises ``RunFolderError`` if nobody here may see which there are.
+        """
+        self.damaged, self.unreadable = {}, []
         incidents = []
         for at in self.numbers():
             try:
                 incidents.append(self.read(at))
             except FileNotFoundError:
                 continue
-            except (OSError, ValueError, RecursionError) as error:
-                self.damaged[self.file(at).name] = getattr(error, "strerror", None) or "it holds no incident"
+            except OSError as error:
+                self.unreadable.append(RunFolderError.unreadable(self.file(at), error))
+            except (ValueError, RecursionError):
+                self.damaged[self.file(at).name] = "it holds no incident"
         return incidents
 
     def get(self, number: int) -> Incident:
@@ -172,7 +179,9 @@ class IncidentFolder:
             raise UnknownIncidentError(f"incident {number} is not recorded in {self.run.name}; {listed}")
         try:
             return self.read(number)
-        except (OSError, ValueError, RecursionError):
+        except OSError as error:
+            raise RunFolderError.unreadable(self.file(number), error) from None
+        except (ValueError, RecursionError):
             raise ScalableError(f"{self.file(number)} cannot be read: it is damaged") from None
 
     def read(self, number: int) -> Incident:
@@ -185,9 +194,9 @@ class IncidentFolder:
 
     def numbers(self) -> list[int]:
         try:
-            names = [entry.stem for entry in self.path.iterdir() if entry.suffix == ".json"]
-        except OSError:
-            return []
+            names = [Path(name).stem for name in listing(self.path) if name.endswith(".json")]
+        except OSError as error:
+            raise RunFolderError.unreadable(self.path, error) from None
         return sorted(int(name) for name in names if name.isascii() and name.isdecimal() and len(name) < 10)
 
     def file(self, number: int) -> Path:
@@ -209,11 +218,12 @@ def earlier(run_folder: Path, now: float) -> list[Incident]:
 
 def recent_files(folder: Path, now: float) -> Iterator[tuple[float, Path]]:
     known = IncidentFolder(folder.parent)
-    for number_ in known.numbers()[-MOST_EARLIER:]:
-        with suppress(OSError):
-            written = known.file(number_).stat().st_mtime
-            if written >= now - AGAIN_WITHIN_S:
-                yield written, known.file(number_)
+    with suppress(RunFolderError):  # another user's run
+        for number_ in known.numbers()[-MOST_EARLIER:]:
+            with suppress(OSError):
+                written = known.file(number_).stat().st_mtime
+                if written >= now - AGAIN_WITHIN_S:
+                    yield written, known.file(number_)
 
 
 def text_of(incident: Incident) -> str:

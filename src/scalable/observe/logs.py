@@ -8,10 +8,12 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from scalable.observe.files import open_regular
+from scalable.observe.files import listing, open_regular
+from scalable.observe.folders import RunFolderError
 from scalable.observe.redact import Redactor
 
 BLOCK = 1 << 16  # bytes read at once from the end of a file
@@ -25,11 +27,12 @@ Line = tuple[str, str]  # the log's name and the text
 
 
 def log_files(folder: Path) -> dict[str, Path]:
-    """Logs by the name of their worker."""
+    """Return logs by the name of their worker. Raise ``RunFolderError`` if nobody here may see which there are."""
     try:
-        return {path.stem: path for path in sorted(folder.glob("*.log"))}
-    except OSError:
-        return {}
+        names = sorted(name for name in listing(folder) if name.endswith(".log"))
+    except OSError as error:
+        raise RunFolderError.unreadable(folder, error) from None
+    return {Path(name).stem: folder / name for name in names}
 
 
 def merged(logs: dict[str, Sequence[str]]) -> Iterator[Line]:
@@ -65,6 +68,8 @@ class LogReader:
         self.amid: set[str] = set()  # logs that are read on in a line whose beginning was given out, or never read
         self.cut_off: set[str] = set()
         """Logs of which fewer lines were read than asked for, because they are too long."""
+        self.unreadable: dict[Path, RunFolderError] = {}
+        """Logs that may not be read, and why."""
         self.behind = False
         """Whether more was added than could be read at once: the next ``new`` goes on."""
 
@@ -73,7 +78,9 @@ class LogReader:
         lines_by_log: dict[str, Sequence[str]] = {}
         files = self.files()
         for name, path in files.items():
-            end = ending(path, most, self.share(len(files)))
+            end = Ending(0, b"", 0)
+            with self.noting(path):
+                end = ending(path, most, self.share(len(files)))
             self.at[name] = end.size
             if end.begin:
                 self.amid.add(name)
@@ -89,16 +96,29 @@ class LogReader:
         files = self.files()
         self.behind = False
         for name, path in files.items():
-            before, size = self.at.get(name, 0), size_of(path)
-            if size < before:
-                before = 0  # someone emptied it
-            added = read_on(path, before, min(size, before + self.share(len(files)))) if size > before else b""
-            self.at[name] = before + len(added)
+            before = size = self.at.get(name, 0)
+            added = b""
+            with self.noting(path):
+                size = path.stat().st_size
+                if size < before:
+                    before = 0  # someone emptied it
+                added = read_on(path, before, min(size, before + self.share(len(files)))) if size > before else b""
+                self.at[name] = before + len(added)
             behind = bool(added) and self.at[name] < size
             self.behind |= behind
             if lines := self.cut(name, self.rest.pop(name, b"") + added, last=last and not behind):
                 lines_by_log[name] = lines
         return lines_by_log
+
+    @contextmanager
+    def noting(self, path: Path) -> Iterator[None]:
+        """Note that a log may not be read; one that is gone has nothing more to say."""
+        try:
+            yield
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.unreadable[path] = RunFolderError.unreadable(path, error)
 
     def share(self, files: int) -> int:
         return max(BLOCK, self.most_bytes // max(1, files))
@@ -135,23 +155,23 @@ def ending(path: Path, most_lines: int, most_bytes: int) -> Ending:
     """Read at least the last so many lines of a file, or as much as may be read."""
     blocks: list[bytes] = []
     ends = 0
-    try:
-        with open_regular(path) as file:
-            at = size = file.seek(0, 2)
-            while at > 0 and ends <= most_lines and size - at < most_bytes:
-                begin = max(0, at - BLOCK)
-                file.seek(begin)
-                blocks.append(file.read(at - begin))
-                ends += blocks[-1].count(b"\n")
-                at = begin
-    except OSError:
-        return Ending(0, b"", 0)
+    with open_regular(path) as file:
+        at = size = file.seek(0, 2)
+        while at > 0 and ends <= most_lines and size - at < most_bytes:
+            begin = max(0, at - BLOCK)
+            file.seek(begin)
+            blocks.append(file.read(at - begin))
+            ends += blocks[-1].count(b"\n")
+            at = begin
     return Ending(at, b"".join(reversed(blocks)), size)
 
 
 def last_lines(path: Path, most: int, most_bytes: int = BLOCK) -> list[str]:
     """Return the last lines of a log that hold anything; none if it cannot be read."""
-    end = ending(path, 2 * most, most_bytes)
+    try:
+        end = ending(path, 2 * most, most_bytes)
+    except OSError:
+        return []
     lines = [line.rstrip() for line in end.data.decode(errors="replace").splitlines() if line.strip()]
     return lines[-most:]
 
@@ -161,17 +181,7 @@ def without_time(line: str) -> str:
     return TIME.sub("", line)
 
 
-def size_of(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 def read_on(path: Path, begin: int, end: int) -> bytes:
-    try:
-        with open_regular(path) as file:
-            file.seek(begin)
-            return file.read(end - begin)
-    except OSError:
-        return b""
+    with open_regular(path) as file:
+        file.seek(begin)
+        return file.read(end - begin)

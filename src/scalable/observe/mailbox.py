@@ -22,6 +22,7 @@ from typing import Any
 
 from scalable.errors import ScalableError, UsageError
 from scalable.observe.fields import mapping, number, text
+from scalable.observe.files import listing
 from scalable.observe.folders import RunFolder
 from scalable.observe.journal import jsonable
 from scalable.observe.liveness import State, is_running, silence_s, state_now, stopped
@@ -94,6 +95,8 @@ def ask(
         raise NoAnswerError(f"{run.control} cannot be written: {error.strerror}; ask where it can be{owner}") from None
     try:
         answer = wait(run, name, time.monotonic() + within_s, stop)
+    except OSError as error:
+        raise NoAnswerError(f"{run.control} may not be read: {error.strerror}; its answer cannot be seen") from None
     finally:
         taken = not withdrawn(run.control / f"{name}{ASK}")
         remove(run.control, name)
@@ -114,7 +117,7 @@ def wait(run: RunFolder, name: str, deadline: float, stop: Callable[[], bool]) -
         if time.monotonic() >= alive_at:
             alive_at = time.monotonic() + ALIVE_EVERY_S
         # a listing asks the server of a shared file system; a look at the file alone may see a remembered absence
-        if f"{name}{ANSWER}" in names(run.control):
+        if f"{name}{ANSWER}" in listing(run.control):
             return restored(run.control, name)
         if late or gone:
             return None
@@ -156,7 +159,10 @@ class Mailbox:
 
     def questions(self) -> Iterator[Question]:
         """New ones, the oldest first, each once. Damaged, foreign and outdated ones are answered here."""
-        file_names = names(self.folder)
+        try:
+            file_names = listing(self.folder)
+        except OSError:  # a disk that does not answer; who asks sees that nobody takes the question
+            file_names = []
         if file_names and time.monotonic() >= self.tidy_at:
             self.tidy_at = time.monotonic() + KEPT_S / 10
             self.tidy(file_names)
@@ -226,14 +232,6 @@ class Mailbox:
             self.answer(question.id, {"ok": False, "error": "the session is closing; nothing was done"})
 
 
-def names(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries]
-    except OSError:
-        return []
-
-
 def read(path: Path) -> tuple[bytes, int]:
     """Return a file's content and owner; a link is not followed, and nothing waits for the other end of a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -283,9 +281,10 @@ def withdrawn(path: Path) -> bool:
 
 def remove(folder: Path, name: str) -> None:
     """What belongs to a question."""
-    for each in names(folder):
-        if each.startswith(f"{name}."):
-            withdrawn(folder / each)
+    with suppress(OSError):
+        for each in listing(folder):
+            if each.startswith(f"{name}."):
+                withdrawn(folder / each)
 
 
 def who() -> str:

@@ -130,6 +130,14 @@ def start_a_thread_for_ever() -> int:
     return os.getpid()
 
 
+def read_from_an_object_store() -> int:
+    """Start the thread in which fsspec speaks to object stores, as reading an artefact does; return the process."""
+    from fsspec.asyn import get_loop
+
+    assert get_loop().is_running()
+    return os.getpid()
+
+
 def leave_a_daemon_thread() -> int:
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
     return os.getpid()

@@ -211,6 +211,18 @@ def test_protections_of_a_live_worker_are_in_place(live: Session) -> None:
     assert "fork guard" in shown and shown.endswith("protected\n")
 
 
+def test_a_session_that_is_stopped_is_told_as_that_and_goes_on_when_it_is_let(live: Session) -> None:
+    os.kill(live.process.pid, signal.SIGSTOP)
+    try:
+        assert until(lambda: live.told("status")["run"]["stopped"] == live.process.pid)
+        status = live.told("status")["run"]
+        assert (status["state"], status["left_s"]) == ("running", None)
+        assert f"kill -CONT {live.process.pid}" in " ".join(live.scalable("status").split())
+    finally:
+        os.kill(live.process.pid, signal.SIGCONT)
+    assert until(lambda: live.told("status")["run"]["stopped"] is None)
+
+
 def test_names_that_nothing_has_are_answered_with_those_there_are(live: Session) -> None:
     live.two()
     message = live.scalable("dump", "model-7", status=2)
@@ -341,3 +353,56 @@ def test_tasks_handed_to_dask_are_seen_and_what_cannot_be_done_about_them_is_sai
         assert "cancel its future, or kill its worker" in session.scalable("kill", guarded, status=2)
         assert "2 tasks handed to Dask directly cannot be paused" in session.scalable("pause")
         (tmp_path / "plain.go").touch()
+
+
+SWEEP = """version: 1
+project: {name: small}
+targets: {local: {provider: local, max_workers: 1, processes: true}}
+sweeps: {trial: {factor: depth, variants: [1, 2], assets: [A], folds: 2, run: "scored:score", run_minutes: 0.01}}
+"""
+SCORED = """
+import time
+from pathlib import Path
+
+def score(depth, asset, fold):
+    with open("calls", "a") as calls:
+        calls.write(f"{depth} {fold}\\n")
+    while fold == 1 and not Path("go").exists():
+        time.sleep(0.02)
+    return {"score": depth + fold}
+"""
+
+
+def test_a_stopped_run_keeps_its_rows_and_the_next_computes_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "scalable.yaml").write_text(SWEEP)
+    (tmp_path / "scored.py").write_text(SCORED)
+    run = [sys.executable, "-m", "scalable", "run", "--sweep", "trial"]
+    process = subprocess.Popen(
+        run, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    session = Session(tmp_path, process)
+    calls = tmp_path / "calls"
+    try:
+        assert until(lambda: calls.exists() and " 1" in calls.read_text())
+        preview = session.told("stop", "--dry-run")
+        assert preview["dry_run"] and preview["state"] == "running" and len(preview["running"]) == 1
+        assert process.poll() is None
+        assert "--yes" in session.scalable("stop", status=2), "nobody can be asked here"
+        stopped = session.told("stop", session.run.run_id, "--yes")
+        assert stopped["state"] == "interrupted"
+        assert process.wait(LONG_S) == 130
+        [asked] = session.journal("operator")
+        assert asked["ask"] == "stop"
+        kept = session.told("results", "trial")["rows"]
+        assert kept and len(kept) < 4
+    finally:
+        (tmp_path / "go").touch()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=LONG_S)
+    before = calls.read_text().splitlines()
+    session.shell("run", "--sweep", "trial")
+    again = calls.read_text().splitlines()[len(before) :]
+    finished = {f"{row['variant']} {row['fold']}" for row in kept}
+    assert len(again) == 4 - len(finished) and not finished & set(again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,32 @@ def test_nobody_without_the_runs_certificate_is_let_in_at_its_ports(tmp_path: Pa
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=180)
 
     assert (done.returncode, done.stdout.split()) == (0, ["out"] * 4 + ["4"]), done.stderr
+
+
+SPIED_ON = """
+import os
+import subprocess
+from scalable import ScalableSession
+
+with ScalableSession.from_yaml("scalable.yaml") as client:
+    client.submit(len, "abc", tag="model").result()
+    look = ["find", os.environ["TMPDIR"], ".scalable/runs", "-type", "f", "-readable", "-printf", "%f "]
+    ours = subprocess.run(look, capture_output=True, text=True).stdout.split()
+    theirs = subprocess.run(look, capture_output=True, text=True, user=65534, group=65534, extra_groups=[]).stdout
+    print({"key.pem", "run.json", "journal.jsonl", "model-0.log"} <= set(ours), theirs.split())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_another_user_reads_neither_the_keys_nor_the_records_of_a_run() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # one that others may enter
+        shared, project = Path(folder) / "tmp", Path(folder) / "project"
+        for path in (Path(folder), shared, project):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o755)
+        (project / "scalable.yaml").write_text(MANIFEST.format(processes="true"), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", SPIED_ON], cwd=project, env={**os.environ, "TMPDIR": str(shared)},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "True []\n"), done.stderr

@@ -52,6 +52,12 @@ async def test_what_one_work_does_to_its_process_the_next_does_not_suffer(desk: 
 
 
 @on_a_desk()
+async def test_the_thread_that_reads_artefacts_in_object_stores_costs_no_runner(desk: Desk) -> None:
+    first = await desk.value(mischief.read_from_an_object_store)
+    assert await desk.value(mischief.read_from_an_object_store) == first
+
+
+@on_a_desk()
 async def test_a_thread_that_work_left_does_not_deny_a_fork_of_the_next(desk: Desk) -> None:
     left = await desk.value(mischief.leave_a_daemon_thread)
     assert await desk.value(mischief.fork_and_exit, 3) == 3

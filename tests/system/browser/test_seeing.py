@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from scalable.show.console.guard import Guard
 from tests.helpers.browser.simulated import LARGE, Shape, SimulatedRun
+from tests.helpers.observe.builders import fall_silent
 
 
 @pytest.mark.journey
@@ -28,7 +29,6 @@ def test_the_address_opens_the_page_without_its_token_and_progress_moves_as_rows
     expect(page.locator("#figure-spent")).to_have_text("EUR 0.0048")
     assert page.title().startswith("ftf · running")
     expect(page.locator("#runs option").first).to_contain_text("Latest: ftf · ")
-    expect(page.locator("#silent")).to_contain_text("last sign")  # its clock is in the past
     now = "Latest figures: 5 compute workers, 5 running, 66 waiting. Most at a time: 5 compute."
     page.locator("#panel-pool").scroll_into_view_if_needed()
     expect(page.locator("#pool")).to_contain_text(now)
@@ -114,6 +114,42 @@ def test_trouble_is_told_with_its_remedy_and_an_incident_opens_with_its_evidence
     run.tell()
     expect(page.locator("#incidents")).to_contain_text("The latest 100 of 120 incidents are listed.")
     expect(page.locator("#more-trouble")).to_have_text("120 incidents, 2 retries")
+
+
+def test_failures_are_trouble_also_where_nothing_alerts(page: Page, console: Guard, run: SimulatedRun) -> None:
+    page.goto(console.invite())
+    expect(page.locator("#figure-trouble")).to_have_text("none")
+    run.write("run-ended", run="AAVE none fold 0", state="failed", reason="ValueError: no such model")
+    run.tell()
+    expect(page.locator("#figure-trouble")).to_have_text("1 failure")
+    expect(page.locator("#figure-trouble")).to_have_attribute("data-tone", "bad")
+    page.locator("#panel-incidents").scroll_into_view_if_needed()
+    expect(page.locator("#incidents")).to_contain_text("Failures (1)")
+    expect(page.locator("#incidents")).to_contain_text("no such model")
+    expect(page.get_by_text("No incident.")).to_be_hidden()
+
+
+def test_a_run_that_gives_no_sign_says_so(page: Page, console: Guard, run: SimulatedRun) -> None:
+    page.goto(console.invite())
+    expect(page.locator("#state")).to_have_text("running")
+    expect(page.locator("#silent")).to_be_hidden()
+    fall_silent(run.folder, 120)
+    expect(page.locator("#silent")).to_contain_text("last sign 2 min")
+
+
+def test_panels_that_have_nothing_to_show_yet_do_not_say_that_the_run_is_over(
+    page: Page, console: Guard, run: SimulatedRun
+) -> None:
+    page.route("**/api/stream*", lambda route: None)  # which is never answered
+    page.goto(console.invite())
+    expect(page.locator("#state")).to_have_text("loading …")
+    for place in ("#workers-note", "#more-trouble", "#more-rows"):
+        expect(page.locator(place)).to_have_text("loading …")
+    for text in ("The run is over", "This run has no plan", "No incident", "No retry", "Nothing is paid for"):
+        expect(page.get_by_text(text)).to_have_count(0)
+    page.unroute("**/api/stream*")
+    page.reload()
+    expect(page.locator("#workers-note")).to_contain_text("5 busy")
 
 
 def test_the_first_run_and_every_later_one_appear_by_themselves_and_earlier_ones_can_be_chosen(

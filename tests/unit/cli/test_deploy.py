@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scalable.cli.commands.deploy import check_secrets
+from scalable.errors import UsageError
+from scalable.observe.redact import KNOWN
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.deploy.rendering import MANIFEST
 
@@ -108,3 +111,23 @@ def test_options_of_kubernetes_are_refused_for_airflow(deploy: Call) -> None:
     refused = deploy("airflow", "--helm")
     assert refused.status == 2
     assert "--helm is about Kubernetes" in refused.err
+
+
+@pytest.mark.parametrize("what", ["kubernetes", "airflow"])
+def test_a_secret_of_this_environment_is_written_nowhere_whatever_it_is_called(
+    deploy: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("LAB_TOKEN", "staple-of-the-lab")
+    monkeypatch.setattr(KNOWN, "looked", float("-inf"))
+    text = MANIFEST.replace("LEVEL: info", "LEVEL: staple-of-the-lab")
+    (tmp_path / "scalable.yaml").write_text(text, encoding="utf-8")
+    sweep = ["--sweep", "calibration"] if what == "airflow" else []
+    done = deploy(what, "--output", "out", *sweep)
+    assert done.status != 0
+    assert "staple-of-the-lab" not in done.err + done.out
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_last_look_at_what_is_written_names_the_line() -> None:
+    with pytest.raises(UsageError, match=r"line 2 of 60-job\.yaml .*\*\*\*"):
+        check_secrets({"60-job.yaml": "kind: Job\nargs: [ghp_abcdefgh12345abcdefgh12345]\n"})

@@ -11,6 +11,7 @@ from scalable.observe.incidents import Incident, IncidentFolder
 from scalable.store import IncidentRow, open_store
 from tests.helpers.cli.commands import Call, call
 from tests.helpers.observe.builders import START, a_run, record, task
+from tests.helpers.observe.forbidden import forbid
 
 __all__ = ["call"]  # a fixture
 
@@ -147,7 +148,7 @@ def test_what_cannot_be_meant_ends_with_status_2_and_words(
 def test_without_runs_or_incidents_it_says_so(call: Call) -> None:
     assert call("incidents").status == 2
     assert call("incidents", "--all").out == "no run in .scalable/runs has incidents\n"
-    assert call("incidents", "--all", "--format", "json").json == {"incidents": [], "damaged": [], "failures": {}}
+    assert call("incidents", "--all", "--format", "json").json["incidents"] == []
 
 
 @pytest.mark.parametrize("arguments", [(), ("--all",)])
@@ -178,6 +179,25 @@ def test_incidents_of_a_run_whose_folder_is_elsewhere_come_from_the_store(call: 
     page = call("incidents", "show", "2", "--run-id", "run-b")
     assert page.status == 0 and "wait (threading.py:327)" in page.out and "about to clean" in page.out
     assert call("incidents", "show", "3").status == call("incidents", "--run-id", "run-c").status == 2
+
+
+def test_incidents_that_may_not_be_read_are_told_as_that(
+    call: Call, told: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = a_run(RUNS)
+    (others.path / "incidents").mkdir()
+    forbid(monkeypatch, others.path / "incidents")
+    shown = call("incidents")
+    assert (shown.status, shown.out) == (1, "")
+    assert f"{others.path / 'incidents'} may not be read: Permission denied" in " ".join(shown.err.split())
+    everything = call("incidents", "--all", "--format", "json")
+    assert everything.status == 1 and len(everything.json["incidents"]) == 2, "those that may be read are listed"
+    assert len(everything.json["unreadable"]) == 1
+    assert call("incidents", "show", "1").status == 1
+    forbid(monkeypatch, told.path / "incidents" / "0001.json", told.journal)
+    found = call("incidents", "--run-id", told.run_id, "--format", "json")
+    assert found.status == 1 and [each["id"] for each in found.json["incidents"]] == [2]
+    assert len(found.json["unreadable"]) == 2
 
 
 def test_damaged_records_are_told_of(call: Call, told: RunFolder) -> None:

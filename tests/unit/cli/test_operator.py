@@ -52,6 +52,14 @@ def test_a_session_that_is_over_cannot_be_asked_and_this_is_said_at_once(call: C
     assert not folder.control.exists()
 
 
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",), ("--yes", "--format", "json")])
+def test_a_run_that_is_over_cannot_be_stopped(call: Call, arguments: tuple[str, ...]) -> None:
+    folder = a_run(RUNS, *a_story())
+    shown = call("stop", folder.run_id, *arguments)
+    assert (shown.status, shown.out) == (1, "") and "there is nothing to stop" in shown.err
+    assert not folder.control.exists()
+
+
 def test_the_workers_of_a_session_that_is_over_are_none(call: Call) -> None:
     folder = a_run(RUNS, *a_story())
     shown = call("workers")

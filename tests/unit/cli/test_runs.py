@@ -24,6 +24,7 @@ from tests.helpers.observe.builders import (
     task,
     write,
 )
+from tests.helpers.observe.forbidden import forbid
 from tests.helpers.observe.tariffs import machine, tariff
 
 __all__ = ["call"]
@@ -313,6 +314,22 @@ def test_a_run_whose_process_is_stopped_says_so_and_forecasts_no_end(
 def test_a_run_that_is_paused_forecasts_no_end(call: Call) -> None:
     a_live_run(RUNS, *ended_lately(), record("operator", time.time() - START, ask="pause", by="ann"))
     assert call("status", "--format", "json").json["run"]["left_s"] is None
+
+
+def test_logs_that_may_not_be_read_are_told_as_that(
+    call: Call, told: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told.log("a").write_text("hello\n", encoding="utf-8")
+    told.log("b").write_text("secret\n", encoding="utf-8")
+    forbid(monkeypatch, told.log("b"))
+    shown = call("logs")
+    assert (shown.status, shown.out) == (1, "a | hello\n")
+    assert f"{told.log('b')} may not be read: Permission denied" in " ".join(shown.err.split())
+    assert call("logs", "a").status == 0
+    forbid(monkeypatch, told.logs)
+    shown = call("logs")
+    assert (shown.status, shown.out) == (1, "")
+    assert f"{told.logs} may not be read" in " ".join(shown.err.split())
 
 
 def test_logs_of_all_workers_are_merged_by_their_times_and_named(call: Call, told: RunFolder) -> None:

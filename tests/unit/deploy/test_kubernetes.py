@@ -161,10 +161,21 @@ def test_secrets_are_referred_to_and_listed_with_the_command_that_makes_them() -
         ("tracking:", "# DB_PASSWORD: abcdefgh12345\ntracking:"),
         ("tracking:", "# run it with GH_PAT=abcdefgh12345\ntracking:"),
         ("LEVEL: info", "LEVEL: info  # npm_abcdefgh12345abcdefgh12345abcdefgh"),
+        ("tracking:", "# DB_PASS: abcdefgh12345 (old)\ntracking:"),
+        ("LEVEL: info", "LEVEL: info  # password: abcdefgh12345 of the db"),
+        ("LEVEL: info", "DB_PASSWORD: ${DB_PASSWORD:-abcdefgh12345}"),
+        ("LEVEL: info", "LEVEL: postgresql://u:${PW:-abcdefgh12345}@db/x"),
+        ("LEVEL: info", "DB_PASSWORD: 'pre${LEVEL:-}abcdefgh12345'"),
+        ("LEVEL: info", "DB_PASSWORD: 123456789012345"),
+        ("LEVEL: info", "pass: abcdefgh12345"),
+        ("LEVEL: info", "DB_PASSWORD: |\n        first\n        abcdefgh12345"),
+        ("LEVEL: info", "LEVEL: {secret: lab, key: ghp_abcdefgh12345abcdefgh12345}"),
     ],
     ids=[
         *("store", "env by name", "env by shape", "tracking", "comment", "overlay", "slash", "slash in comment"),
         *("pass", "key", "project key", "YAML in a comment", "NAME=VALUE in a comment", "shape in a comment"),
+        *("pair and more in a comment", "pair behind a value"),
+        *("default", "default in an address", "around a variable", "number", "pass by itself", "block", "reference"),
     ],
 )
 def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: tuple[str, str]) -> None:
@@ -173,6 +184,7 @@ def test_a_secret_that_stands_in_the_manifest_is_refused_and_not_shown(change: t
     assert "write ${NAME} instead" in str(refused.value)
     assert PASSWORD not in str(refused.value)
     assert "abcdefgh12345" not in str(refused.value)
+    assert "123456789012345" not in str(refused.value)
 
 
 def test_prose_about_secrets_in_a_comment_is_no_secret() -> None:

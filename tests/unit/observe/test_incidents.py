@@ -19,6 +19,7 @@ from scalable.observe import incidents as module
 from scalable.observe.evidence import MOST_LINES, evidence_lines
 from scalable.observe.incidents import HIGH, NORMAL, Incident, IncidentFolder, advice, earlier, severity
 from tests.helpers.observe.builders import GIB, START, attempt_ended, lost, record, summed
+from tests.helpers.observe.forbidden import forbid
 from tests.helpers.observe.reports import report
 
 PLACE = "wait in threading.py:327, called from work.py:12 (train)"
@@ -203,6 +204,15 @@ def test_looking_back_is_bounded_and_survives_damage(tmp_path: Path) -> None:
 def test_what_would_have_prevented_it_is_said(incident: Incident, said: str, tmp_path: Path) -> None:
     assert any(said in one for one in advice(incident))
     assert IncidentFolder(tmp_path).open(incident).prevent == advice(incident)
+
+
+def test_incidents_of_others_that_may_not_be_read_keep_nobody_from_recording_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others, own = (RunFolder.create("lab", tmp_path) for _ in range(2))
+    IncidentFolder(others.path).open(Incident("stuck", guilty=PLACE))
+    forbid(monkeypatch, others.path / "incidents")
+    assert IncidentFolder(own.path).open(Incident("stuck", guilty=PLACE)).severity == NORMAL
 
 
 def test_advice_is_not_made_up() -> None:

@@ -19,8 +19,10 @@ from scalable.manifest.policies import rules_of
 from scalable.observe.alerts import RULES, Rule
 from scalable.observe.files import write_beside
 from scalable.observe.folders import runs_dir
+from scalable.observe.redact import redact_text, shows_secret
 from scalable.planning.loads import route
 
+LONGEST_LINE = 200  # characters shown of a line that is refused
 ONLY_FOR = {
     "helm": ("kubernetes",),
     "api_server": ("kubernetes",),
@@ -38,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
     check_options(options)
     check_free(folder, force=options.force)
     deployed = SYSTEMS[options.what](options, folder)
+    check_secrets(deployed.files)
     left = write(folder, deployed.files)
     if options.format == "json":
         print_json(
@@ -131,6 +134,17 @@ def check_free(folder: Path, *, force: bool) -> None:
         raise UsageError(f"--output {folder} is a file; name a folder, e.g. --output deploy")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise UsageError(f"{folder} is not empty; --force replaces files of the same names in it")
+
+
+def check_secrets(files: Mapping[str, str]) -> None:
+    """Refuse what holds a secret after all: one of this environment, or one that shows by its shape."""
+    for name, text in files.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if shows_secret(line):
+                raise UsageError(
+                    f"line {number} of {name} would hold a secret: {redact_text(line).strip()[:LONGEST_LINE]}; nothing "
+                    "was written; write ${NAME} in the manifest instead, or {secret: NAME, key: KEY}"
+                )
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed, text
-from scalable.observe.folders import UnknownRunError
+from scalable.observe.folders import RunFolderError, UnknownRunError
 from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, span
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
@@ -41,7 +41,9 @@ class RunTrouble:
     """Where its files are; on which machine, if they are elsewhere."""
     incidents: list[Incident]
     damaged: dict[str, str] = field(default_factory=dict)
-    """Files that could not be read, and why."""
+    """Files that hold no incident, and why."""
+    unreadable: list[str] = field(default_factory=list)
+    """What may not be read, with the reason."""
     failures: int = 0
     """Tasks and jobs that failed, with an incident or without; of a run whose folder is elsewhere it is not known."""
     stored: bool = False
@@ -49,28 +51,41 @@ class RunTrouble:
 
     @classmethod
     def of(cls, run: RunFolder) -> RunTrouble:
-        known = IncidentFolder(run.path)
-        return cls(run.run_id, str(run.path), known.all(), known.damaged, RunView.of(read(run.journal)).failed)
+        """Look at a run, as far as it may be read."""
+        known, incidents, failures = IncidentFolder(run.path), list[Incident](), 0
+        reasons: list[RunFolderError] = []
+        try:
+            incidents = known.all()
+            reasons += known.unreadable
+            failures = RunView.of(read(run.journal)).failed
+        except RunFolderError as error:
+            reasons.append(error)
+        except OSError as error:
+            reasons.append(RunFolderError.unreadable(run.journal, error))
+        return cls(run.run_id, str(run.path), incidents, known.damaged, list(map(str, reasons)), failures)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.action is not None:
         return show_one(options)
     runs = chosen(options)
+    unreadable = [why for each in runs for why in each.unreadable]
+    for why in unreadable:
+        errors().print(why, style="bold red", markup=False, soft_wrap=True)
     if options.format == "json":
         print_json(as_json(runs))
-        return 0
+        return 1 if unreadable else 0
     screen = console()
     troubled = [each for each in runs if each.incidents or each.damaged or each.failures]
     for at, each in enumerate(troubled):
         if at:
             screen.print()
         show_list(screen, each)
-    if not troubled:  # a run that is only in the store is there because it had some
+    if not troubled and not unreadable:
         runs_there = f"no run in {runs_dir(manifest=options.manifest)} has"
         where = runs_there if options.all else f"{runs[0].run_id} has no"
         screen.print(f"{where} incidents", soft_wrap=True)
-    return 0
+    return 1 if unreadable else 0
 
 
 def chosen(options: argparse.Namespace) -> list[RunTrouble]:
@@ -115,7 +130,8 @@ def as_json(runs: Sequence[RunTrouble]) -> dict[str, Any]:
     entries = [entry(each, incident) for each in runs for incident in each.incidents]
     broken = [str(Path(each.folder) / "incidents" / name) for each in runs for name in each.damaged]
     failures = {each.run_id: each.failures for each in runs if each.failures}
-    return {"incidents": entries, "damaged": broken, "failures": failures}
+    unreadable = [why for each in runs for why in each.unreadable]
+    return {"incidents": entries, "damaged": broken, "unreadable": unreadable, "failures": failures}
 
 
 def entry(run: RunTrouble, incident: Incident) -> dict[str, Any]:

@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
             break
         if not reader.behind:
             time.sleep(EVERY_S)
-    return 0
+    for why in reader.unreadable.values():
+        errors().print(f"{why}", style="bold red", markup=False, soft_wrap=True)
+    return 1 if reader.unreadable else 0
 
 
 def chosen(options: argparse.Namespace) -> RunFolder:

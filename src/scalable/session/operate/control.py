@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from shlex import quote
@@ -32,6 +34,7 @@ OPERATOR = "operator"  # on whose behalf a session is paused
 DEAD_WITHIN_S = 50.0  # killing takes less than a minute, the way of the question included
 LOOK_S = 0.05  # how often it is looked whether what was killed is dead
 LONGEST_PROFILE_S = 600.0
+ANSWERED_S = 0.2  # from the answer to a question that ends the session to its end
 ON_A_WORKER = (JobState.RUNNING, JobState.KILLING)
 
 
@@ -165,6 +168,16 @@ class Control:
         told = {"stopped": stopped if now else [], "running": [] if now else stopped}
         return {**told, "waiting": max(0, waiting), "outside": len(self.tasks())}
 
+    async def stop(self, question: Question, dry_run: bool = False) -> dict[str, Any]:
+        """End the session as Ctrl-C does, once this is answered; with ``dry_run`` only say what that would stop."""
+        jobs = self.driver.engine.view.jobs
+        running = sorted(name for name, record in jobs.items() if record.state in ON_A_WORKER)
+        waiting = sum(not record.state.final for record in jobs.values()) - len(running)
+        if not dry_run:
+            self.record(question, "", running)
+            asyncio.get_running_loop().call_later(ANSWERED_S, interrupt)
+        return {"running": running, "waiting": waiting, "outside": len(self.tasks())}
+
     async def resume(self, question: Question) -> dict[str, Any]:
         """What others than the operator hold up stays so, and is told."""
         was = self.driver.engine.view.paused
@@ -271,6 +284,12 @@ class Control:
                     raise
 
 
+def interrupt() -> None:
+    """Interrupt the main thread as Ctrl-C does; where that is ignored, as after nohup, as ``kill`` does."""
+    heard = callable(signal.getsignal(signal.SIGINT))
+    os.kill(os.getpid(), signal.SIGINT if heard else signal.SIGTERM)
+
+
 def unknown(noun: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(undefined(noun, name, known))
 
@@ -284,5 +303,6 @@ QUESTIONS: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
     "kill": Control.kill,
     "pause": Control.pause,
     "resume": Control.resume,
+    "stop": Control.stop,
     "rollback": Control.rollback,
 }

@@ -224,6 +224,8 @@ class Log(Handler):
             raise UnknownNameError(f"worker {worker!r} has no log in {run.run_id}")
         reader, redactor = LogReader(run.logs, path.stem, most_bytes=LOG_LINES * LONGEST_LINE), Redactor()
         lines = [part for line in reader.begin(LOG_LINES, last=True)[path.stem] for part in line.splitlines() or [""]]
+        for error in reader.unreadable.values():
+            raise error
         texts = [shown(line, redactor) for line in lines[-LOG_LINES:]]
         return {"worker": worker, "lines": texts, "cut": bool(reader.cut_off)}
 
