@@ -23,6 +23,8 @@ class Factor:
     heavy_values: tuple[Variant, ...] = ()
     """Values that make the training sets of every sweep that large if they are locked or set; so do numbers over a
     heavy factor's baseline."""
+    free: bool = False
+    """Its values are lengths or numbers, of which more make sense than those listed; the workload says which."""
     in_search: bool = True
     """A variant changes what the hyper-parameter search sees; if not, one search serves all variants."""
 
@@ -31,20 +33,21 @@ FACTORS = {
     factor.name: factor
     for factor in (
         Factor("calibration", ("none", "sigmoid", "isotonic"), in_search=False),
-        Factor("timeframe", ("1h", "15m", "30m", "4h")),
-        Factor("fold_size", ("90d", "60d", "120d", "180d")),
-        Factor("n_features", (80, 50, 120, "full"), heavy=True, heavy_values=("full",)),
+        Factor("timeframe", ("1h", "15m", "30m", "4h"), free=True),
+        Factor("fold_size", ("90d", "60d", "120d", "180d"), free=True),
+        Factor("n_features", (80, 50, 120, "full"), free=True, heavy=True, heavy_values=("full",)),
         Factor("classification_mode", ("binary", "ternary", "meta")),
         Factor(
             "cusum_training_mode", ("events", "relaxed", "disabled"), heavy=True, heavy_values=("relaxed", "disabled")
         ),
         Factor("btc_features", ("off", "on"), heavy=True, heavy_values=("on",)),
         Factor("cleanlab", ("off", "prune", "weight")),
-        Factor("focal_loss", ("off", 1.0, 2.0)),
-        Factor("label_smoothing", (0.0, 0.05, 0.1)),
+        Factor("focal_loss", ("off", 1.0, 2.0), free=True),
+        Factor("label_smoothing", (0.0, 0.05, 0.1), free=True),
     )
 }
 
+TRAINING_SET = "training-set"  # the note in which a job tells how large the set is that it trains on
 FULL_FEATURES = 272  # what n_features: full stands for
 
 GROUPS = {
@@ -77,12 +80,16 @@ def is_heavy_value(name: str, value: Variant) -> bool:
     return value in factor.heavy_values
 
 
-def profile_for(factor: str, values: Mapping[str, Variant] = NOTHING) -> str:
-    """Return the profile a factor is routed to when the sweep does not name one.
+WORKLOAD_PROFILES = {"scalable.finetune.portfolio:WORKLOAD": "wfrb"}
+"""Shipped workloads with a profile of their own."""
+
+
+def profile_for(factor: str, values: Mapping[str, Variant] = NOTHING, run: str | None = None) -> str:
+    """Return the profile a factor of a workload is routed to when the sweep does not name one.
 
     ``values`` are those that all rows of the sweep have: locked ones and its settings.
     """
-    return "heavy" if is_heavy(factor, values) else "standard"
+    return "heavy" if is_heavy(factor, values) else WORKLOAD_PROFILES.get(run or "", "standard")
 
 
 def is_trading(run: str | None) -> bool:

@@ -145,6 +145,7 @@ def running_commands(add: Add) -> None:
     choice_options(run)
     run.add_argument("--asset", metavar="A", help="only the rows of this asset of the sweep; others are not expected")
     run.add_argument("--here", action="store_true", help="on this machine with one worker, whatever the target is")
+    run.add_argument("--profile", metavar="P", help="with --here: the size of its worker (default: as planned)")
     run.add_argument("--holder", metavar="ID", help="runs that name the same one are one sweep to all others")
     run.add_argument("--dry-run", action="store_true", help="show the plan, as scalable plan does; start nothing")
     run.add_argument("--task", metavar="NAME", action="append", dest="tasks", help="this task and those it needs")
@@ -231,6 +232,7 @@ def sweep_commands(add: Add) -> None:
     slots.add_argument(
         "sweep", nargs="?", metavar="SWEEP", help="take, leave: of this sweep; stop: the holder or run that waits"
     )
+    slots.add_argument("--profile", metavar="P", help="take: the size of its workers (default: as planned)")
     slots.add_argument("--holder", metavar="ID", help="take, leave: a name that its runs share and no others have")
     of_a_store(slots)
 

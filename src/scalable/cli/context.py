@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from scalable.observe.folders import project_folder
 from scalable.session.machine import history, site_of
 from scalable.store import Store, open_store
 from scalable.sweeps.loading import open_results
+from scalable.wording import undefined
 
 if TYPE_CHECKING:
     from scalable.planning.pins import Pin
@@ -76,6 +78,17 @@ def site(options: argparse.Namespace, loaded: Loaded, pin: Pin | None = None, *,
     return site_of(manifest, target, manifest_path(options.manifest).resolve().parent, pin)
 
 
+def with_profile(loaded: Loaded, sweep: str, profile: str | None) -> Loaded:
+    """Return the manifest with this profile for a sweep, if one is given."""
+    if not profile:
+        return loaded
+    manifest = loaded.manifest
+    if profile not in manifest.profiles:
+        raise UsageError(undefined("profile", profile, manifest.profiles))
+    sized = {sweep: manifest.sweeps[sweep].model_copy(update={"profile": profile})}
+    return replace(loaded, manifest=manifest.model_copy(update={"sweeps": {**manifest.sweeps, **sized}}))
+
+
 def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     """Return what a rollback holds fast of this manifest."""
     from scalable.session.operate.rollback import PinScope, pin_of
@@ -83,4 +96,15 @@ def pin(options: argparse.Namespace, loaded: Loaded) -> Pin | None:
     return pin_of(PinScope.of(manifest_path(options.manifest), loaded.target))
 
 
-__all__ = ["history", "load", "load_named", "load_whole", "manifest_path", "opened_store", "pin", "seed", "site"]
+__all__ = [
+    "history",
+    "load",
+    "load_named",
+    "load_whole",
+    "manifest_path",
+    "opened_store",
+    "pin",
+    "seed",
+    "site",
+    "with_profile",
+]

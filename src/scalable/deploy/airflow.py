@@ -73,6 +73,7 @@ def render(
         "assets": literal(tasks(grid.assets), "ASSETS = "),
         "dag": literal(f"scalable_{identifier(sweep)}"),
         "profile": identifier(profile),
+        "sized": literal(profile),
         "delay": decimal_text(exact(retry.delay.seconds)),
         "cap": decimal_text(exact(retry.cap.seconds)),
     }

@@ -25,6 +25,7 @@ except ImportError:  # no executor starts pods without it: tasks run where it ru
 
 SETTINGS = """
 SWEEP = <<sweep>>
+PROFILE = <<sized>>
 TARGET = <<target>>
 # Where tasks run; another one may be named when the DAG is triggered.
 MANIFEST = <<manifest>>
@@ -119,6 +120,7 @@ def task(name, command, **settings):
             "SCALABLE_MANIFEST": "{{ params.manifest }}",
             "SCALABLE_TARGET": verbatim(TARGET),
             "SWEEP": verbatim(SWEEP),
+            "PROFILE": verbatim(PROFILE),
             "HOLDER": "{{ dag.dag_id }} {{ run_id }}",  # whose place it is: that of all tasks of this run together
             **settings.pop("env", {}),
         },
@@ -142,11 +144,11 @@ with DAG(
     },
     tags=["scalable"],
 ) as dag:
-    admitted = task("admitted", 'exec scalable slots take "$SWEEP" --holder "$HOLDER"'<<in_small>>)
+    admitted = task("admitted", 'exec scalable slots take "$SWEEP" --profile "$PROFILE" --holder "$HOLDER"'<<in_small>>)
     assets = [
         task(
             name,
-            'exec scalable run --sweep "$SWEEP" --asset "$ASSET" --here --holder "$HOLDER"',
+            'exec scalable run --sweep "$SWEEP" --asset "$ASSET" --here --profile "$PROFILE" --holder "$HOLDER"',
             env={"ASSET": verbatim(asset)},<<in_worker>>
         )
         for name, asset in ASSETS.items()

@@ -37,8 +37,6 @@ OF_OTHERS = frozenset({"model", "rebalance", "top"})
 """What Discovery and WFRB read and the trading workload does not."""
 MODELS = ("xgboost", "logistic", "random_forest", "extra_trees")
 """The families Discovery screens."""
-FREE = frozenset({"timeframe", "fold_size", "n_features", "focal_loss", "label_smoothing"})
-"""Factors whose values are lengths and numbers: more of them make sense than those in the catalogue."""
 LARGEST_GAMMA = 5.0  # of focal loss; over it hardly an event counts
 MOST_SMOOTHING = 0.5  # beyond, a label says less than that it might be anything
 ALL_OF_IT_BPS = 10_000.0  # a cost of everything that is traded
@@ -55,7 +53,7 @@ def check(configuration: Mapping[str, Any]) -> None:
             raise SettingError(undefined("setting", str(name), DEFAULTS))
     settings = {**DEFAULTS, **configuration}
     for name, factor in FACTORS.items():
-        if name not in FREE:
+        if not factor.free:
             known(name, settings[name], factor.variants)
     known("model", settings["model"], MODELS)
     numbers(settings)

@@ -23,4 +23,5 @@ WORKLOAD = Workload(
     unit="search",
     defaults=DEFAULTS,
     check=check,
+    matrix=("training", lambda made: (len(made.train), len(made.names))),
 )  # fmt: skip

@@ -189,7 +189,7 @@ def check_sweeps(manifest: Manifest) -> Iterator[Finding]:
         if factor is None and sweep.variants is None:
             near = undefined(f"{path}.factor", "factor", sweep.factor, FACTORS)
             yield replace(near, remedy=f"{near.remedy}, or give your own factor its variants")
-        if factor is not None and sweep.run is None:
+        if factor is not None and not factor.free and sweep.run is None:
             for index, variant in enumerate(sweep.variants or []):
                 if variant not in factor.variants:
                     known = ", ".join(str(v) for v in factor.variants)

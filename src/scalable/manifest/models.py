@@ -170,11 +170,20 @@ PROFILES = {
 
 def with_shipped(manifest: Manifest) -> Manifest:
     groups = {name: list(assets) for name, assets in GROUPS.items()}
-    whole = manifest.model_copy(
-        update={"profiles": {**PROFILES, **manifest.profiles}, "groups": {**groups, **manifest.groups}}
-    )
+    own = {name: completed(profile, PROFILES.get(name)) for name, profile in manifest.profiles.items()}
+    whole = manifest.model_copy(update={"profiles": {**PROFILES, **own}, "groups": {**groups, **manifest.groups}})
     whole._declared = frozenset(manifest.profiles)
     return whole
+
+
+def completed(own: Profile, shipped: Profile | None) -> Profile:
+    """Return a profile with what it leaves out of the shipped one of the same name; no peak that it cannot hold."""
+    if shipped is None:
+        return own
+    left_out = {name: getattr(shipped, name) for name in Profile.model_fields if name not in own.model_fields_set}
+    if (seen := left_out.get("peak")) is not None and seen.highest > own.limit.memory:
+        del left_out["peak"]
+    return own.model_copy(update=left_out)
 
 
 VARIABLE = {"type": "string", "pattern": r"\$\{.+\}"}

@@ -20,7 +20,7 @@ from scalable.errors import QuantityError, ScalableError
 from scalable.observe.fields import listed, mapping, month, number, text
 from scalable.observe.files import write_beside
 from scalable.observe.folders import state_dir, state_file
-from scalable.observe.sweep_progress import SweepProgress
+from scalable.observe.sweep_progress import MOST_SIZES, SweepProgress
 from scalable.observe.view import RunView
 from scalable.quantities import Memory, Money, decimal_text
 
@@ -37,7 +37,7 @@ MOST_SWEEPS = 5  # whose level is remembered: a machine's speed drifts by a thir
 OTHER_WORK = 2.0  # by so many times no machine drifts: the work is another, and what it took before is forgotten
 LEAST_CORES = 0.01  # a unit that only waits uses nearly nothing, but not nothing
 LONGEST_S = 10 * 365 * 86400 - 1  # the planner believes nothing longer
-BY_NAME, LISTS = ("seconds", "peaks", "memory", "reads", "tasks", "units", "startups"), ("sessions", "runs")
+BY_NAME, LISTS = ("seconds", "peaks", "memory", "reads", "sizes", "tasks", "units", "startups"), ("sessions", "runs")
 PARTS: dict[str, type] = {**dict.fromkeys(BY_NAME, dict), **dict.fromkeys(LISTS, list)}
 WAIT_S = 10.0  # merging takes milliseconds; whoever holds the lock longer is stuck
 
@@ -128,6 +128,9 @@ def merge(history: dict[str, Any], view: RunView) -> None:
         if sweep.reads:
             history.setdefault("reads", {})[sweep.run] = sweep.reads
         merge_memory(history, sweep, view)
+        if sweep.sizes:
+            sizes = history.setdefault("sizes", {})
+            sizes[sweep.run] = [*listed(sizes.get(sweep.run)), *map(list, sweep.sizes)][-MOST_SIZES:]
         merge_units(history.setdefault("units", {}), sweep, view)
     provider, startup = text(view.started.get("provider")), view.startup_s
     if provider and startup is not None and possible(startup):
@@ -211,7 +214,8 @@ def levels(means: list[float], latest: float) -> list[float]:
 
 def session(view: RunView) -> dict[str, Any]:
     """Return one session for the acceptance criteria."""
-    facts: dict[str, Any] = {"oom_kills": view.out_of_memory, "failures": view.failed}
+    where = {name: text(view.started.get(name)) for name in ("target", "provider")}
+    facts: dict[str, Any] = {**where, "oom_kills": view.out_of_memory, "failures": view.failed}
     for name, took in (("scale_up_s", view.fleet.slowest_start_s), ("scale_down_s", view.fleet.slowest_end_s)):
         if took is not None and possible(took):
             facts[name] = round(took, 6)

@@ -14,6 +14,7 @@ from typing import Any
 from scalable.observe.fields import count, listed, mapping, memory, number, text
 from scalable.observe.series import Distribution
 
+MOST_SIZES = 200  # enough for a line through them
 RECENT = 500  # units whose rows a sweep's rate is computed from
 
 
@@ -27,6 +28,12 @@ class UnitEnd:
     peak: int | None = None
     short: set[str] = field(default_factory=set)
     """Kinds of workers on which it ran out of memory."""
+    size: tuple[int, int] | None = None
+    """Samples and features of the largest set it trained on."""
+
+    def take_size(self, samples: int, features: int) -> None:
+        if samples * features > prod(self.size or (0,)):
+            self.size = samples, features
 
     def take(self, record: Mapping[str, Any], *, finished: bool, short: bool = False) -> None:
         if short:
@@ -81,6 +88,8 @@ class SweepProgress:
     """The most a unit used, whatever became of it."""
     short: set[str] = field(default_factory=set)
     """Kinds of workers on which a unit ran out of memory."""
+    sizes: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=MOST_SIZES))
+    """Samples, features and peak of units that computed what is costly in them."""
     recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     """When rows came lately, and how many."""
 
@@ -117,6 +126,8 @@ class SweepProgress:
         if end.peak is not None:
             self.peak = max(end.peak, self.peak or 0)
         self.short |= end.short
+        if end.size is not None and end.peak and record.get("fresh") is True and not failed:
+            self.sizes.append((*end.size, end.peak))
         if end.seconds is not None and end.seconds > 0 and record.get("fresh") is True and not failed:
             self.took.add(end.seconds)
             if end.cpu_s is not None and end.cpu_s >= 0:

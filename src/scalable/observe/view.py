@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalable.catalogue import TRAINING_SET
 from scalable.observe.bills import Bill
 from scalable.observe.costs import Ledger
 from scalable.observe.fields import UNTAGGED, count, mapping, memory, money, month, number, tag_of, text
@@ -329,6 +330,11 @@ class RunView:
         if run in self.running:
             self.progress[run] = {name: record.get(name) for name in ("step", "of", "note", "memory")}
 
+    def take_note(self, record: Mapping[str, Any]) -> None:
+        run, size = text(record.get("run")), (count(record.get("samples")), count(record.get("features")))
+        if record.get("event") == TRAINING_SET and all(size) and self.sweeps and len(self.unit_ends) < MOST_LISTED:
+            self.unit_ends.setdefault(run, UnitEnd()).take_size(*size)
+
     def take_retry(self, record: Mapping[str, Any]) -> None:
         cause, tag = text(record.get("cause")) or "unknown", tag_of(record)
         self.work[tag].retries[cause] += 1
@@ -495,6 +501,7 @@ TAKERS: dict[str, Callable[[RunView, Mapping[str, Any]], None]] = {
     "peaks": RunView.take_peaks,
     "attempt-started": RunView.take_attempt,
     "attempt-ended": RunView.take_attempt_end,
+    "note": RunView.take_note,
     "run-ended": RunView.take_run_end,
     "progress": RunView.take_progress,
     "retry": RunView.take_retry,

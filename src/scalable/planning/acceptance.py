@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -34,8 +34,11 @@ class Criterion:
         return {"criterion": self.name, "result": self.result.value, "figure": self.figure}
 
 
-def acceptance(site: Site, history: History | None = None, seed: int = 0) -> list[Criterion]:
+def acceptance(site: Site, history: History | None = None, seed: int = 0, target: str | None = None) -> list[Criterion]:
+    """Judge a sizing for a target: of the sessions only those count that ran there."""
     history = history or History()
+    there = tuple(past for past in history.sessions if past.target == (target or "local"))
+    history = replace(history, sessions=there)
     if not site.manifest.sweeps:
         raise PlanningError("the manifest has no sweeps to judge a sizing by")
     plans: dict[str, Plan] = {}
@@ -86,7 +89,8 @@ def heavy_factor(site: Site, plans: list[Plan], history: History) -> list[Criter
         sized = plan_sweep(site, plan.sweep, Choice(policy="manual", seed=plan.seed), history)
         limit, least = load.profile.limit.memory, load.profile.min_nodes
         ok = load.estimate.peak <= limit and sized.nodes_peak >= least
-        figure = f"{plan.sweep}: peak {load.estimate.peak} ({load.estimate.source}) of {limit}, "
+        where = f" on {load.estimate.target}" if load.estimate.target else ""
+        figure = f"{plan.sweep}: peak {load.estimate.peak} ({load.estimate.source}{where}) of {limit}, "
         figure += (
             f"{plural(sized.workers, 'worker')} on {plural(sized.nodes_peak, 'node')} for {Duration(sized.wall_s)}"
         )

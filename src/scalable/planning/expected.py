@@ -12,9 +12,10 @@ The memory a unit will use, and whether that may start at all, stand at the end.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from statistics import linear_regression
 from typing import Any
 
 from scalable.catalogue import FACTORS, TRIALS, baseline, is_heavy, is_trading
@@ -165,6 +166,8 @@ class Estimate:
 
     peak: Memory
     source: str
+    target: str = ""
+    """Where it was measured, if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,30 @@ class Verdict:
     message: str
 
 
-def estimate_peak(samples: int, features: int, safety: float) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A line through measured peaks: bytes that any job takes, and bytes for each value of its training set."""
+
+    fixed: float
+    each: float
+    points: int
+
+
+def fit(sizes: Sequence[tuple[int, int, int]]) -> Fit | None:
+    """Return the least-squares line through samples × features and peaks; nothing if they do not tell."""
+    values, peaks = [samples * features for samples, features, _ in sizes], [peak for _, _, peak in sizes]
+    if len(sizes) < ENOUGH_HISTORY or len(set(values)) < 2:
+        return None
+    line = linear_regression(values, peaks)
+    return Fit(line.intercept, line.slope, len(sizes)) if line.slope >= 0 else None
+
+
+def estimate_peak(samples: int, features: int, safety: float, sizes: Sequence[tuple[int, int, int]] = ()) -> Estimate:
+    """Return the peak of a job that trains on so many samples and features, by what others used if that is known."""
+    if (line := fit(sizes)) is not None:
+        peak = Memory(max(0, round(line.fixed + line.each * samples * features * safety)))
+        size = f"{line.fixed / 2**30:.2f} GiB + {line.each:.3g} B × samples × features"
+        return Estimate(peak, f"fit of {line.points} measured: {size}; {samples:,} × {features} × {safety:g}")
     values = Memory(round(samples * features * BYTES_PER_VALUE * COPIES * safety))
     source = (
         f"estimated: {samples:,} samples × {features} features × {BYTES_PER_VALUE} B × {COPIES} copies × {safety:g}"

@@ -23,6 +23,9 @@ class Session:
     failures: int = 0
     scale_up_s: float | None = None
     scale_down_s: float | None = None
+    target: str = ""
+    """Where it ran; empty if an earlier version did not say."""
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,8 @@ class History:
     """What sweeps used, by factor."""
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Names that a workload reads of a configuration, by workload."""
+    sizes: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
+    """Samples, features and bytes at the peak of jobs, by workload."""
     sessions: tuple[Session, ...] = ()
     spent_this_month: Money | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
@@ -141,6 +146,7 @@ class History:
                     for name, entries in data.get("memory", {}).items()
                 },
                 reads={run: frozenset(names) for run, names in data.get("reads", {}).items()},
+                sizes={run: tuple(map(size, entries)) for run, entries in data.get("sizes", {}).items()},
                 sessions=tuple(session(**entry) for entry in data.get("sessions", ())),
                 spent_this_month=spent_in(month, data.get("spent_this_month")),
                 tasks={name: count(number) for name, number in data.get("tasks", {}).items()},
@@ -172,6 +178,13 @@ def count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
         raise ValueError(f"{shown(value)} is not a count")
     return value
+
+
+def size(entry: object) -> tuple[int, int, int]:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise ValueError(f"{shown(entry)} is not samples, features and a peak")
+    samples, features, peak = map(count, entry)
+    return samples, features, peak
 
 
 def memory_use(
@@ -214,7 +227,8 @@ def amount(value: object) -> float:
 
 
 def session(
-    oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None
-) -> Session:
+    oom_kills: int = 0, failures: int = 0, scale_up_s: float | None = None, scale_down_s: float | None = None,
+    target: str = "", provider: str = "",
+) -> Session:  # fmt: skip
     up, down = (None if value is None else duration(value) for value in (scale_up_s, scale_down_s))
-    return Session(count(oom_kills), count(failures), up, down)
+    return Session(count(oom_kills), count(failures), up, down, target, provider)

@@ -41,6 +41,8 @@ class SweepLoad:
     verdict: Verdict
     startup_s: float
     """What a worker usually takes to join once its node is up."""
+    routed: str = ""
+    """Why its workers are larger than its factor alone would make them."""
 
     @property
     def workers(self) -> int:
@@ -100,21 +102,17 @@ def rows(load: SweepLoad) -> Iterator[tuple[str, str]]:
 
 
 def sweep_load(site: Site, name: str, history: History, *, pool: str | None = None) -> SweepLoad:
-    sweep = site.manifest.sweeps[name]
-    profile_name = profile_of(sweep, site.base)
+    way = route(site, name, history, pool)
+    sweep, profile_name, where, use = site.manifest.sweeps[name], way.profile, way.pool, way.use
     profile = site.manifest.profiles[profile_name]
     if site.pin is not None and site.pin.covers(name, profile_name):
         sweep = sweep.model_copy(update={"workers": max(1, site.pin.workers[profile_name])})
-    where = site.pool_for(pool or sweep.pool, f"sweep {name}")
-    use = measured_use(site, sweep, profile_name, where, history)
     if use is not None and use.peak is not None:
         profile = profile.model_copy(update={"peak": Peak(typical=use.peak, highest=use.peak)})
     grid = Grid.of(sweep, site.manifest.groups)
     cpus = site.worker_cpus(profile, where)
     expected = expect(name, sweep, grid, history, site.provider, profile.limit.cpu, cpus, site.base)
-    estimate = peak_of(site, sweep, profile_name, profile, use)
-    if profile.peak is not None and estimate.peak < profile.peak.typical:  # known better than what others used
-        profile = profile.model_copy(update={"peak": Peak(typical=estimate.peak, highest=estimate.peak)})
+    estimate = peak_of(site, sweep, profile_name, profile, use, history)
     policy = site.manifest.policies.preflight
     step = site.climb(profile_name, where)
     helps = step is not None and site.manifest.profiles[step[0]].limit.memory >= estimate.peak
@@ -129,8 +127,57 @@ def sweep_load(site: Site, name: str, history: History, *, pool: str | None = No
     usual = history.startup_s(site.provider) or 0.0
     startup_s = max(0.0, usual - site.pools[where].provision.seconds)
     return SweepLoad(
-        name, sweep, grid, profile_name, profile, where, cpus, site.slots, expected, estimate, verdict, startup_s
+        name,
+        sweep,
+        grid,
+        profile_name,
+        profile,
+        where,
+        cpus,
+        site.slots,
+        expected,
+        estimate,
+        verdict,
+        startup_s,
+        way.why,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The profile that a sweep's workers have, and the pool they stand on."""
+
+    profile: str
+    pool: str
+    use: MemoryUse | None
+    """What the sweep was seen to use."""
+    why: str = ""
+    """Why it is a larger profile than the factor alone would need."""
+
+
+def route(site: Site, name: str, history: History, pool: str | None = None) -> Route:
+    """Return the profile a sweep names, else the one it needs: by its factor, what is locked, and what was measured.
+
+    A measurement moves the whole factor, never single variants, to the first profile that holds it.
+    """
+    sweep = site.manifest.sweeps[name]
+    step = first = profile_of(sweep, site.base), site.pool_for(pool or sweep.pool, f"sweep {name}")
+    use = measured_use(site, sweep, *first, history)
+    if use is None or sweep.profile is not None:
+        return Route(*first, use)
+    while is_short(site, *step, use) and (above := site.climb(*step)) is not None:
+        step = above
+    if step == first:
+        return Route(*first, use)
+    if use.peak is not None and is_short(site, *first, replace(use, short=frozenset())):
+        return Route(*step, use, f"routed to {step[0]}: {use.peak} measured for this factor")
+    return Route(*step, use, f"routed to {step[0]}: this factor ran out of memory on {first[0]}")
+
+
+def is_short(site: Site, profile: str, pool: str, use: MemoryUse) -> bool:
+    """Tell whether workers of a profile have too little memory for what was measured."""
+    allowed = site.memory_allowed(site.manifest.profiles[profile], pool)
+    return profile in use.short or (use.peak is not None and use.peak > allowed)
 
 
 def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, history: History) -> MemoryUse | None:
@@ -143,8 +190,7 @@ def measured_use(site: Site, sweep: Sweep, profile_name: str, where: str, histor
     use = history.used(circumstances(sweep, site.base, history))
     if use is None or states_peak(profile_name, profile):
         return None
-    short = profile_name in use.short or (use.peak is not None and use.peak > site.memory_allowed(profile, where))
-    if short and use.code and (now := site.code(sweep.run)) and now != use.code:
+    if is_short(site, profile_name, where, use) and use.code and (now := site.code(sweep.run)) and now != use.code:
         return None
     return use
 
@@ -154,14 +200,24 @@ def states_peak(name: str, profile: Profile) -> bool:
     return profile.peak is not None and (name not in PROFILES or profile.peak != PROFILES[name].peak)
 
 
-def peak_of(site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None) -> Estimate:
+def peak_of(
+    site: Site, sweep: Sweep, profile_name: str, profile: Profile, use: MemoryUse | None, history: History
+) -> Estimate:
     if use is not None and use.peak is not None:
-        return Estimate(use.peak, "measured")
+        return Estimate(use.peak, "measured", use.target)
+    seen = profile.peak.highest if profile.peak is not None else None
+    observed = f"highest observed with profile {profile_name}"
     features = sweep.features or most_features(sweep)
     if sweep.samples and features:
-        return estimate_peak(sweep.samples, features, site.manifest.policies.preflight.safety)
-    if profile.peak is not None:
-        return Estimate(profile.peak.highest, f"highest observed with profile {profile_name}")
+        safety, sizes = site.manifest.policies.preflight.safety, history.sizes.get(sweep.run or "", ())
+        estimate = estimate_peak(sweep.samples, features, safety, sizes)
+        if seen is None:
+            return estimate
+        if estimate.peak >= seen:
+            return replace(estimate, source=f"{estimate.source}; {seen} {observed}")
+        return Estimate(seen, f"{observed}; {estimate.peak} {estimate.source}")
+    if seen is not None:
+        return Estimate(seen, observed)
     return Estimate(profile.request.memory, f"the request of profile {profile_name}; nothing was measured")
 
 
@@ -179,7 +235,7 @@ def loads_of(
     loads: list[Load] = []
     pools: set[str] = set()
     for wanted, count in together.sweeps.items():
-        for sweep in pick_sweeps(site, where, wanted, count):
+        for sweep in pick_sweeps(site, where, wanted, count, history):
             load = sweep_load(site, sweep, history)
             workers = len(site.manifest.groups[assets]) if assets else load.workers
             peak, profile = load.profile.memory_peak, load.profile
@@ -204,7 +260,7 @@ def planned_sweeps(
     """Return the same to simulate: sweeps with all their jobs, workloads as long as they last."""
     planned: list[PlannedSweep] = []
     for wanted, count in together.sweeps.items():
-        for sweep in pick_sweeps(site, where, wanted, count):
+        for sweep in pick_sweeps(site, where, wanted, count, history):
             load = sweep_load(site, sweep, history)
             if assets:
                 grid = Grid.of(load.sweep.model_copy(update={"assets": assets}), site.manifest.groups)
@@ -226,14 +282,14 @@ def planned_sweeps(
     return planned
 
 
-def pick_sweeps(site: Site, where: str, wanted: str, count: int) -> list[str]:
+def pick_sweeps(site: Site, where: str, wanted: str, count: int, history: History) -> list[str]:
     """A sweep by name, or any sweeps of a profile: those with most workers first, again from the start if too few."""
     if wanted in site.manifest.sweeps:
         return [wanted] * count
     sized = [
         (sweep.workers or len(Grid.of(sweep, site.manifest.groups).assets), name)
         for name, sweep in site.manifest.sweeps.items()
-        if profile_of(sweep, site.base) == wanted
+        if route(site, name, history).profile == wanted
     ]
     if not sized:
         raise PlanningError(f"{where}: no sweep uses the profile {wanted}; name a sweep or add one")

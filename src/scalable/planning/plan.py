@@ -311,7 +311,11 @@ OOM_RISK = 0.8  # part of the memory limit above which a peak is worth a warning
 def assumptions(site: Site, load: SweepLoad, history: History) -> list[str]:
     pool = site.pools[load.pool]
     node = site.node(load.pool)
-    lines = [load.expected.source, f"memory peak {load.estimate.peak} ({load.estimate.source})"]
+    lines = [
+        load.expected.source,
+        *([load.routed] if load.routed else []),
+        f"memory peak {load.estimate.peak} ({load.estimate.source})",
+    ]
     if load.rows_per_job > 1:
         lines.append("one search serves all rows that differ only after it; what follows a search is under 1 % of it")
     if known := history.startups.get(site.provider):

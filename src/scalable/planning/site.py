@@ -398,4 +398,4 @@ def requested(size: Profile | Component) -> Size:
 
 def profile_of(sweep: Sweep, base: Mapping[str, Any]) -> str:
     """Return the profile of a sweep's workers: as it says, else as its factor, its settings and what is locked need."""
-    return sweep.profile or profile_for(sweep.factor, common(sweep, base))
+    return sweep.profile or profile_for(sweep.factor, common(sweep, base), sweep.run)

@@ -19,11 +19,13 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from scalable.catalogue import TRAINING_SET
 from scalable.errors import ScalableError
 from scalable.sweeps.project import in_project
 from scalable.sweeps.stages import Stage, StageError, scratch_from
 from scalable.sweeps.workload import Keys, Workload, find_workload, inputs_of
 from scalable.worker.runner import ends
+from scalable.worker.runner.notes import note
 from scalable.worker.runner.stamp import LONGEST_STEP_S, long_step
 
 if TYPE_CHECKING:
@@ -193,13 +195,17 @@ class Evaluation:
         values = deepcopy({name: cell.configuration[name] for name in stage.reads})  # cells share them
         process = os.getpid()
         try:
-            return stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
+            value = stage.function(**dict(zip(stage.needs, inputs, strict=True)), **values)
         finally:
             if os.getpid() != process:  # a fork would compute the other rows, too, and keep what is being kept
                 from scalable.worker.runner.child import leave_fork
 
                 leave_fork(sys.exception())
             RECENT.forget_changed(inputs if stage.over is None else [one for each in inputs for one in each.values()])
+        if self.workload.matrix is not None and stage.name == self.workload.matrix[0]:
+            samples, features = self.workload.matrix[1](value)
+            note(TRAINING_SET, samples=samples, features=features)
+        return value
 
     def check(self, stage: Stage[..., Any], cell: RowWork) -> None:
         """Raise unless all that decides a result is here what it was where the key was made, which may be hours ago.

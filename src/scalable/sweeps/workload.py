@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
@@ -44,6 +44,8 @@ class Workload:
     """Refuses configurations that contradict themselves, before anything starts."""
     path: str = ""
     """Where a worker finds it: ``package.module:name``."""
+    matrix: tuple[str, Callable[[Any], tuple[int, int]]] | None = None
+    """The stage whose result is trained on, and what returns its samples and features: memory follows them."""
 
     def __post_init__(self) -> None:
         if not self.stages:
@@ -258,7 +260,7 @@ def find_workload(path: str | None) -> Workload:
 
 def as_workload(thing: Any, path: str) -> Workload:
     if isinstance(thing, Workload):
-        return Workload(thing.stages, thing.unit, thing.defaults, thing.check, path)
+        return replace(thing, path=path)
     if isinstance(thing, Stage):
         return Workload((thing,), path=path)
     if not isinstance(thing, FunctionType):

@@ -334,7 +334,11 @@ def test_an_unset_variable_is_named_by_every_command(call: Call, arguments: tupl
 def test_history_of_the_runs_folder_is_used(example: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALABLE_RUNS_DIR", "elsewhere")
     (tmp_path / "elsewhere").mkdir()
-    history = {"seconds": {"calibration": [100.0] * 5}, "peaks": {"calibration": "3 GiB"}, "sessions": [{}] * 10}
+    history = {
+        "seconds": {"calibration": [100.0] * 5},
+        "peaks": {"calibration": "3 GiB"},
+        "sessions": [{"target": "cluster"}] * 10,
+    }
     (tmp_path / "elsewhere/history.json").write_text(json.dumps(history), encoding="utf-8")
     record = example("plan", "--sweep", "calibration", "--policy", "manual", "--format", "json").json
     assert record["wall_s"] == 500
@@ -556,11 +560,11 @@ def test_a_view_the_manifest_says_nothing_about_fails_with_what_is_missing(
 
 def test_a_sweep_that_fails_its_memory_check_fails_the_plan(example: Call, tmp_path: Path) -> None:
     (tmp_path / ".scalable/runs").mkdir(parents=True)
-    history = json.dumps({"peaks": {"calibration": "9 GiB"}})
+    history = json.dumps({"peaks": {"calibration": "25 GiB"}})
     (tmp_path / ".scalable/history.json").write_text(history, encoding="utf-8")
     refused = example("plan", "--sweep", "calibration")
     assert refused.status == 1
-    assert "a peak of 9 GiB (measured) is over the profile's limit of 8 GiB; use the profile heavy" in refused.err
+    assert "a peak of 25 GiB (measured) is over the profile's limit of 24 GiB" in refused.err
 
 
 def test_a_plan_is_written_to_a_file_with_the_status_it_has(example: Call, tmp_path: Path) -> None:

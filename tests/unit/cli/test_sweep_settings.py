@@ -40,6 +40,10 @@ def checked(call: Call, folder: Path, sweep: str, command: str = "validate") -> 
         ),
         ("factor: fold_size, variants: [60d, 90d], assets: [A], folds: 12", "sweeps.s.variants[1]", "folds: 11"),
         ("factor: calibration, assets: [A], folds: 200", "sweeps.s.folds", "years: 49.6"),
+        ("factor: n_features, variants: [80, 273], assets: [A]", "sweeps.s.variants[1]", "272 or full"),
+        ("factor: n_features, variants: [80, x], assets: [A]", "sweeps.s.variants[1]", "272 or full"),
+        ("factor: timeframe, variants: [1h, often], assets: [A]", "sweeps.s.variants[1]", "often"),
+        ("factor: focal_loss, variants: [off, 9], assets: [A]", "sweeps.s.variants[1]", "under 5"),
         ("factor: calibration, assets: [A], costs_bps: [10, 20000]", "sweeps.s.costs_bps[1]", "write 10 for"),
         ("factor: calibration, assets: [A], settings: {trials: 3}", "sweeps.s.settings.trials", "beside settings"),
         ("factor: calibration, assets: [A], settings: {calibration: none}", "sweeps.s.settings.calibration", "remove"),
@@ -111,3 +115,10 @@ def test_all_keys_of_a_sweep_that_win_over_settings_are_keys_of_sweeps() -> None
     from scalable.manifest.checks import OWN_KEYS
 
     assert set(OWN_KEYS.values()) <= set(Sweep.model_fields)
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_a_factor_of_numbers_takes_more_values_than_the_catalogue_lists(
+    call: Call, tmp_path: Path, command: str
+) -> None:
+    assert checked(call, tmp_path, "factor: n_features, variants: [80, 272], assets: [A]", command).status == 0

@@ -69,6 +69,7 @@ def test_a_run_leaves_durations_peaks_counts_and_a_session(tmp_path: Path) -> No
     assert history.tasks == {"tag:demeter": 3, "tag:stitches": 1}
     (session,) = history.sessions
     assert (session.oom_kills, session.failures) == (1, 1)
+    assert (session.target, session.provider) == ("hpc", "slurm")
     assert (session.scale_up_s, session.scale_down_s) == (42.0, 46.0)
 
 
@@ -154,6 +155,20 @@ def test_where_a_unit_ran_out_of_memory_is_kept(tmp_path: Path) -> None:
     use = understood(tmp_path).used(Circumstances("calibration"))
     assert use is not None
     assert (use.peak, use.short) == (None, frozenset({"standard"}))
+
+
+def test_sizes_of_training_sets_are_kept_beside_the_peaks_by_workload(tmp_path: Path) -> None:
+    def sized_note(run: str, samples: int, features: int) -> Record:
+        return record("note", 15, run=run, event="training-set", samples=samples, features=features)
+
+    told = a_summary(
+        "run-1", sized(), sweep_started(),
+        sized_note("a", 1000, 80), sized_note("a", 2000, 80), sized_note("a", 10, 80), *unit("a", peak=GIB),
+        sized_note("b", 500, 80), *unit("b", peak=GIB, fresh=False),
+        sized_note("c", 500, 80), *unit("c"),
+    )  # fmt: skip
+    learn(tmp_path, told)
+    assert understood(tmp_path).sizes == {"": ((2000, 80, GIB),)}
 
 
 def test_a_sweep_run_again_with_other_code_in_the_same_session_is_measured_anew(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -202,7 +203,10 @@ def test_two_nodes_that_never_stop_cost_240_a_month() -> None:
 def judged(*changes: Change, history: History | None = None) -> dict[str, Criterion]:
     if not changes and history is None:
         return as_written()
-    return {criterion.name: criterion for criterion in acceptance(with_few_sweeps(a_site(*changes)), history)}
+    return {
+        criterion.name: criterion
+        for criterion in acceptance(with_few_sweeps(a_site(*changes)), history, target="cluster")
+    }
 
 
 @cache
@@ -211,7 +215,11 @@ def as_written() -> dict[str, Criterion]:
 
 
 def sessions(*last: Session, clean: int = 10) -> History:
-    return History(sessions=(*[Session(scale_up_s=170, scale_down_s=640)] * clean, *last))
+    return History(sessions=(*[a_session(scale_up_s=170, scale_down_s=640)] * clean, *last))
+
+
+def a_session(target: str = "cluster", **facts: Any) -> Session:
+    return Session(target=target, provider="kubernetes", **facts)
 
 
 def test_all_ten_criteria_of_the_sizing_document_are_judged() -> None:
@@ -247,23 +255,23 @@ def test_what_was_never_measured_is_unknown_not_passed() -> None:
 
 
 def test_one_oom_kill_in_the_last_ten_sessions_fails() -> None:
-    found = judged(history=sessions(Session(oom_kills=1)))
+    found = judged(history=sessions(a_session(oom_kills=1)))
     assert found["no OOM kill in 10 sessions"].result == "fail"
     assert found["no permanent failure"].result == "pass"
 
 
 def test_one_permanent_failure_in_the_last_ten_sessions_fails() -> None:
-    assert judged(history=sessions(Session(failures=1)))["no permanent failure"].result == "fail"
+    assert judged(history=sessions(a_session(failures=1)))["no permanent failure"].result == "fail"
 
 
 def test_what_lies_more_than_ten_sessions_back_is_forgotten() -> None:
-    criteria = judged(history=History(sessions=(Session(oom_kills=3, failures=2), *[Session()] * 10)))
+    criteria = judged(history=History(sessions=(a_session(oom_kills=3, failures=2), *[a_session()] * 10)))
     assert criteria["no OOM kill in 10 sessions"].result == "pass"
     assert criteria["no permanent failure"].result == "pass"
 
 
 def test_measured_scaling_times_replace_the_manifests() -> None:
-    found = judged(history=sessions(Session(scale_up_s=301, scale_down_s=901)))
+    found = judged(history=sessions(a_session(scale_up_s=301, scale_down_s=901)))
     assert found["scale-up under 5 min"].result == "fail"
     assert found["scale-down under 15 min"].result == "fail"
     assert "measured" in found["scale-up under 5 min"].figure
@@ -287,6 +295,14 @@ def test_measured_scaling_times_replace_the_manifests() -> None:
 )
 def test_a_criterion_fails_when_its_figure_does(change: Change, failing: str) -> None:
     assert judged(change)[failing].result == "fail"
+
+
+@pytest.mark.parametrize("past", [a_session("local", scale_up_s=1.7, failures=1), Session(scale_up_s=1.7, failures=1)])
+def test_only_sessions_on_the_target_that_is_judged_are_evidence(past: Session) -> None:
+    criteria = judged(history=History(sessions=(past,) * 10))
+    assert criteria["no OOM kill in 10 sessions"].result is Result.UNKNOWN
+    assert criteria["no permanent failure"].result is Result.UNKNOWN
+    assert "(manifest)" in criteria["scale-up under 5 min"].figure
 
 
 def test_a_measured_peak_over_the_heavy_limit_fails_that_sweep_and_judges_the_rest() -> None:

@@ -7,13 +7,19 @@ from typing import Any
 import pytest
 
 from scalable.catalogue import is_heavy
+from scalable.engine.events import SweepKind
 from scalable.errors import PlanningError
+from scalable.manifest import load_file
+from scalable.manifest.models import PROFILES
+from scalable.planning.acceptance import Result, acceptance
+from scalable.planning.expected import estimate_peak
 from scalable.planning.history import History, Measured, MemoryUse
-from scalable.planning.loads import sweep_load
+from scalable.planning.loads import pick_sweeps, sweep_load
 from scalable.planning.plan import Plan, plan_sweep
 from scalable.planning.site import Site
 from scalable.quantities import Memory
-from tests.helpers.planning.builders import Change, a_site, example, gib
+from tests.helpers.paths import ROOT
+from tests.helpers.planning.builders import MACHINE, Change, a_site, example, gib
 
 CALIBRATION = "calibration: {factor: calibration,"
 LOCKED = {"cusum_training_mode": "disabled"}
@@ -153,6 +159,112 @@ def profiles() -> str:
     """The section of the example."""
     start = example().index("profiles:")
     return example()[start : example().index("\ngroups:")]
+
+
+# Routing
+
+
+def test_a_measured_peak_routes_the_whole_factor_to_the_profile_that_holds_it() -> None:
+    found = plan(history=used(9))
+    assert (found.profile, found.peak, found.nodes_peak >= 2) == ("heavy", gib(9), True)
+    assert "routed to heavy: 9 GiB measured for this factor" in found.assumptions
+    site = at(a_site())
+    assert sweep_load(site, "calibration", used(9)).kind is SweepKind.HEAVY
+    assert sweep_load(site, "timeframe", used(9)).profile_name == "standard"
+    criteria = {criterion.name: criterion for criterion in acceptance(site, used(9))}
+    assert criteria["no manual profile choice"].result is Result.PASS
+
+
+def test_running_out_of_memory_on_a_profile_routes_above_it_whatever_the_peak_was() -> None:
+    """The kernel may kill a job just before its highest use is seen."""
+    found = plan(history=used(7.9, short=frozenset({"standard"})))
+    assert found.profile == "heavy"
+    assert "routed to heavy: this factor ran out of memory on standard" in found.assumptions
+    assert plan(history=used(None, short=frozenset({"standard"}))).profile == "heavy"
+    assert plan(history=used(7.9, short=frozenset({"standard"}), code="before"), code="after").profile == "standard"
+
+
+def test_a_profile_that_the_sweep_names_is_not_changed_by_a_measurement() -> None:
+    named = (CALIBRATION, f"{CALIBRATION} profile: standard,")
+    with pytest.raises(PlanningError, match="use the profile heavy"):
+        plan(named, history=used(9))
+
+
+def test_sweeps_of_a_profile_are_those_that_are_routed_to_it() -> None:
+    site = at(a_site())
+    assert pick_sweeps(site, "x", "heavy", 2, History()) == ["n_features"] * 2
+    assert set(pick_sweeps(site, "x", "heavy", 2, used(9))) == {"n_features", "calibration"}
+
+
+def test_the_shipped_portfolio_workload_is_routed_without_a_profile() -> None:
+    screening = load_file(ROOT / "examples/screening/scalable.yaml", env={}).manifest
+    site = Site(screening, "local", MACHINE)
+    assert sweep_load(site, "wfrb", History()).profile_name == "wfrb"
+    assert sweep_load(site, "discovery", History()).profile_name == "standard"
+    criteria = {criterion.name: criterion for criterion in acceptance(site)}
+    assert criteria["no manual profile choice"].result is Result.PASS
+
+
+# Estimates
+
+
+def test_an_estimate_is_never_under_what_was_observed_until_something_was_measured() -> None:
+    sized = ("n_features: {factor: n_features,", "n_features: {factor: n_features, samples: 20000, features: 272,")
+    site = at(a_site(sized))
+    load = sweep_load(site, "n_features", History())
+    assert load.estimate.peak == gib(15)
+    assert "highest observed" in load.estimate.source and "20,000 samples × 272 features" in load.estimate.source
+    assert load.profile.peak == PROFILES["heavy"].peak, "margins are those of what was observed"
+    larger = sweep_load(at(a_site((sized[0], sized[1].replace("20000", "900000")))), "n_features", History())
+    assert larger.estimate.peak > gib(15)
+    assert sweep_load(site, "n_features", used(3, "n_features")).estimate.peak == gib(3)
+
+
+def sizes(count: int = 25, fixed: float = 0.42, each: float = 61.0) -> tuple[tuple[int, int, int], ...]:
+    """Peaks on a line, a hundredth to either side."""
+    grid = ((500 * number, (50, 80, 272)[number % 3]) for number in range(1, count + 1))
+    return tuple(
+        (samples, features, round((fixed * 2**30 + each * samples * features) * (1 + 0.01 * (-1) ** samples)))
+        for samples, features in grid
+    )
+
+
+def test_an_estimate_follows_what_jobs_of_the_workload_used() -> None:
+    estimate = estimate_peak(20_000, 272, 1.0, sizes())
+    assert estimate.peak.bytes == pytest.approx(0.42 * 2**30 + 61 * 20_000 * 272, rel=0.05)
+    assert estimate.source.startswith("fit of 25 measured: 0.4")
+    with_safety = estimate_peak(20_000, 272, 1.5, sizes()).peak.bytes
+    assert with_safety == pytest.approx(0.42 * 2**30 + 1.5 * 61 * 20_000 * 272, rel=0.05)
+
+
+@pytest.mark.parametrize("known", [sizes(4), ((1000, 80, 2**30),) * 9, sizes(9, each=-1.0)])
+def test_what_does_not_make_a_line_is_not_fitted(known: tuple[tuple[int, int, int], ...]) -> None:
+    assert estimate_peak(20_000, 272, 1.5, known) == estimate_peak(20_000, 272, 1.5)
+
+
+def test_a_plan_shows_the_fit_of_the_sweeps_workload() -> None:
+    sized = ("n_features: {factor: n_features,", "n_features: {factor: n_features, samples: 2000000, features: 272,")
+    history = History(sizes={"": sizes(each=6.0)})
+    estimate = sweep_load(at(a_site(sized)), "n_features", history).estimate
+    assert "fit of 25 measured" in estimate.source and "highest observed" in estimate.source
+    assert estimate.peak == gib(15), "what was observed is more"
+    assert sweep_load(at(a_site(sized)), "n_features", History(sizes={"": sizes(each=600.0)})).estimate.peak > gib(100)
+
+
+# A heavy profile of one's own
+
+
+def test_a_heavy_profile_of_ones_own_has_what_it_leaves_out_of_the_shipped_one() -> None:
+    text = "profiles: {heavy: {request: {cpu: 2, memory: 14GiB}, limit: {cpu: 4, memory: 28GiB}}}\n"
+    site = at(a_site((profiles(), text)))
+    load = sweep_load(site, "n_features", History())
+    assert load.kind is SweepKind.HEAVY
+    assert (load.profile.limit.memory, load.profile.peak) == (gib(28), PROFILES["heavy"].peak)
+    assert plan_sweep(site, "n_features").nodes_peak >= 2
+    own = a_site((profiles(), text.replace("28GiB}", "28GiB}, alone: false, min_nodes: 1, peak: 1GiB"))).manifest
+    assert (own.profiles["heavy"].alone, own.profiles["heavy"].min_nodes) == (False, 1)
+    small = a_site((profiles(), text.replace("14GiB", "4GiB").replace("28GiB", "8GiB"))).manifest
+    assert small.profiles["heavy"].peak is None, "15 GiB were never seen on a worker of 8"
 
 
 def test_a_jobs_memory_is_what_the_plan_expects() -> None:

@@ -325,7 +325,7 @@ def test_a_sweep_of_unknown_length_is_planned_with_a_guess_that_says_what_to_wri
     assert found.wall_s == pytest.approx(2 * 60)
     assert "1 min a job (a guess: nothing is known yet)" in found.assumptions
     (guess,) = [finding for finding in found.warnings if finding.code == "guessed-time"]
-    assert "1 min" in guess.message and "run_minutes" in guess.remedy
+    assert "1 min" in guess.message and "--pilot" in guess.remedy
 
 
 @pytest.mark.parametrize(("sweep", "minutes"), [("calibration", 3.5), ("n_features", 9.0)])

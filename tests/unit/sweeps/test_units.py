@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,3 +237,14 @@ def test_who_waits_for_anothers_result_is_not_taken_for_stuck(tmp_path: Path, mo
     finally:
         page.close()
     assert seen == [True, False], "while it waits, and not while it computes"
+
+
+def test_the_size_of_a_training_set_is_told_once_it_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[dict[str, Any]] = []
+    monkeypatch.setattr("scalable.worker.runner.notes._tell", notes.append)
+    sized = replace(SMALL, matrix=(SMALL.stages[0].name, lambda made: (1000, 80)))
+    units.RECENT.clear()
+    work = Evaluation(sized, None)
+    for cell in works(sized, *COSTS):
+        work.row(cell)
+    assert notes == [{"event": "training-set", "samples": 1000, "features": 80}]

@@ -20,7 +20,7 @@ from scalable.observe.alerts import RULES, Rule
 from scalable.observe.files import write_beside
 from scalable.observe.folders import runs_dir
 from scalable.observe.redact import redact_text, shows_secret
-from scalable.planning.site import profile_of
+from scalable.planning.loads import route
 
 LONGEST_LINE = 200  # characters shown of a line that is refused
 ONLY_FOR = {
@@ -83,7 +83,9 @@ def in_airflow(options: argparse.Namespace, folder: Path) -> Rendered:
         raise UsageError("a DAG is made of a sweep; name one: --sweep S")
     if loaded.target is None:
         raise UsageError("the manifest has no target; add one with provider: kubernetes")
-    profile = profile_of(loaded.manifest.sweeps[sweep], context.site(options, loaded).base)
+    profile = route(
+        context.site(options, loaded), sweep, context.history(context.manifest_path(options.manifest))
+    ).profile
     files = airflow.render(loaded.manifest, loaded.target, sweep, manifest_path=path, profile=profile)
     return Rendered(files, (), tuple(f"put {folder / name} where your Airflow finds DAGs" for name in files))
 

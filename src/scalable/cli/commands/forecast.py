@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
     loaded = context.load(options)
     if options.sweep and options.view != "timeline":
         raise UsageError(f"--sweep goes with the timeline, not with {options.view}")
+    options.target = loaded.target  # the one that is judged, also where only pools are asked about
     site = context.site(options, loaded, pools_only=options.view != "timeline")
     with working("simulating"):
         answer = VIEWS[options.view](site, context.history(context.manifest_path(options.manifest)), options)
@@ -202,7 +203,7 @@ def show_growth(rows: Sequence[GrowthRow], screen: Console) -> None:
 
 
 def acceptance(site: Site, history: History, options: argparse.Namespace) -> Answer:
-    criteria = evaluate(site, history, context.seed(options))
+    criteria = evaluate(site, history, context.seed(options), options.target)
     failed = any(criterion.result is Result.FAIL for criterion in criteria)
     record = {"criteria": [criterion.to_dict() for criterion in criteria]}
     return Answer(record, partial(show_acceptance, criteria), status=1 if failed else 0)

@@ -26,7 +26,7 @@ from scalable.manifest import Loaded
 from scalable.manifest.models import Manifest
 from scalable.manifest.targets import LocalTarget
 from scalable.observe import RunFolder, RunView, read
-from scalable.planning.site import Site, profile_of
+from scalable.planning.loads import route
 from scalable.quantities import Duration
 from scalable.session.driver.tasks import as_json, chosen
 from scalable.session.session import ScalableSession
@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
     if sweep is None:
         check_about_sweeps(options)
     elif options.here:
-        loaded = on_this_machine(loaded, sweep, context.site(options, loaded))
+        loaded = on_this_machine(options, loaded, sweep)
+    elif options.profile:
+        raise UsageError("--profile goes with --here; the manifest says it for all targets: sweeps.S.profile")
     if options.dry_run:
         from scalable.cli.commands.plan import planned
 
@@ -120,14 +122,15 @@ def check_script(path: str) -> None:
 
 def check_about_sweeps(options: argparse.Namespace) -> None:
     about_sweeps = {
-        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot
+        "--asset": options.asset, "--here": options.here, "--holder": options.holder, "--pilot": options.pilot,
+        "--profile": options.profile,
     }  # fmt: skip
     for name, given in about_sweeps.items():
         if given:
             raise UsageError(f"{name} is about a sweep; name one: --sweep S")
 
 
-def on_this_machine(loaded: Loaded, sweep: str, site: Site) -> Loaded:
+def on_this_machine(options: argparse.Namespace, loaded: Loaded, sweep: str) -> Loaded:
     """One worker here instead of those of the target, of which all else holds: what a pod of one asset has room for.
 
     A run that is out of memory has no larger profile to go to: the machine, or the pod, is as large as its own.
@@ -136,10 +139,13 @@ def on_this_machine(loaded: Loaded, sweep: str, site: Site) -> Loaded:
         raise UsageError(undefined("sweep", sweep, loaded.manifest.sweeps))
     target = loaded.target or "here"
     targets = {**loaded.manifest.targets, target: LocalTarget(provider="local", max_workers=1, processes=True)}
-    profile = profile_of(loaded.manifest.sweeps[sweep], site.base)
-    profiles = {profile: loaded.manifest.profiles[profile]}
-    manifest = loaded.manifest.model_copy(update={"targets": targets, "profiles": profiles})
-    return replace(loaded, manifest=manifest, target=target)
+    profile = (
+        options.profile
+        or route(context.site(options, loaded), sweep, context.history(context.manifest_path(options.manifest))).profile
+    )
+    sized = context.with_profile(loaded, sweep, profile).manifest
+    only = {"profiles": {profile: sized.profiles[profile]}, "sweeps": {sweep: sized.sweeps[sweep]}}
+    return replace(loaded, manifest=sized.model_copy(update={"targets": targets, **only}), target=target)
 
 
 def only_sweep(manifest: Manifest) -> str | None:

@@ -40,7 +40,8 @@ def run(options: argparse.Namespace) -> int:
             return show(store.leases().list(), runs_by_holder(path), options)
         if options.action == "stop":
             return stop(store, runs_by_holder(path), options)
-        kind = sweep_load(context.site(options, loaded), name, history(path)).kind
+        sized = context.with_profile(loaded, name, options.profile)
+        kind = sweep_load(context.site(options, sized), name, history(path)).kind
         if options.action == "take":
             take(store, name, kind, loaded.manifest.policies.concurrency.normal, options.holder)
             outcome = (

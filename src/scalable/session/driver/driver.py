@@ -376,9 +376,10 @@ class Driver:
     def store_trouble(self, text: str) -> None:
         """Tell people where rows are that the store's database does not take; empty if it takes them."""
         before, since = self.behind
+        if text:
+            self.measures.dependencies.found(STORE, text)
         if text and text != before:
             self.behind = text, since if before else time.monotonic()
-            self.measures.dependencies.found(STORE, text)
             self.journal.write("finding", **Finding.warning("store-behind", "", text).to_record("finding"))
         elif before and not text:
             self.behind = "", 0.0
