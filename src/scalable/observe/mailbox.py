@@ -297,7 +297,7 @@ def who() -> str:
 def paused(answer: Mapping[str, Any], *, now: bool) -> list[str]:
     """Return what becomes of runs and workers, a phrase each."""
     stopped, running, waiting = len(answer["stopped"]), len(answer["running"]), answer["waiting"]
-    phrases = [f"{plural(stopped, 'run')} stopped, to be run again at no retry's cost"] if stopped else []
+    phrases = [f"{plural(stopped, 'job')} stopped, to be run again at no retry's cost"] if stopped else []
     phrases += [f"{plural(running, 'job')} may end"] if running else []
     phrases += [f"{waiting} more {'waits' if waiting == 1 else 'wait'}"] if waiting else []
     return phrases + (["workers go"] if now else [])

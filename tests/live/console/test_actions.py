@@ -173,7 +173,7 @@ def test_a_live_session_is_looked_into_paused_and_its_run_killed(
                 while not any(worker["runs"] for worker in stream.until("workers")):
                     assert process.poll() is None
             asked = {"run": run.run_id, "target": "search"}
-            assert until(lambda: "search" in client.post({"action": "dump", **asked}).json["dump"])  # its code has begun
+            assert until(lambda: "search" in client.post({"action": "dump", **asked}).json["dump"])
             assert client.post({"action": "pause", **asked}).json["text"] == "paused: 1 job may end"
             assert client.post({"action": "resume", **asked}).json["text"] == "it goes on"
             assert client.post({"action": "kill", **asked}).json["text"].startswith("killed job search: not run again")
