@@ -132,7 +132,7 @@ def start_a_thread_for_ever() -> int:
 
 def read_from_an_object_store() -> int:
     """Start the thread in which fsspec speaks to object stores, as reading an artefact does; return the process."""
-    from fsspec.asyn import get_loop
+    from fsspec.asyn import get_loop  # type: ignore[import-untyped]
 
     assert get_loop().is_running()
     return os.getpid()

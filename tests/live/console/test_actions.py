@@ -130,7 +130,7 @@ def test_questions_reach_the_session_with_who_asked_and_its_answers_come_back_in
             return answer.json
 
         paused = done("pause", now=True)["text"]
-        assert paused.startswith("paused: 1 run stopped, to be run again at no retry's cost, 1 more waits, workers go")
+        assert paused.startswith("paused: 1 job stopped, to be run again at no retry's cost, 1 more waits, workers go")
         assert done("resume")["text"] == "it goes on"
         assert done("kill", target="w1")["text"] == "killed worker w1: another is asked for"
         dump = done("dump", target="w1")
