@@ -185,6 +185,18 @@ def running_commands(add: Add) -> None:
     report.add_argument("--output", metavar="F", help="write it to a file (default for html: report-RUN.html)")
     run_options(report, page=True)
 
+    runs = add(
+        "runs",
+        "list the runs of the project, or compare two of them",
+        "runs",
+        "runs diff run-20260415T101500Z-lab-1a2b3c4d run-20260416T093000Z-lab-5e6f7a8b",
+        "runs --all --format json",
+    )
+    runs.add_argument("action", nargs="?", default="list", choices=("list", "diff"), metavar="ACTION", help="list|diff")
+    runs.add_argument("ids", nargs="*", metavar="RUN", help="diff: the ids or folders of two runs")
+    runs.add_argument("--all", action="store_true", help="list every run (default: the latest 20)")
+    run_options(runs)
+
     logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
     logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
