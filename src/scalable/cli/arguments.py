@@ -209,12 +209,16 @@ def running_commands(add: Add) -> None:
         "show what went wrong in a run, where, and what would prevent it",
         "incidents",
         "incidents show 1",
+        "incidents export 1 --output incident.json",
         "incidents --all --format json",
     )
-    incidents.add_argument("action", nargs="?", choices=("show",), metavar="show", help="one, with its stacks")
+    does = "show one with its stacks, or export it as one file to hand over, without secrets"
+    incidents.add_argument("action", nargs="?", choices=("show", "export"), metavar="show|export", help=does)
     incidents.add_argument("number", nargs="?", metavar="N", help="its number in its run")
     incidents.add_argument("--run-id", metavar="ID", help="default: the latest run")
     incidents.add_argument("--all", action="store_true", help="those of all runs")
+    where = "file to export to, - for standard output (default: incident-N.json)"
+    incidents.add_argument("--output", metavar="F", help=where)
     run_options(incidents)
 
 

@@ -86,10 +86,11 @@ class LocalProvider(TaggedProvider):
         target = spec.target_as(LocalTarget)
         scheduler: dict[str, object] = {"host": "127.0.0.1", "protocol": "tls"}  # others may be on this machine
         launcher: Launcher
-        security = None
+        security = certificates = None
         if target.processes:
             launcher = ProcessLauncher(spec.run_folder, folder=spec.folder)
-            security = certified(launcher.handout)
+            certificates = launcher.handout
+            security = certified(certificates)
         else:
             launcher = ThreadLauncher(spec.folder)
             scheduler = {"protocol": "inproc"}
@@ -103,7 +104,7 @@ class LocalProvider(TaggedProvider):
             allowed_failures=spec.policies.retry.times,
             name=spec.project,
         )
-        return self.handle(cluster, processes=target.processes)
+        return self.handle(cluster, certificates, processes=target.processes)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return self.cost_by_cpu(spec.target_as(LocalTarget).cpu_price, spec, plan)

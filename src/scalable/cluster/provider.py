@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from scalable.cluster.base import ClusterHandle, DeploymentSpec, LaunchRefused
@@ -30,9 +31,11 @@ class TaggedProvider(ABC):
     @abstractmethod
     def build_cluster(self, spec: DeploymentSpec) -> ClusterHandle: ...
 
-    def handle(self, cluster: TaggedCluster, **facts: Any) -> ClusterHandle:
-        """Hand a cluster out with facts about it."""
+    def handle(self, cluster: TaggedCluster, certificates: Path | None = None, **facts: Any) -> ClusterHandle:
+        """Hand a cluster out with facts about it; ``certificates`` is the folder of its keys on this machine."""
         metadata = {"provider": self.name, **facts, "scheduler": cluster.scheduler_address}
+        if certificates is not None:
+            metadata["certificates"] = str(certificates)
         return ClusterHandle(cluster, lambda: ScalableClient(cluster), metadata)
 
     def scale(self, cluster: ClusterHandle, plan: ScalePlan) -> None:

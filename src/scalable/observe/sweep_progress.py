@@ -6,7 +6,7 @@ Positions in a grid stand in the journal as short texts: ``0-99,120`` is a hundr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -234,6 +234,9 @@ class Grids:
             grid.put(text(record.get("cells")), COMPUTED)
             grid.put(text(record.get("failed_cells")), FAILED)
 
+    def axes_of(self, sweep: str) -> dict[str, list[str]] | None:
+        return self.by_sweep[sweep].axes if sweep in self.by_sweep else None
+
     def end_sweep(self, record: Mapping[str, Any]) -> None:
         if (grid := self.by_sweep.get(text(record.get("sweep")))) is not None:
             grid.ended = True
@@ -262,6 +265,19 @@ def positions(spans: str, end: int) -> Iterator[int]:
         first, _, last = part.partition("-")
         if is_position(first) and (not last or is_position(last)):
             yield from range(int(first), min(int(last or first) + 1, end))
+
+
+def labelled(axes: Mapping[str, Sequence[str]] | None, spans: str) -> list[dict[str, str]]:
+    """Return the rows at some positions by their labels on each axis; nothing where the axes are not known."""
+    return [row_at(axes, position) for position in positions(spans, prod(map(len, axes.values())))] if axes else []
+
+
+def row_at(axes: Mapping[str, Sequence[str]], position: int) -> dict[str, str]:
+    labels = {}
+    for name in reversed(tuple(axes)):
+        position, at = divmod(position, len(axes[name]))
+        labels[name] = axes[name][at]
+    return {name: labels[name] for name in axes}
 
 
 def is_position(text: str) -> bool:

@@ -199,7 +199,8 @@ class ScalableSession:
                 f"the provider {provider.name} built a {type(cluster).__name__}, which a session cannot use; "
                 "give a launcher of your own to scalable.cluster.cluster.TaggedCluster and hand out that"
             )
-        run.write_run(facts | {"scheduler": cluster.scheduler_address})
+        way_in = {key: value for key, value in self.cluster.metadata.items() if key == "certificates"}
+        run.write_run(facts | {"scheduler": cluster.scheduler_address} | way_in)
         recorder = record(cluster, journal)
         site = self.site()
         tariff = tariff_of(provider, spec, plan.scale_plan, site, cluster.launcher)

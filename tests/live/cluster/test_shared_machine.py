@@ -132,6 +132,45 @@ def test_nobody_without_the_runs_certificate_is_let_in_at_its_ports(tmp_path: Pa
     assert (done.returncode, done.stdout.split()) == (0, ["out"] * 4 + ["4"]), done.stderr
 
 
+TOOL = """
+import json
+from pathlib import Path
+from distributed import Client, Security
+
+[run] = Path(".scalable/runs").glob("run-*/run.json")
+facts = json.loads(run.read_text())
+ca, cert, key = (str(Path(facts["certificates"], f"{name}.pem")) for name in ("ca", "cert", "key"))
+security = Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
+with Client(facts["scheduler"], security=security) as client:
+    print(client.submit(len, "abcde", resources={"model": 1}).result())
+"""
+VISITED = """
+import json
+import subprocess
+import sys
+from pathlib import Path
+from scalable import ScalableSession
+
+with ScalableSession.from_yaml("scalable.yaml") as client:
+    subprocess.run([sys.executable, "tool.py"], check=True)
+    [run] = Path(".scalable/runs").glob("run-*/run.json")
+    keys = Path(json.loads(run.read_text())["certificates"])
+    paths = [run, keys, *keys.glob("*.pem")]
+    print(*(oct(path.stat().st_mode & 0o777) for path in paths))
+print(keys.exists())
+"""
+
+
+def test_another_process_of_the_same_user_gets_in_with_the_certificates_that_the_run_names(tmp_path: Path) -> None:
+    (tmp_path / "scalable.yaml").write_text(MANIFEST.format(processes="true"), encoding="utf-8")
+    (tmp_path / "tool.py").write_text(TOOL, encoding="utf-8")
+
+    done = subprocess.run([sys.executable, "-c", VISITED], cwd=tmp_path, capture_output=True, text=True, timeout=180)
+
+    modes = ["0o600", "0o700", *["0o600"] * 3]
+    assert (done.returncode, done.stdout.split()) == (0, ["5", *modes, "False"]), done.stderr
+
+
 SPIED_ON = """
 import os
 import subprocess

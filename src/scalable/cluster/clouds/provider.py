@@ -50,7 +50,7 @@ class CloudProvider(TaggedProvider):
         except CloudError as error:
             raise UsageError(str(error)) from None
         cluster = build(fleet, target_of(spec), spec, run)
-        return self.handle(cluster, **self.place(spec), run=run)
+        return self.handle(cluster, cluster.handout, **self.place(spec), run=run)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return cost(spec, target_of(spec), plan)

@@ -76,7 +76,7 @@ class SlurmProvider(TaggedProvider):
             templates=spec.components.values(),
             allowed_failures=spec.policies.retry.times,
         )
-        return self.handle(cluster, queue=target.queue)
+        return self.handle(cluster, cluster.handout, queue=target.queue)
 
     def estimate_cost(self, spec: DeploymentSpec, plan: ScalePlan) -> CostEstimate | None:
         return self.cost_by_cpu(spec.target_as(SlurmTarget).cpu_price, spec, plan)
