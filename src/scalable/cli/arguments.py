@@ -185,6 +185,18 @@ def running_commands(add: Add) -> None:
     report.add_argument("--output", metavar="F", help="write it to a file (default for html: report-RUN.html)")
     run_options(report, page=True)
 
+    runs = add(
+        "runs",
+        "list the runs of the project, or compare two of them",
+        "runs",
+        "runs diff run-20260415T101500Z-lab-1a2b3c4d run-20260416T093000Z-lab-5e6f7a8b",
+        "runs --all --format json",
+    )
+    runs.add_argument("action", nargs="?", default="list", choices=("list", "diff"), metavar="ACTION", help="list|diff")
+    runs.add_argument("ids", nargs="*", metavar="RUN", help="diff: the ids or folders of two runs")
+    runs.add_argument("--all", action="store_true", help="list every run (default: the latest 20)")
+    run_options(runs)
+
     logs = add("logs", "show what workers printed", "logs -f", "logs demeter-3 --lines 500")
     logs.add_argument("worker", nargs="?", metavar="WORKER", help="one worker (default: all, merged)")
     logs.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
@@ -197,12 +209,16 @@ def running_commands(add: Add) -> None:
         "show what went wrong in a run, where, and what would prevent it",
         "incidents",
         "incidents show 1",
+        "incidents export 1 --output incident.json",
         "incidents --all --format json",
     )
-    incidents.add_argument("action", nargs="?", choices=("show",), metavar="show", help="one, with its stacks")
+    does = "show one with its stacks, or export it as one file to hand over, without secrets"
+    incidents.add_argument("action", nargs="?", choices=("show", "export"), metavar="show|export", help=does)
     incidents.add_argument("number", nargs="?", metavar="N", help="its number in its run")
     incidents.add_argument("--run-id", metavar="ID", help="default: the latest run")
     incidents.add_argument("--all", action="store_true", help="those of all runs")
+    where = "file to export to, - for standard output (default: incident-N.json)"
+    incidents.add_argument("--output", metavar="F", help=where)
     run_options(incidents)
 
 

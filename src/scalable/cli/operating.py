@@ -18,8 +18,8 @@ from scalable.observe.liveness import State, running, state_in
 from scalable.observe.mailbox import ACT_WITHIN_S, LOOK_WITHIN_S, WITHIN_S, NoAnswerError, ask
 
 __all__ = [
-    "ACT_WITHIN_S", "LOOK_WITHIN_S", "agreed", "asked", "chosen", "confirmed", "over", "save", "save_shown", "state",
-    "trusted",
+    "ACT_WITHIN_S", "LOOK_WITHIN_S", "agreed", "asked", "chosen", "confirmed", "over", "save", "save_json",
+    "save_shown", "state", "trusted",
 ]  # fmt: skip
 
 
@@ -77,15 +77,22 @@ def agreed(question: str, yes: bool, remedy: str) -> bool:
 def save_shown(path: Path, form: str, content: dict[str, Any], show: Callable[[Screen], None]) -> None:
     """Write what a command would print to a file: ``content`` as JSON, else what ``show`` prints."""
     if form == "json":
-        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    else:
-        page = io.StringIO()
-        plain = Screen(
-            file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
-        )
-        show(plain)
-        text = page.getvalue()
-    save(path, text.encode())
+        save_json(path, content)
+        return
+    page = io.StringIO()
+    plain = Screen(
+        file=Trimmed(page), width=pipe_width(), color_system=None, highlight=False, markup=False, emoji=False
+    )
+    show(plain)
+    save_text(path, page.getvalue())
+
+
+def save_json(path: Path, content: dict[str, Any]) -> None:
+    save_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def save_text(path: Path, text: str) -> None:
+    save(path, text.encode(errors="backslashreplace"))  # half a surrogate pair, as logs may have, is no UTF-8
     console().print(f"wrote {path}", soft_wrap=True)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Mapping as Environment
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from scalable.observe.folders import project_folder
 from scalable.observe.redact import HIDDEN, looks_secret
 from scalable.wording import plural, shown
 
+DIGEST = 16  # hex digits
 MOST_ERRORS = 200  # of a manifest that are listed; who made more looks for a cause they share
 
 Loc = tuple[str | int, ...]
@@ -38,6 +40,8 @@ class Loaded:
     target: str | None
     root: tree.Node = field(repr=False)
     """The source with the place of every key."""
+    digest: str
+    """The first hex digits of the SHA-256 of the source, by which runs of the same text are known."""
 
     def placed(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return findings that others made about the manifest, each with its place."""
@@ -121,7 +125,7 @@ def load_text(
     report += ValidationReport.of(placed(finding, filled) for finding in findings)
     if not report.ok:
         raise ManifestError(report, {file: source})
-    return Loaded(manifest, report, target, filled)
+    return Loaded(manifest, report, target, filled, sha256(source.encode("utf-8", "replace")).hexdigest()[:DIGEST])
 
 
 def first_of(findings: list[Finding], count: int) -> list[Finding]:

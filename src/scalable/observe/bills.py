@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from scalable.observe.sweep_progress import labelled
 from scalable.quantities import Money
 
 GRAINS = 10**9
 """Of one unit of a currency: a second of the smallest machine is still several of them."""
 SECOND = 10**6  # times are whole microseconds, as the journal has them
 HOUR = 3600 * SECOND
-DEAREST = 10  # pieces of work that a report lists
+DEAREST = 10  # pieces of work that a report shows to people
 TAIL = "tail"
 """Unattributed: what machines cost after the last work on them."""
 UNUSED = "unused"
@@ -34,6 +35,10 @@ class Share:
     """Its part of the time in which its machines waited."""
     lost: int
     """What of ``busy`` went to attempts that came to nothing."""
+    axes: Mapping[str, Sequence[str]] | None = None
+    """Labels of its sweep's grid, where the journal has them."""
+    cells: str = ""
+    """Positions of its rows in that grid."""
 
     @property
     def total(self) -> int:
@@ -45,7 +50,8 @@ class Share:
 
     def to_dict(self) -> dict[str, Any]:
         facts = {"run": self.run, "sweep": self.sweep, "rows": self.rows, "per_row": as_float(self.per_row)}
-        return {**facts, "amount": as_float(self.total), "idle": as_float(self.idle), "lost": as_float(self.lost)}
+        paid = {"amount": as_float(self.total), "idle": as_float(self.idle), "lost": as_float(self.lost)}
+        return {**facts, **paid, "cells": labelled(self.axes, self.cells)}
 
 
 @dataclass(slots=True)
@@ -99,7 +105,7 @@ class Bill:
     def to_dict(self) -> dict[str, Any]:
         rows = sum(share.rows for share in self.shares)
         attributed = sum(share.total for share in self.shares)
-        dearest = sorted(self.shares, key=lambda share: (-share.per_row, share.run))[:DEAREST]
+        each = [share.to_dict() for share in sorted(self.shares, key=lambda share: (-share.per_row, share.run))]
         return {
             "amount": as_float(self.total),
             "currency": self.currency or None,
@@ -112,7 +118,8 @@ class Bill:
                 "median": as_float(median(self.shares)) if rows else None,
                 "idle": as_float(sum(share.idle for share in self.shares)),
                 "lost": as_float(sum(share.lost for share in self.shares)),
-                "dearest": [share.to_dict() for share in dearest],
+                "dearest": each[:DEAREST],
+                "each": each,
             },
             "unattributed": {
                 "amount": as_float(sum(self.unattributed.values())),

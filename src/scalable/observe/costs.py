@@ -12,7 +12,7 @@ have it rounded, it is computed from the machines' prices and times.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -50,6 +50,9 @@ class Piece:
     """Time by worker."""
     lost: dict[str, int] = field(default_factory=dict)
     """That of attempts among it that came to nothing."""
+    axes: Mapping[str, Sequence[str]] | None = None
+    cells: str = ""
+    """Positions of its rows in the grid with these axes."""
 
 
 @dataclass(slots=True)
@@ -136,11 +139,16 @@ class Ledger:
         if self.open:
             self.piece(text(record.get("run"))).over = record.get("state") != STOPPED
 
-    def take_rows(self, record: Mapping[str, Any]) -> None:
+    def take_rows(self, record: Mapping[str, Any], axes: Mapping[str, Sequence[str]] | None = None) -> None:
+        """``axes`` are those of the grid that the record's positions are in."""
         if self.open:
-            piece = self.piece(text(record.get("run")))
+            run = text(record.get("run"))
+            piece = self.piece(run)
             piece.rows += count(record.get("count"))
             piece.sweep, piece.over = text(record.get("sweep")), True
+            if run in self.pieces:  # the others may be of several grids
+                piece.axes = axes
+                piece.cells = ",".join(filter(None, (piece.cells, text(record.get("cells")))))
 
     def take_task(self, record: Mapping[str, Any]) -> None:
         key, begin, end = text(record.get("key")), number(record.get("start")), number(record.get("stop"))
@@ -203,7 +211,8 @@ class Ledger:
         shares = []
         for run, piece in self.pieces.items():
             if piece.over:
-                shares.append(Share(run, piece.sweep, piece.rows or 1, busy[run], idle[run], lost[run]))
+                paid_for = busy[run], idle[run], lost[run]
+                shares.append(Share(run, piece.sweep, piece.rows or 1, *paid_for, piece.axes, piece.cells))
         beside[WITHOUT_ROWS] = sum(busy[run] + idle[run] for run in busy if not self.yielded(run))
         total = self.total(sum(costs), over=over)
         beside[UNUSED] += total - sum(costs)

@@ -16,7 +16,10 @@ from scalable.observe.view import RunView, TagTasks
 from scalable.quantities import Money
 
 DECISION = ("t", "direction", "tag", "count", "reason")
-FACTS = ("project", "manifest", "target", "provider", "host", "pid", "scheduler", "version", "python", "command")
+FACTS = (
+    "project", "manifest", "manifest_digest", "target", "provider", "host", "pid", "scheduler", "version", "python",
+    "command",
+)  # fmt: skip
 
 
 def report_of(view: RunView, state: State, now: float, sign: Sign | None = None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Positions in a grid stand in the journal as short texts: ``0-99,120`` is a hundr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -76,6 +76,10 @@ class SweepProgress:
     """Names that the workload reads of a configuration."""
     code: str = ""
     """Fingerprint of the workload."""
+    data: str = ""
+    """Fingerprint of the data that its rows read."""
+    recorded: frozenset[str] = frozenset()
+    """Names of what its start tells; that of an earlier version tells less."""
     trials: int = 0
     pilot: bool = False
     took: Distribution = field(default_factory=Distribution)
@@ -108,6 +112,7 @@ class SweepProgress:
         before = self.settings, self.base, self.code
         self.settings, self.base = (listing(mapping(record.get(name))) for name in ("settings", "base"))
         self.reads, self.code = [text(name) for name in listed(record.get("reads"))], text(record.get("code"))
+        self.data, self.recorded = text(record.get("data")), frozenset(record)
         if before != (self.settings, self.base, self.code):  # what was measured is of other work
             self.took, self.timed_s, self.cpu_s, self.peak, self.short = Distribution(), 0.0, 0.0, None, set()
         self.factor, self.tag = text(record.get("factor")), text(record.get("tag"))
@@ -141,6 +146,17 @@ class SweepProgress:
     def to_dict(self) -> dict[str, Any]:
         names = ("factor", "tag", "expected", "there", "rows", "failed", "units", "units_done", "stages", "executed")
         return {name: getattr(self, name) for name in names} | {"status": self.status, "reason": self.reason}
+
+
+def finished_rows(sweep: Mapping[str, Any]) -> int:
+    """Return how many rows of a sweep are finished, from its shape in reports."""
+    there, rows, failed = (count(sweep.get(name)) for name in ("there", "rows", "failed"))
+    return max(0, there + rows - failed)
+
+
+def code_by_stage(fingerprint: str) -> dict[str, str]:
+    """Return the parts of a workload's fingerprint, such as ``clean:1a2b3c4d row:5e6f7a8b``, by stage."""
+    return dict(part.split(":", 1) for part in fingerprint.split() if ":" in part)
 
 
 def listing(values: Mapping[str, Any]) -> str:
@@ -218,6 +234,9 @@ class Grids:
             grid.put(text(record.get("cells")), COMPUTED)
             grid.put(text(record.get("failed_cells")), FAILED)
 
+    def axes_of(self, sweep: str) -> dict[str, list[str]] | None:
+        return self.by_sweep[sweep].axes if sweep in self.by_sweep else None
+
     def end_sweep(self, record: Mapping[str, Any]) -> None:
         if (grid := self.by_sweep.get(text(record.get("sweep")))) is not None:
             grid.ended = True
@@ -246,6 +265,19 @@ def positions(spans: str, end: int) -> Iterator[int]:
         first, _, last = part.partition("-")
         if is_position(first) and (not last or is_position(last)):
             yield from range(int(first), min(int(last or first) + 1, end))
+
+
+def labelled(axes: Mapping[str, Sequence[str]] | None, spans: str) -> list[dict[str, str]]:
+    """Return the rows at some positions by their labels on each axis; nothing where the axes are not known."""
+    return [row_at(axes, position) for position in positions(spans, prod(map(len, axes.values())))] if axes else []
+
+
+def row_at(axes: Mapping[str, Sequence[str]], position: int) -> dict[str, str]:
+    labels = {}
+    for name in reversed(tuple(axes)):
+        position, at = divmod(position, len(axes[name]))
+        labels[name] = axes[name][at]
+    return {name: labels[name] for name in axes}
 
 
 def is_position(text: str) -> bool:

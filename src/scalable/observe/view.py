@@ -365,7 +365,7 @@ class RunView:
         run = text(record.get("run"))
         self.sweep(record).take_rows(record, self.unit_ends.pop(run, None))
         self.grids.take_rows(record)
-        self.costs.take_rows(record)
+        self.costs.take_rows(record, self.grids.axes_of(text(record.get("sweep"))))
         self.series.take_rows(record["t"], count(record.get("count")))
         self.aside += record.get("aside") is True
         if failed := count(record.get("failed")):

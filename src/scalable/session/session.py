@@ -89,6 +89,7 @@ class ScalableSession:
         self.pin = pin_of(PinScope.of(path, loaded.target))
         """What a rollback holds fast."""
         self.manifest = self.pin.applied(loaded.manifest) if self.pin is not None else loaded.manifest
+        self.manifest_digest = loaded.digest
         self.target = loaded.target
         self.path = path
         self.origin = Origin(str(path.resolve()), loaded.target)

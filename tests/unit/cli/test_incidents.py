@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from scalable.observe import RunFolder
 from scalable.observe.incidents import Incident, IncidentFolder
+from scalable.observe.redact import KNOWN
 from scalable.store import IncidentRow, open_store
 from tests.helpers.cli.commands import Call, call
-from tests.helpers.observe.builders import START, a_run, record, task
+from tests.helpers.observe.builders import START, a_run, record, sweep_started, task, unit
 from tests.helpers.observe.forbidden import forbid
 
 __all__ = ["call"]  # a fixture
@@ -131,6 +133,10 @@ def test_incidents_of_all_runs_and_of_one_by_its_name(call: Call, told: RunFolde
         (("show", "7"), "those there are: 1, 2"),
         (("show",), "which one? write e.g.  scalable incidents show 1  (known: 1, 2)"),
         (("show", "one"), "'one' is no number of an incident; write e.g."),
+        (("export", "7"), "those there are: 1, 2"),
+        (("export",), "which one? write e.g.  scalable incidents export 1  (known: 1, 2)"),
+        (("show", "1", "--output", "x.json"), "scalable incidents export 1"),
+        (("export", "1", "--output", "."), "is a folder"),
         (("show", "1", "--all"), "write --run-id ID instead of --all"),
         (("--all", "--run-id", "x"), "--all and --run-id cannot both be given"),
         (("--run-id", "x"), "run 'x' is not recorded"),
@@ -179,6 +185,77 @@ def test_incidents_of_a_run_whose_folder_is_elsewhere_come_from_the_store(call: 
     page = call("incidents", "show", "2", "--run-id", "run-b")
     assert page.status == 0 and "wait (threading.py:327)" in page.out and "about to clean" in page.out
     assert call("incidents", "show", "3").status == call("incidents", "--run-id", "run-c").status == 2
+
+
+JOB = "UNIUSDC / isotonic / fold 0"
+AXES = {"variant": ["off", "isotonic"], "asset": ["UNIUSDC"], "fold": ["0", "1"], "cost_bps": ["5", "10"]}
+
+
+def test_an_exported_incident_has_evidence_arguments_versions_and_code(call: Call) -> None:
+    settings = {"folds": 2, "exchange_password": "hunter3"}
+    folder = a_run(
+        RUNS,
+        sweep_started(axes=AXES, code="c0de", run="model:work", settings=settings, base={"depth": 3}),
+        record("sweep-units", 9, sweep="calibration", unit_cells={JOB: "4-5", "another": "0-1"}),
+        version="1.2.3",
+        python="3.12.1",
+    )
+    IncidentFolder(folder.path).open(stuck())
+    written = call("incidents", "export", "1")
+    assert (written.status, written.out) == (0, "wrote incident-1.json\n")
+    content = json.loads(Path("incident-1.json").read_text(encoding="utf-8"))
+    assert (content["run_id"], content["stored"]) == (folder.run_id, False)
+    assert content["incident"]["evidence"]["stacks"] == EVIDENCE["stacks"]
+    assert content["incident"]["evidence"]["log"] == ["about to clean", "password=***"]
+    assert content["versions"] == {"scalable": "1.2.3", "python": "3.12.1"}
+    assert (content["code"], content["run"]["target"]) == ({"calibration": "c0de"}, "hpc")
+    [job] = content["jobs"]
+    assert (job["job"], job["sweep"], job["workload"], job["code"]) == (JOB, "calibration", "model:work", "c0de")
+    assert job["arguments"]["settings"] == {"folds": 2, "exchange_password": "***"}
+    assert (job["arguments"]["base"], job["arguments"]["trials"]) == ({"depth": 3}, 30)
+    cell = {"variant": "isotonic", "asset": "UNIUSDC", "fold": "0"}
+    assert job["arguments"]["rows"] == [{**cell, "cost_bps": "5"}, {**cell, "cost_bps": "10"}]
+    assert call("incidents", "export", "1", "--run-id", folder.run_id, "--output", "-").json == content
+    assert call("incidents", "export", "1", "--output", "mine.json").out == "wrote mine.json\n"
+    assert json.loads(Path("mine.json").read_text(encoding="utf-8")) == content
+
+
+def test_a_lost_worker_is_exported_with_all_of_its_jobs(call: Call) -> None:
+    folder = a_run(RUNS, sweep_started(code="c0de"), *unit("a"))
+    IncidentFolder(folder.path).open(Incident("worker lost", worker="w1", evidence={"jobs": ["a", "a task"]}))
+    jobs = call("incidents", "export", "1", "--output", "-").json["jobs"]
+    assert [(job["job"], job.get("code")) for job in jobs] == [("a", "c0de"), ("a task", None)]
+    assert jobs[0]["arguments"]["rows"] == [] and jobs[1]["arguments"] is None
+
+
+def test_an_exported_incident_holds_no_secret(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct-horse-battery"
+    folder = a_run(RUNS, command=["run", "--token", "swordfish99"])
+    evidence = {**EVIDENCE, "log": [f"logged in with {secret}", "password=hunter2"]}
+    IncidentFolder(folder.path).open(stuck(guilty=f"login({secret!r}) in a.py:1", evidence=evidence))
+    (folder.path / "works").mkdir()
+    folder.work(JOB).write_bytes(b"not a pickle")
+    assert secret in (folder.path / "incidents" / "0001.json").read_text(encoding="utf-8")
+    monkeypatch.setenv("EXCHANGE_API_KEY", secret)
+    monkeypatch.setattr(KNOWN, "looked", float("-inf"))
+    assert call("incidents", "export", "1").status == 0
+    content = Path("incident-1.json").read_text(encoding="utf-8")
+    assert "logged in with ***" in content
+    assert not any(each in content for each in (secret, "hunter2", "swordfish99"))
+
+
+def test_an_incident_that_only_the_store_has_is_exported_as_far_as_it_goes(call: Call) -> None:
+    Path("scalable.yaml").write_text(MANIFEST, encoding="utf-8")
+    summary = {**stuck().summary(), "folder": "pod-1:/state/runs/run-b"}
+    with open_store("sqlite:///.scalable/results.db") as store:
+        row = IncidentRow(id="run-b/1", kind="stuck", started=START, run=JOB, worker="w2", summary=summary)
+        assert store.put_incident(row).safe
+    content = call("incidents", "export", "1", "--output", "-").json
+    assert (content["run_id"], content["folder"], content["stored"]) == ("run-b", "pod-1:/state/runs/run-b", True)
+    assert content["incident"]["evidence"]["stacks"] == EVIDENCE["stacks"]
+    assert content["jobs"] == [{"job": JOB, "arguments": None}]
+    assert content["versions"] == {"scalable": None, "python": None}
+    assert call("incidents", "export", "2").status == 2 and not Path("incident-2.json").exists()
 
 
 def test_incidents_that_may_not_be_read_are_told_as_that(

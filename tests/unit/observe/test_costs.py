@@ -25,6 +25,7 @@ from tests.helpers.observe.builders import (
     record,
     removed,
     run_started,
+    sweep_started,
     task,
     unit,
 )
@@ -246,6 +247,27 @@ def test_a_report_has_the_bill_by_pool_and_by_row_beside_the_plan() -> None:
     assert cost["assumed"] == ["as observed"]
     assert told["plan_vs_actual"]["cost"]["actual"] == {"amount": 3.6, "currency": "EUR"}
     assert told["plan_vs_actual"]["node_hours"] == {"planned": 1.5, "actual": 1.0}
+
+
+def test_the_cost_of_every_row_is_listed_and_adds_up() -> None:
+    axes = {"variant": ["off", "on"], "asset": ["BTC"], "fold": [str(fold) for fold in range(25)], "cost_bps": ["5"]}
+    records = [tariff(), machine(until=997), placed(), sweep_started(axes=axes)]
+    for number in range(25):
+        ended_, rows = unit(f"fold {number}", 7 + number, at=30 * (number + 1), rows=2)
+        records += [ended_, rows | {"cells": f"{number},{number + 25}"}]
+    rows = billed(*records, until=997).to_dict()["rows"]
+    assert len(rows["each"]) == 25 and rows["dearest"] == rows["each"][:10]
+    assert sum(Decimal(str(share["amount"])) for share in rows["each"]) == Decimal(str(rows["amount"]))
+    assert sum(share["rows"] for share in rows["each"]) == rows["count"] == 50
+    last = next(share for share in rows["each"] if share["run"] == "fold 24")
+    assert last["cells"] == [
+        {"variant": variant, "asset": "BTC", "fold": "24", "cost_bps": "5"} for variant in ("off", "on")
+    ]
+
+
+def test_rows_of_a_grid_that_is_not_told_are_counted_only() -> None:
+    [share] = billed(tariff(), machine(until=100), placed(), *unit("a")).to_dict()["rows"]["each"]
+    assert (share["rows"], share["cells"]) == (9, [])
 
 
 def metered(exact: str, due: float = 0.0, at: float = 100.0) -> Record:

@@ -20,6 +20,7 @@ import pytest
 
 from scalable.engine.events import Paused, SweepKind
 from scalable.errors import ScalableError, UnknownNameError
+from scalable.observe import RunFolder
 from scalable.session.driver.driver import SLOT, Driver
 from scalable.session.driver.ledger import Ledger
 from scalable.session.sweep.execution import SweepExecution, counted
@@ -100,6 +101,28 @@ def test_what_the_store_lacks_is_computed_from_what_is_kept(sweeps: Sweeps) -> N
     outcome = sweeps.run()
     assert outcome.computed == 24 and sweeps.executed() == []
     assert {row.run_key: row.metrics for row in sweeps.rows()} == {row.run_key: row.metrics for row in before}
+
+
+def test_a_run_records_by_what_its_manifest_and_its_data_are_known(sweeps: Sweeps) -> None:
+    def recorded() -> tuple[str, str]:
+        (run,), (sweep,) = (sweeps.project.journal(kind) for kind in ("run-started", "sweep-started"))
+        facts = RunFolder(sweeps.project.runs()[-1]).facts()
+        assert facts["manifest_digest"] == run["manifest_digest"] and len(run["manifest_digest"]) == 16
+        return run["manifest_digest"], sweep["data"]
+
+    sweeps.rewrite(
+        '@stage(reads=("asset",))', "@stage(reads=('asset',), inputs=lambda asset: Path('data').read_text())"
+    )
+    data = sweeps.project.folder / "data"
+    data.write_text("prices", encoding="utf-8")
+    sweeps.run(assets=["A"])
+    manifest, prices = recorded()
+    data.write_text("other prices", encoding="utf-8")
+    sweeps.run(assets=["A"])
+    assert recorded()[0] == manifest and recorded()[1] not in ("", prices)
+    data.write_text("prices", encoding="utf-8")
+    sweeps.run(assets=["A"], folds=3)
+    assert recorded()[0] != manifest and recorded()[1] == prices
 
 
 def test_only_rows_that_are_missing_are_computed(sweeps: Sweeps) -> None:

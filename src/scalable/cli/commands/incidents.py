@@ -18,12 +18,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from scalable.cli import context
+from scalable.cli.operating import save_json
 from scalable.cli.output import Cell, console, errors, facts, note, print_json, show_table
 from scalable.errors import ScalableError, UsageError
 from scalable.observe import RunFolder, RunView, read, runs_dir
 from scalable.observe.evidence import evidence_lines
 from scalable.observe.fields import listed, text
 from scalable.observe.folders import RunFolderError, UnknownRunError
+from scalable.observe.handover import handover
 from scalable.observe.incidents import HIGH, Incident, IncidentFolder, UnknownIncidentError, span
 from scalable.observe.redact import redact, redact_text
 from scalable.observe.words import length, moment, one_line
@@ -66,8 +68,10 @@ class RunTrouble:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.output is not None and options.action != "export":
+        raise UsageError("--output is where an incident is exported to; write e.g.  scalable incidents export 1")
     if options.action is not None:
-        return show_one(options)
+        return export(options) if options.action == "export" else show_one(options)
     runs = chosen(options)
     unreadable = [why for each in runs for why in each.unreadable]
     for why in unreadable:
@@ -179,16 +183,7 @@ def tell_source(screen: Console, trouble: RunTrouble) -> None:
 
 
 def show_one(options: argparse.Namespace) -> int:
-    if options.all:
-        raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
-    [run] = chosen(options)
-    number = incident_number(options.number, run)
-    by_number = {incident.id: incident for incident in run.incidents}
-    if run.stored and number not in by_number:
-        raise UnknownIncidentError(
-            f"incident {number} is not in the store; of {run.run_id} it has {span([*by_number])}"
-        )
-    incident = by_number[number] if number in by_number else IncidentFolder(run.folder).get(number)
+    run, incident = chosen_incident(options)
     if options.format == "json":
         print_json({"incidents": [entry(run, incident)], "damaged": []})
     else:
@@ -198,11 +193,37 @@ def show_one(options: argparse.Namespace) -> int:
     return 0
 
 
-def incident_number(written: str | None, run: RunTrouble) -> int:
+def export(options: argparse.Namespace) -> int:
+    """Write an incident with all that is known of its jobs to a file of its own."""
+    run, incident = chosen_incident(options)
+    source = {"run_id": run.run_id, "folder": redact_text(run.folder), "stored": run.stored}
+    content = {**source, **handover(incident, None if run.stored else RunFolder(Path(run.folder)))}
+    if options.output == "-":
+        print_json(content)
+    else:
+        save_json(Path(options.output or f"incident-{incident.id}.json"), content)
+    return 0
+
+
+def chosen_incident(options: argparse.Namespace) -> tuple[RunTrouble, Incident]:
+    if options.all:
+        raise UsageError("numbers are those of one run; write --run-id ID instead of --all")
+    [run] = chosen(options)
+    number = incident_number(options, run)
+    by_number = {incident.id: incident for incident in run.incidents}
+    if run.stored and number not in by_number:
+        raise UnknownIncidentError(
+            f"incident {number} is not in the store; of {run.run_id} it has {span([*by_number])}"
+        )
+    return run, by_number[number] if number in by_number else IncidentFolder(run.folder).get(number)
+
+
+def incident_number(options: argparse.Namespace, run: RunTrouble) -> int:
+    written: str | None = options.number
     if written is None or not (written.isascii() and written.isdecimal() and len(written) < 10):
         there = ", ".join(str(incident.id) for incident in run.incidents[:20]) or "there are none"
         question = "which one?" if written is None else f"{written!r} is no number of an incident;"
-        raise UsageError(f"{question} write e.g.  scalable incidents show 1  (known: {there})")
+        raise UsageError(f"{question} write e.g.  scalable incidents {options.action} 1  (known: {there})")
     return int(written)
 
 

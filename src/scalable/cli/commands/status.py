@@ -23,6 +23,7 @@ from scalable.observe.fields import money
 from scalable.observe.liveness import SILENT_S, Follower, State, running
 from scalable.observe.redact import redact
 from scalable.observe.report import current
+from scalable.observe.sweep_progress import finished_rows
 from scalable.observe.words import length, named, one_line, step
 from scalable.quantities import Memory
 from scalable.wording import plural
@@ -162,7 +163,7 @@ def status_facts(status: Mapping[str, Any]) -> list[tuple[str, str]]:
         pairs.append(("workers", "none" if over(status) else "none yet"))
     for name, each in status["sweeps"].items():
         failed = f", {each['failed']:,} failed" if each["failed"] else ""
-        rows = f"{each['there'] + each['rows'] - each['failed']:,} of {each['expected']:,} rows{failed}"
+        rows = f"{finished_rows(each):,} of {each['expected']:,} rows{failed}"
         pairs.append((one_line(name), f"{rows}, {each['units_done']:,} of {each['units']:,} jobs"))
     for tag, each in status["tasks"].items():
         counts = [f"{each[name]:,} {name}" for name in ("waiting", "running", "done", "failed") if each[name]]

@@ -29,6 +29,7 @@ def started(session: ScalableSession, spec: DeploymentSpec) -> dict[str, Any]:
         "run_id": session.run.run_id if session.run else None,
         "project": session.manifest.project.name,
         "manifest": str(session.path.resolve()),
+        "manifest_digest": session.manifest_digest,
         "target": spec.target_name,
         "provider": spec.target.provider,
         "pid": os.getpid(),

@@ -154,7 +154,7 @@ class SweepExecution:
             stages={name: list(counts) for name, counts in self.compiled.sharing().items()},
             run=self.compiled.sweep.run or "", settings=dict(self.compiled.sweep.settings),
             base=base_of(self.compiled.sweep, self.compiled.base_env, self.compiled.workload.reads),
-            reads=sorted(self.compiled.workload.reads), code=self.code,
+            reads=sorted(self.compiled.workload.reads), code=self.code, data=key_of(dict(self.compiled.data)),
             trials=self.compiled.grid.trials, pilot=self.request.pilot, **self.cells.start(known - failed, failed),
         )  # fmt: skip
 

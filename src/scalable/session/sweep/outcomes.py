@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from scalable.observe.sweep_progress import code_by_stage
 from scalable.store import Filter, Row, Store
 from scalable.sweeps.compiling import Compiled
 from scalable.sweeps.grid import Cell
@@ -110,8 +111,8 @@ def changed(compiled: Compiled, missing: Iterable[str], store: Store) -> str:
 
 def changed_stages(before: str, after: str) -> list[str]:
     """Names of stages whose code is another one."""
-    was = dict(part.split(":", 1) for part in before.split() if ":" in part)
-    return [name for name, _, code in (part.partition(":") for part in after.split()) if was.get(name) != code]
+    was = code_by_stage(before)
+    return [name for name, code in code_by_stage(after).items() if was.get(name) != code]
 
 
 def identity(cell: Cell) -> tuple[Any, ...]:
