@@ -24,10 +24,10 @@ from tests.tools.postgres import PrivatePostgres
 LIFE_S = 6.0  # long enough for a busy machine to be heard of
 SHORT_LIVED = f"""
     import functools, sys
-    from scalable.session import session
+    from scalable.sweeps import loading
     from scalable.session.sweep import slots
     slots.LIFE_S, slots.ASK_EVERY_S = {LIFE_S}, 0.1
-    session.open_store = functools.partial(session.open_store, patience_s=0.5, ask_again_s=0.5)
+    loading.open_store = functools.partial(loading.open_store, patience_s=0.5, ask_again_s=0.5)
     from scalable.cli.main import main
     sys.exit(main(["run", "--sweep", sys.argv[1], "--format", "json"]))
 """

@@ -19,8 +19,8 @@ LONG = int(os.environ.get("SCALABLE_KILLS", "6")) > 6
 OUTAGE_S, NAP_S = (60.0, 3.0) if LONG else (0.0, 0.02)
 IMPATIENT = """
     import functools, sys
-    from scalable.session import session
-    session.open_store = functools.partial(session.open_store, patience_s=0.1)
+    from scalable.sweeps import loading
+    loading.open_store = functools.partial(loading.open_store, patience_s=0.1)
     from scalable.cli.main import main
     sys.exit(main(["run", "--sweep", "mini", "--format", "json"]))
 """
