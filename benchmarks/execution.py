@@ -1,4 +1,4 @@
-"""What running costs beside raw Dask, measured in the same process by turns: submits, tasks, starts.
+"""What running costs beside raw Dask, and encryption beside none, measured by turns: submits, tasks, starts.
 
 Imports nothing heavy at the top: Dask's own worker processes import this file again, and that must not slow them.
 """
@@ -9,12 +9,14 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROUNDS = 5
+ENCRYPTION_ROUNDS = 3  # fewer, since this part starts clusters of its own
 TASKS = 2000
 WORKERS = 2
 MANIFEST = """
@@ -25,6 +27,11 @@ components: {demeter: {cpus: 1}}
 """
 
 
+Opener = Callable[[int], AbstractContextManager[Any]]
+"""Starts a cluster of so many workers and gives a client of it."""
+Figures = dict[str, dict[str, list[float]]]
+
+
 def double(number: int) -> int:
     return number * 2
 
@@ -32,25 +39,48 @@ def double(number: int) -> int:
 def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        return {**tasks(), "4 workers ready": starts()}
+        beside_dask: dict[str, Opener] = {"raw": raw_client, "ours": our_client}
+        return {
+            **tasks(beside_dask),
+            "4 workers ready": compared(starts(beside_dask), "seconds", goal=1.15),
+            "encryption": encryption(),
+        }
 
 
-def tasks() -> dict[str, Any]:
-    """Submit and gather short tagged tasks, raw and ours by turns."""
-    seen: dict[str, dict[str, list[float]]] = {"raw": {}, "ours": {}}
-    with raw_client(WORKERS) as raw, our_client(WORKERS) as ours:
-        for number in range(-1, ROUNDS):
-            for name, client, how in (("raw", raw, {"resources": {"demeter": 1}}), ("ours", ours, {"tag": "demeter"})):
-                figures = one_round(client, how, number * TASKS)
-                if number >= 0:  # the first round warms up
-                    for what, value in figures.items():
-                        seen[name].setdefault(what, []).append(value)
+def tasks(openers: Mapping[str, Opener]) -> dict[str, Any]:
+    seen = task_rounds(openers)
     return {
         "caller CPU per tagged submit": compared(seen, "submit_us", goal=1.25),
         "CPU of this process per task, telemetry on": compared(seen, "process_us", goal=1.15),
         "CPU of this process and its workers per task": compared(seen, "all_us", goal=1.15),
         "tasks a second": compared(seen, "rate"),
     }
+
+
+def encryption() -> dict[str, Any]:
+    """Compare the same workers with the run's certificates and without."""
+    openers = {"plain": partial(our_workers, encrypted=False), "encrypted": partial(our_workers, encrypted=True)}
+    seen = task_rounds(openers, ENCRYPTION_ROUNDS)
+    return {
+        "tasks a second": compared(seen, "rate"),
+        "CPU of this process and its workers per task": compared(seen, "all_us"),
+        "4 workers ready": compared(starts(openers, ENCRYPTION_ROUNDS), "seconds", goal=1.1),
+    }
+
+
+def task_rounds(openers: Mapping[str, Opener], rounds: int = ROUNDS) -> Figures:
+    """Submit and gather short tagged tasks, on each cluster by turns."""
+    seen: Figures = {name: {} for name in openers}
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(opened(WORKERS)) for name, opened in openers.items()}
+        for number in range(-1, rounds):
+            for name, client in clients.items():
+                how = {"resources": {"demeter": 1}} if name == "raw" else {"tag": "demeter"}
+                figures = one_round(client, how, number * TASKS)
+                if number >= 0:  # the first round warms up
+                    for what, value in figures.items():
+                        seen[name].setdefault(what, []).append(value)
+    return seen
 
 
 def one_round(client: Any, how: dict[str, Any], first: int) -> dict[str, float]:
@@ -79,16 +109,16 @@ def worker_cpu(client: Any) -> float:
     return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
 
 
-def starts() -> dict[str, Any]:
+def starts(openers: Mapping[str, Opener], rounds: int = ROUNDS) -> Figures:
     """From nothing to four connected worker processes and a client."""
-    seen: dict[str, dict[str, list[float]]] = {"raw": {"seconds": []}, "ours": {"seconds": []}}
-    for _ in range(ROUNDS):
-        for name, opened in (("raw", raw_client), ("ours", our_client)):
+    seen: Figures = {name: {"seconds": []} for name in openers}
+    for _ in range(rounds):
+        for name, opened in openers.items():
             began = time.perf_counter()
             with opened(4) as client:
                 seen[name]["seconds"].append(time.perf_counter() - began)
                 assert len(client.scheduler_info(n_workers=-1)["workers"]) == 4
-    return compared(seen, "seconds", goal=1.15)
+    return seen
 
 
 @contextmanager
@@ -113,7 +143,28 @@ def our_client(workers: int) -> Iterator[Any]:
         yield client
 
 
-def compared(seen: dict[str, dict[str, list[float]]], what: str, goal: float | None = None) -> dict[str, Any]:
-    raw, ours = (statistics.median(seen[name][what]) for name in ("raw", "ours"))
-    figures: dict[str, Any] = {"raw": round(raw, 3), "ours": round(ours, 3), "ratio": round(ours / raw, 3)}
+@contextmanager
+def our_workers(workers: int, *, encrypted: bool) -> Iterator[Any]:
+    from scalable.cluster.base import WorkerTemplate
+    from scalable.cluster.client import ScalableClient
+    from scalable.cluster.cluster import TaggedCluster
+    from scalable.cluster.local import ProcessLauncher
+    from scalable.cluster.security import certified
+
+    launcher = ProcessLauncher()
+    security = certified(launcher.handout) if encrypted else None
+    scheduler = {"host": "127.0.0.1", "protocol": "tls" if encrypted else "tcp"}
+    with TaggedCluster(launcher, [WorkerTemplate("demeter")], security=security, scheduler=scheduler) as cluster:
+        cluster.add_workers(workers, "demeter")
+        cluster.wait_until({"demeter": workers})
+        with ScalableClient(cluster) as client:
+            yield client
+
+
+def compared(seen: Figures, what: str, goal: float | None = None) -> dict[str, Any]:
+    """Return the medians of both, and how many times the first the second is."""
+    medians = {name: statistics.median(values[what]) for name, values in seen.items()}
+    first, second = medians.values()
+    figures: dict[str, Any] = {name: round(value, 3) for name, value in medians.items()}
+    figures["ratio"] = round(second / first, 3)
     return {**figures, "goal_ratio": goal} if goal else figures

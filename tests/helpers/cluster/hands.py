@@ -27,15 +27,15 @@ def worker_command(script: str) -> list[str]:
     """What the container of a machine would run: all after the image."""
     [line] = [line for line in script.splitlines() if line.startswith("docker run ")]
     words = shlex.split(line)
-    return words[words.index("-m") : words.index("2>&1")]
+    return words[words.index("-P") : words.index("2>&1")]
 
 
 def run(arguments: list[str], env: dict[str, str]) -> Running:
     """What is in the container: this Python, instead of the image's."""
-    assert arguments[:2] == ["-m", MODULE], arguments
+    assert arguments[:3] == ["-P", "-m", MODULE], arguments
     process = subprocess.Popen(
-        [sys.executable, *arguments], env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, start_new_session=True,
+        [sys.executable, *arguments], env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     one = Running(process)
     threading.Thread(target=drain, args=(one,), name="log driver", daemon=True).start()
@@ -43,8 +43,8 @@ def run(arguments: list[str], env: dict[str, str]) -> Running:
 
 
 def drain(one: Running) -> None:
-    assert one.process.stderr is not None
-    with one.process.stderr as stream:
+    assert one.process.stdout is not None
+    with one.process.stdout as stream:
         for line in stream:
             one.output += line
 
