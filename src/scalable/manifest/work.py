@@ -145,6 +145,8 @@ class Stated(Section):
     monthly: Money | None = None
     nodes: Count | None = None
     rows: Count | None = None
+    run_minutes: Positive | None = None
+    """Minutes a row that it counted with for every sweep (default: each sweep's own)."""
     ram_margin: Share | None = None
 
 

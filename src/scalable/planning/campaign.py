@@ -124,10 +124,15 @@ def stated_notes(site: Site, plans: Sequence[Plan], history: History) -> list[st
     if stated is None:
         return []
     rows = sum(plan.rows for plan in plans)
-    hours = sum(plan.rows * sweep_load(site, plan.sweep, history).job_s for plan in plans) / 3600
+    per_row = stated.run_minutes
+    minutes = [per_row or sweep_load(site, plan.sweep, history).job_s / 60 for plan in plans]
+    hours = sum(plan.rows * each for plan, each in zip(plans, minutes, strict=True)) / 60
     notes = []
     if stated.rows and stated.rows != rows:
         notes.append(f"stated are {stated.rows:,} rows; the sweeps listed have {rows:,}")
     if stated.hours and abs(stated.hours - hours) > 0.05 * hours:
-        notes.append(f"stated are {stated.hours:g} h on one worker without sharing; these rows need {hours:.1f} h")
+        rate = f" at {per_row:g} min a row, as stated" if per_row else ""
+        notes.append(
+            f"stated are {stated.hours:g} h on one worker without sharing; these rows need {hours:.1f} h{rate}"
+        )
     return notes

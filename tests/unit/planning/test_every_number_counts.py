@@ -125,6 +125,7 @@ CALIBRATION = "calibration: {factor: calibration, assets: defi_top5, folds: 5, c
         ("scale_down: 15m", "15m", "14m", "acceptance"),
         ("sessions: 10}", "10", "12", "acceptance"),
         ("stated: {rows: 1425", "1425", "1350", "all"),
+        ("stated: {rows: 1425, hours: 83, run_minutes: 3.5", "run_minutes: 3.5", "run_minutes: 5", "all"),
         ("stated: {ram_margin: 75%}", "75", "84", "margins"),
     ],
 )

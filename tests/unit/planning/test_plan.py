@@ -335,7 +335,9 @@ def test_a_shipped_factor_without_run_minutes_takes_what_it_usually_does(
 ) -> None:
     written = f"{sweep}: {{factor: {sweep}, assets: defi_top5, folds: 5, costs_bps: [10, 20, 30], "
     found = plan(
-        (f"{written}trials: 30, run_minutes: 3.5}}", f"{written}trials: {trials}}}"), sweep=sweep, policy="manual"
+        (f"{written}trials: 30, run_minutes: {minutes:g}}}", f"{written}trials: {trials}}}"),
+        sweep=sweep,
+        policy="manual",
     )
     assert found.wall_s == pytest.approx(found.units / 5 * minutes * 60 * trials / 30)
     assert f"(usual for {trials} trials; no history yet)" in found.assumptions[0]
@@ -348,7 +350,9 @@ def test_all_sweeps_together_are_1350_rows_and_400_searches() -> None:
     assert [found.rows for found in campaign.plans] == [225, 300, 300, 300, 225]
     assert [found.units for found in campaign.plans] == [25, 100, 100, 100, 75]
     assert "stated are 1,425 rows; the sweeps listed have 1,350" in campaign.notes
-    assert "78.8 h" in " ".join(campaign.notes)
+    assert "78.8 h at 3.5 min a row" in " ".join(campaign.notes)
+    own = plan_all(a_site((", run_minutes: 3.5}    # it", "}    # it")))
+    assert "106.2 h" in " ".join(own.notes), "a row of the heavy factor takes 9 min"
 
 
 def test_together_the_heavy_sweep_runs_alone_and_the_others_two_by_two() -> None:
