@@ -82,7 +82,7 @@ def render(
         whole = HEAD + IMPORT_KUBERNETES + SETTINGS + KUBERNETES + TASKS
     elif isinstance(to, LocalTarget):
         parts |= {"manifest": literal(str(manifest_path.resolve())), "where": "a process of its own"}
-        parts |= {"in_worker": "", "in_small": "", "in_small_line": ""}
+        parts |= {"in_worker": "", "in_small_line": ""}
         whole = HEAD + SETTINGS + TASKS
     else:
         raise UsageError(
@@ -135,7 +135,6 @@ def pods(manifest: Manifest, name: str, target: KubernetesTarget, sweep: str, pr
         "variables": literal(plain, "VARIABLES = "),
         "account": f"\n        service_account_name={literal(account)}," if account else "",
         "in_worker": "\n            executor_config=worker_pod(),",
-        "in_small": ", executor_config=pod(SMALL)",
         "in_small_line": "\n        executor_config=pod(SMALL),",
     }
 

@@ -144,7 +144,10 @@ with DAG(
     },
     tags=["scalable"],
 ) as dag:
-    admitted = task("admitted", 'exec scalable slots take "$SWEEP" --profile "$PROFILE" --holder "$HOLDER"'<<in_small>>)
+    admitted = task(
+        "admitted",
+        'exec scalable slots take "$SWEEP" --profile "$PROFILE" --holder "$HOLDER"',<<in_small_line>>
+    )
     assets = [
         task(
             name,

@@ -259,16 +259,18 @@ def merged(entries: Iterable[Entry]) -> list[Entry]:
     return list(kept.values())
 
 
-def spares(database: Path) -> list[Path]:
+def spares(database: Path, *, make: bool = False) -> list[Path]:
     """Return paths on other places beside which outboxes of this database may lie when its own disk is full.
 
-    They are in folders that nobody else can write to: what lies there is taken for ours.
+    They are in folders that nobody else can write to: what lies there is taken for ours. Without ``make``, as for who
+    only looks, nothing is made.
     """
     name = f"{blake2b(os.fsencode(database), digest_size=8).hexdigest()}-{database.name[:LONGEST_NAME]}"
     mine = Path(tempfile.gettempdir(), f"scalable-{os.geteuid()}")
     folders = [Path(named).expanduser().absolute()] if (named := os.environ.get(CACHE)) else []
     with suppress(OSError):
-        mine.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            mine.mkdir(mode=0o700, exist_ok=True)
         about = mine.lstat()
         if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077:
             folders.append(mine)

@@ -154,10 +154,15 @@ class Pipeline:
             return Written(Fate.COMMITTED, dead=self._dead)
         return Written(Fate.KEPT, failure, str(outbox.path) if outbox else "", self._dead)
 
+    def _places(self) -> Iterator[Path]:
+        """Yield the paths that outboxes may lie beside, the usual one first; others are made only if it fails."""
+        yield self.beside
+        yield from spares(self.beside, make=True)
+
     def _append(self, entries: Sequence[Entry]) -> Outbox:
         """Make entries durable in the first outbox that takes them."""
         failure = None
-        for beside in (self.beside, *spares(self.beside)):
+        for beside in self._places():
             if failure is not None and same_device(beside.parent, self.beside.parent):
                 continue
             try:

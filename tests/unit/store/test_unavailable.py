@@ -91,10 +91,11 @@ def test_a_folder_that_others_can_write_to_is_no_place_for_rows(
 ) -> None:
     monkeypatch.delenv("SCALABLE_CACHE_DIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    [spare] = spares(tmp_path / "results.db")
-    assert spare.parent.parent.stat().st_mode & 0o077 == 0
+    assert spares(tmp_path / "results.db") == [] and not list(tmp_path.iterdir()), "who only looks makes nothing"
+    [spare] = spares(tmp_path / "results.db", make=True)
+    assert spares(tmp_path / "results.db") == [spare] and spare.parent.parent.stat().st_mode & 0o077 == 0
     spare.parent.parent.chmod(0o777)
-    assert spares(tmp_path / "results.db") == []
+    assert spares(tmp_path / "results.db", make=True) == []
 
 
 def test_rows_are_stored_when_only_the_outbox_cannot_be_written(tmp_path: Path) -> None:
