@@ -83,7 +83,7 @@ def test_two_sessions_at_once_know_nothing_of_each_other(project: Project) -> No
             second.submit(here, tag="gcam")
         one.close()
         assert second.submit(here, tag="demeter").result().startswith("demeter-")
-    states = [state_of(RunView.of(project.journal(run=run))).value for run in range(2)]
+    states = [state_of(RunView.of(each.journal())).value for each in (project, other)]
     assert states == ["ok", "ok"]
 
 
