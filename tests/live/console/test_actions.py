@@ -229,7 +229,7 @@ def test_results_that_cannot_be_had_are_told_as_such_until_they_can(project: Pat
     with served(project / ".scalable/runs") as guard:
         client, address = Client(guard), f"/api/results?run={run.run_id}&sweep=trial"
         answer = client.get(address)
-        assert answer.status == 200 and "is not there" in answer.json["error"]
+        assert answer.status == 200 and "no store at" in answer.json["error"]
         assert answer.json["error"].startswith("the results of trial cannot be read: ")
         assert not (project / "kept").exists(), "looking for a store makes none"
         stored(project)
